@@ -95,7 +95,6 @@ class Pair:
 def measure(chosen: argparse.Namespace) -> Report:
     """Every number of pods, one after another."""
     with stage(embedded=chosen.embedded) as made:
-        made.direct = chosen.direct
         made.events, made.tells = chosen.events or "none", bool(chosen.events)
         rome, _ = peered(made, pods=2 * max(chosen.pods))
         rome.create("/api/v1/namespaces", {"metadata": {"name": LOCAL}})
@@ -290,9 +289,6 @@ def arguments() -> argparse.ArgumentParser:
         default=list(COUNTS),
         metavar="N",
         help=f"numbers of pods; default {' '.join(map(str, COUNTS))}",
-    )
-    made.add_argument(
-        "--direct", action="store_true", help="without a ShadowPod each (provider.direct_pods)"
     )
     made.add_argument(
         "--events",

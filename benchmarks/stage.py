@@ -87,14 +87,12 @@ class Stage:
     """Clusters with daemons; `close` leaves nothing, whatever happened.
 
     Attributes:
-        direct: whether they take direct pods.
         events: which Events of pods are told at home (`reflection.events`); empty for the default.
         tells: whether nodes write four Events of each pod that starts, as kubelets do.
     """
 
     def __init__(self, *, embedded: bool) -> None:
         self.embedded = embedded
-        self.direct = False
         self.events = ""
         self.tells = False
         self.federation = Federation()
@@ -131,9 +129,8 @@ class Stage:
         plane = next(each for each in self.planes if each.name == name)
         settings: dict[str, Any] = {
             "cluster": {"pod_cidrs": [plane.settings.pod_cidr]},
-            "peer_defaults": {"pod_network": "routed"},
+            "peer_defaults": {"pod_network": "routed", "pod_cidrs": ["10.0.0.0/8"]},
             "guests": {"max_resources": {"pods": str(pods)}},
-            "provider": {"direct_pods": self.direct},
             **({"reflection": {"events": self.events}} if self.events else {}),
             **(more or {}),
         }

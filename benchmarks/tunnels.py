@@ -27,7 +27,7 @@ from liqod.plugins.providers import (
     TunnelServices,
     TunnelSpec,
 )
-from liqod.plugins.tunnelsuite import KEYS, MTU, Gateways, TunnelContract, _Host, _network
+from simulator.suites.tunnels import KEYS, MTU, Gateways, TunnelContract, _Host, _network
 from tests.netns.lab import Cluster, Lab, run
 from tests.testbed import programs
 

@@ -26,8 +26,8 @@ from liqod.kube.kinds import NAMESPACES
 from liqod.peer import Peer
 from liqod.provider.workloads.shadowpods import ShadowPods
 from tests.simulated.borrower import Switch
+from tests.simulated.lendingpods import LENDER, here, quota
 from tests.simulated.reflecting import pair
-from tests.simulated.test_reflected_pods import LENDER, here, quota
 
 ROOT = Path(liqod.__file__).parent
 TELLS = "kube/cache/handlers.py", "tell"

@@ -9,7 +9,7 @@ from functools import partial
 
 import trio
 
-from liqod.consumer.identities.keys import RETRY, cluster_keys
+from liqod.consumer.identities.keys import RETRY, ClusterKeys, cluster_keys
 from liqod.context import ClusterContext
 from liqod.discovery.merging import Verified
 from liqod.errors import ConfigError, LiqodError, TransientError
@@ -67,6 +67,12 @@ class SignedAdverts:
         self._signed = self._looked = 0.0
         self._of: tuple[int, Mapping[str, str]] = (0, {})
         self.key = keys.print_of(keys.public_pem(private))
+
+    def take(self, own: ClusterKeys) -> None:
+        """Sign with this key from now on."""
+        if own.private != self._private:
+            self._private, self._signed = own.private, 0.0
+            self.key = keys.print_of(own.public)
 
     def announcement(self) -> Announcement | None:
         """What this cluster lets others see; None while its daemon takes no hand-shake."""

@@ -23,11 +23,17 @@ from liqod.kube.kinds import Kind
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.objects import UNREADABLE
 from liqod.model import labels
-from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, NamespaceMap, ResourceSlice
-from liqod.resources.base import MAX_MAPPED, MAX_QUANTITIES
+from liqod.resources import (
+    NAMESPACE_MAPS,
+    RESOURCE_SLICES,
+    NamespaceMap,
+    ResourceSlice,
+    ShadowEndpointSlice,
+)
+from liqod.resources.base import MAX_ENDPOINT_BYTES, MAX_MAPPED, MAX_QUANTITIES
 
-MAX_ENDPOINTS: Final = 1 << 18
-"""Bytes of a ShadowEndpointSlice; a thousand endpoints, the most there may be, have less."""
+MAX_STUB: Final = 1 << 18
+"""Bytes of what is kept of a slice or map that names too much."""
 _MARKS: Final = (
     *(labels.ORIGIN, labels.CREATOR_USER, labels.NODE_NAME),
     *(labels.REPLICATED, labels.ORIGIN_ID, labels.REMOTE_CLUSTER_ID),
@@ -60,25 +66,37 @@ class KeptMap(NamespaceMap, frozen=True, omit_defaults=True, rename="camel"):
     too_large: int = 0
 
 
+class KeptEndpoints(ShadowEndpointSlice, frozen=True, omit_defaults=True, rename="camel"):
+    """A ShadowEndpointSlice; of one of ``too_large`` bytes no more than its name is known."""
+
+    too_large: int = 0
+
+
 @lru_cache
 def trim_to(limit: int) -> Callable[[bytes], bytes]:
-    """A function that makes a stub of a ShadowPod of more than ``limit`` bytes.
+    """A function that makes a stub of what a consumer asks for in more than ``limit`` bytes.
+
+    It is a ShadowPod, or a ShadowEndpointSlice.
 
     The same function for the same limit: by it informers are shared.
     """
 
     def trim(body: bytes) -> bytes:
-        return body if len(body) <= limit else _stub_of_pod(body, too_much=False)
+        return body if len(body) <= limit else _stub_of_shadow(body, too_much=False)
 
     return trim
 
 
+trim_endpoints = trim_to(MAX_ENDPOINT_BYTES)
+"""A ShadowEndpointSlice, or its stub."""
+
+
 def without_room(body: bytes) -> bytes:
-    """The stub of a ShadowPod of a consumer that has as much here as is held of it."""
-    return _stub_of_pod(body, too_much=True)
+    """The stub of the same of a consumer that has as much here as is held of it."""
+    return _stub_of_shadow(body, too_much=True)
 
 
-def _stub_of_pod(body: bytes, *, too_much: bool) -> bytes:
+def _stub_of_shadow(body: bytes, *, too_much: bool) -> bytes:
     more = {"tooMuch": True} if too_much else {}
     try:
         found = msgspec.json.decode(body, type=_Stub)
@@ -93,11 +111,6 @@ def _bare(meta: ObjectMeta) -> ObjectMeta:
     return msgspec.structs.replace(
         meta, labels=marks, annotations={}, owner_references=(), finalizers=()
     )
-
-
-def is_small(body: bytes) -> bool:
-    """Whether a ShadowEndpointSlice is small enough to be read."""
-    return len(body) <= MAX_ENDPOINTS
 
 
 def trim_slice(body: bytes) -> bytes:
@@ -143,7 +156,7 @@ def _stub(found: _Whole, spec: Json, status: Json, entries: int) -> bytes:
     )
     stub = {"metadata": metadata, "spec": spec, "status": status, "tooLarge": entries}
     slim = msgspec.json.encode(stub)
-    if len(slim) <= MAX_ENDPOINTS:
+    if len(slim) <= MAX_STUB:
         return slim
     return msgspec.json.encode({"metadata": _bare(found.metadata), "tooLarge": entries})
 

@@ -5,7 +5,7 @@ that a daemon in a cluster needs no file at all. Secrets are paths, never values
 environment over file over default; :func:`load` is a pure function of the text and the environment.
 """
 
-import difflib
+import logging
 import re
 import tomllib
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from liqod.errors import ConfigError
+from liqod.model.nearest import nearest
 from liqod.model.network.wayhome import place
 from liqod.tables import Guests as Guests
 from liqod.tables import Handshake as Handshake
@@ -28,7 +29,7 @@ from liqod.tables import PeerPolicy as PeerPolicy
 from liqod.tables import PeerSettings as PeerSettings
 from liqod.tables import PodNetwork as PodNetwork
 from liqod.tables import Storage as Storage
-from liqod.tables import Table, check_boundary, check_handshake, check_network
+from liqod.tables import Table, check_boundary, check_handshake, check_network, check_webhook
 from liqod.tables import Webhook as Webhook
 
 Policy = Literal["DenyList", "AllowList"]
@@ -36,6 +37,8 @@ RemoteEvents = Literal["all", "warnings", "none"]
 Enforcement = Literal["None", "Soft", "Hard"]
 PodSecurity = Literal["privileged", "baseline", "restricted"]
 Seconds = Annotated[float, Meta(gt=0)]
+
+log = logging.getLogger(__name__)
 
 
 class Cluster(Table, frozen=True):
@@ -86,15 +89,11 @@ class Provider(Table, frozen=True):
         storage_classes, ingress_classes, load_balancer_classes: offered to consumers, the first as
             default; claims of consumers, and Ingresses of those that run Liqo, are of these.
         drain_timeout: seconds that the pods of a drained tenant have to leave.
-        direct_pods: whether consumers that can may write pods here themselves instead of a
-            ShadowPod for each; only where ``guests.priority_class`` and ``guests.always_pull`` say
-            nothing, since a pod cannot be changed in those once it is written.
     """
 
     enforcement: Enforcement = "None"
     drain_timeout: Seconds = 120.0
     accept_default_class: bool = True
-    direct_pods: bool = False
     default_resources: dict[str, str] = msgspec.field(
         default_factory=lambda: {
             "cpu": "4",
@@ -248,16 +247,6 @@ def opens_api(config: Config) -> bool:
     return not config.api_server.for_pods and any(each != "none" for each in told)
 
 
-def lends_direct(config: Config) -> bool:
-    """Whether consumers may write pods here themselves.
-
-    Not without the webhook that reviews them, nor where the daemon is to change each pod.
-    """
-    guests = config.guests
-    changed = bool(guests.priority_class) or guests.always_pull
-    return config.provider.direct_pods and config.webhook.enabled and not changed
-
-
 ENVIRONMENT: Mapping[str, tuple[str, str]] = {
     "LIQOD_KUBECONFIG": ("cluster", "kubeconfig"),
     "LIQOD_CONTEXT": ("cluster", "context"),
@@ -269,6 +258,11 @@ ENVIRONMENT: Mapping[str, tuple[str, str]] = {
     "LIQOD_NODE_NAME": ("network", "node"),
 }
 """The few values that a container sets by environment, and where they go."""
+
+GONE: Mapping[tuple[str, str], str] = {
+    ("provider", "direct_pods"): "every guest's pod has a ShadowPod (docs/upgrades.md)"
+}
+"""Settings of versions before that a file may still say: they do nothing, as the log tells."""
 
 _NOT_SETTINGS = frozenset({"LIQOD_CONFIG", "LIQOD_LOG", "LIQOD_KEEPER"})
 _OF_PLUGINS = "LIQOD_PLUGIN_"
@@ -296,6 +290,10 @@ def parse(text: str, environ: Mapping[str, str] | None = None, *, advertise: str
             raw.setdefault(table, {})[key] = value
         elif variable.startswith("LIQOD_") and not _another(variable):
             raise ConfigError(f"unknown variable {variable}{_nearest(variable, ENVIRONMENT)}")
+    for (table, key), why in GONE.items():
+        if isinstance(found := raw.get(table), dict) and key in found:
+            del found[key]
+            log.warning("%s.%s is no setting any more: %s", table, key, why)
     try:
         config = msgspec.convert(raw, Config)
         if advertise and not config.api_server.advertise:
@@ -350,6 +348,7 @@ def _checked(config: Config) -> Config:
         raise ConfigError(f"api_server.for_pods: {told!r} is no host and no host:port")
     check_boundary(config.guests, config.peers, config.peer_defaults)
     check_network(config.network)
+    check_webhook(config.webhook)
     if config.network.node_pods == "cni" and not config.cluster.pod_cidrs:
         raise ConfigError(
             "[network] node_pods is 'cni': name the ranges that the CNI gives pods addresses of in "
@@ -360,8 +359,7 @@ def _checked(config: Config) -> Config:
 
 
 def _nearest(name: str, known: Mapping[str, object] | list[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+    return nearest(name, known, f"; known are {', '.join(known)}")
 
 
 def _clarify(message: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
+from liqod.account import Account
 from liqod.config import Config
 from liqod.fence import Fence
 from liqod.identity.signingrequests import SigningRequests
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from liqod.consumer.nodes.podusage import PodUsage
     from liqod.kube.cache.informers import Informers
     from liqod.kube.client import Client
-    from liqod.kube.http.transport import Dial
+    from liqod.kube.http.proxies import Dial
     from liqod.kube.http.turns import Budget
     from liqod.plugins.loader import Plugins
 
@@ -66,28 +67,6 @@ class Addressing:
     service_cidrs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class GuestReview:
-    """A pod that somebody with a consumer's rights is about to create here.
-
-    Attributes:
-        namespace, name: where, and under which name.
-        user: who creates it.
-        pod: the pod as JSON.
-        dry_run: whether nothing will be stored.
-    """
-
-    namespace: str
-    name: str
-    user: str
-    pod: bytes
-    dry_run: bool = False
-
-
-GuestReviewer = Callable[[GuestReview], Awaitable[str]]
-"""Says why such a pod may not be created; empty where it may."""
-
-
 class PodPlace(NamedTuple):
     """Where pods are at a peer: who may ask for them there, and the namespace."""
 
@@ -95,6 +74,7 @@ class PodPlace(NamedTuple):
     namespace: str
 
 
+# A Protocol: rooms that borrow stand above this, and it imports none of them.
 class PodWay(Protocol):
     """Leads to the pods that run at one peer.
 
@@ -154,9 +134,9 @@ class ClusterContext:
         calls: what the calls of plugins have cost and come to.
         voices: what the peers say of objects here.
         rooms: those that work now, for those who look.
+        account: what callers may take.
         own_pods: which pods of this cluster are watched.
         registry: the controllers, queues and informers that work now, for those who look.
-        guest_reviewers: who is asked about direct pods, by their namespace; none on a standby.
         pod_ways: who leads to pods at peers, by the peer's id; none on a standby.
         pod_way_came: tells that there is another one.
     """
@@ -180,6 +160,7 @@ class ClusterContext:
     calls: Calls = field(default_factory=Calls)
     voices: Voices = field(default_factory=Voices)
     rooms: Rooms = field(default_factory=Rooms)
+    account: Account = field(default_factory=Account)
     own_pods: OwnPods = field(default_factory=OwnPods)
     registry: Registry = field(default_factory=registry.current)
 
@@ -191,13 +172,13 @@ class ClusterContext:
 
         return tell_failures(publish, topic)
 
-    guest_reviewers: dict[str, GuestReviewer] = field(default_factory=dict)
     pod_ways: dict[str, PodWay] = field(default_factory=dict)
     pod_way_came: News = field(default_factory=News)
 
     def gauge(self, kind: str, name: str) -> Gauge:
-        """The wall around the calls of one plugin."""
-        return self.calls.of(kind, name, own=(kind, name) in self.plugins.own)
+        """The wall around the calls of one plugin; a ``probe`` is a check's."""
+        brought = "check" if kind == "probe" else kind
+        return self.calls.of(kind, name, own=(brought, name) in self.plugins.own)
 
     @property
     def namespace(self) -> str:

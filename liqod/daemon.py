@@ -3,8 +3,8 @@
     health ⊃ cluster ⊃ webhook, kubelet ⊃ election ⊃ rooms of the whole cluster ⊃ peers
 
 A standby has everything up to the election: it answers the webhook and the health probes and
-writes nothing but the Lease by which it shows itself. What stops, stops in reverse, within
-:data:`GRACE` seconds.
+writes nothing but the Lease by which it shows itself. What stops, stops in reverse, and in time
+(:mod:`liqod.ending`).
 """
 
 import dataclasses
@@ -14,7 +14,6 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -22,11 +21,12 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod import __version__, announcing, bounds, health, log, preflight, sdnotify
+from liqod import __version__, account, announcing, bounds, health, log, preflight, sdnotify
 from liqod.arguments import Parser
 from liqod.config import Config, load
 from liqod.consumer.claims import Claims
 from liqod.consumer.foreignclusters import ForeignClusters
+from liqod.consumer.identities.formerkey import FormerKey
 from liqod.consumer.identities.keys import Keys, cluster_keys
 from liqod.consumer.namespaces.offloading import Offloading
 from liqod.consumer.nodes.kubelet import KubeletServer
@@ -34,6 +34,7 @@ from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.context import ClusterContext
 from liqod.discovery.room import Discovery
+from liqod.ending import Ending
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.handshake.running import Handshake
 from liqod.inspect import metrics
@@ -43,12 +44,11 @@ from liqod.install.verbs import check_revision
 from liqod.kube import candidates, registry
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
+from liqod.kube.election import Election, LeadershipLost
 from liqod.kube.http.resolver import Resolver
 from liqod.kube.kinds import LEASES
-from liqod.kube.leases import Election, LeadershipLost
 from liqod.model import labels
 from liqod.model.view import whereabouts
-from liqod.model.view.figures import counted
 from liqod.model.view.whereabouts import Whereabouts
 from liqod.network import addressing, machines
 from liqod.network.failover import standing
@@ -59,6 +59,7 @@ from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
 from liqod.network.sweeping import sweep_once
+from liqod.ownkeys import FollowedKeys, take_to
 from liqod.ownpods import own_pods
 from liqod.peers import Peers
 from liqod.peertask import run_peer, stand_by_peer
@@ -66,15 +67,13 @@ from liqod.plugins import loader
 from liqod.plugins.loader import Plugins
 from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
+from liqod.provider.workloads import directpods
 from liqod.reflection.retractions import Retractions
 from liqod.resources import DEFINITIONS
+from liqod.shownlabels import ShownLabels
 from liqod.stalls import Stalls
 from liqod.supervise import explain, walled
-
-GRACE = 8.0
-"""Seconds for a clean stop; systemd is told 15, users are promised 10."""
-
-TELL_EVERY = 10.0
+from liqod.working import Working
 
 logger = logging.getLogger("liqod")
 
@@ -101,6 +100,7 @@ def command(arguments: list[str]) -> int:
     except ConfigError as error:
         logger.error("%s", error)
         return 2
+    loader.tell(plugins)
     status = 0
     try:
         read = partial(load, options.config, os.environ, advertise=options.advertise)
@@ -109,30 +109,6 @@ def command(arguments: list[str]) -> int:
         logger.error("%s", explain(group))
         status = 1
     return status
-
-
-@dataclass(frozen=True)
-class Working:
-    """What a leader runs that a reload reaches."""
-
-    home: ClusterContext
-    peers: Peers
-    inbox: Discovery
-    handshake: Handshake
-
-    def reload(self, config: Config) -> list[str]:
-        """Hand on another configuration; the peers that start anew."""
-        home = dataclasses.replace(self.home, config=config)
-        self.inbox.reload(home)
-        self.handshake.reload(home)
-        return self.peers.reload(home)
-
-    async def tell(self) -> NoReturn:
-        """Keep systemd's status line true."""
-        while True:
-            failed = len(self.peers.failures)
-            sdnotify.notify(f"STATUS=leading; {counted(len(self.peers), 'peer')}, {failed} failing")
-            await trio.sleep(TELL_EVERY)
 
 
 class Daemon:
@@ -159,13 +135,16 @@ class Daemon:
         """Everything, until SIGTERM or SIGINT."""
         registry.begin()
         trio.socket.set_custom_hostname_resolver(Resolver())
+        self._account = account.derived()
         self._stalls = Stalls(self._hub)
+        ending = Ending()
         async with trio.open_nursery() as outer:
             await outer.start(self._stalls.run)
-            await outer.start(self._follow_signals, outer.cancel_scope)
+            await outer.start(self._follow_signals, outer.cancel_scope, ending)
             outer.start_soon(sdnotify.watchdog)
             if self._config.health.enabled:
-                await outer.start(self._health.serve, self._config.health)
+                probes = self._account[account.PROBES]
+                await outer.start(self._health.serve, self._config.health, probes)
             sdnotify.notify("READY=1", "STATUS=looking for the API server")
             settings = self._config.cluster
             found = await credentials.load(
@@ -177,10 +156,12 @@ class Daemon:
                 self._home(client, found) as home,
             ):
                 await self._serve(home)
+        ending.done()
 
     async def _follow_signals(
         self,
         scope: trio.CancelScope,
+        ending: Ending,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
@@ -192,6 +173,7 @@ class Daemon:
                     continue
                 logger.info("stopping on %s", signal.Signals(number).name)
                 sdnotify.notify("STOPPING=1", "STATUS=stopping")
+                ending.begin()
                 scope.cancel()
         raise AssertionError("signals never end")
 
@@ -231,6 +213,7 @@ class Daemon:
                 addressing=facts.addressing,
                 node_address=facts.node_address,
                 in_cluster=facts.in_cluster,
+                account=self._account,
                 own_pods=await own_pods(client),
             )
             infra.cancel_scope.cancel()
@@ -340,6 +323,7 @@ class Daemon:
         logger.info("leading as %s", home.cluster_id)
         async with trio.open_nursery() as rooms:
             await rooms.start(Keys(home).run)
+            await rooms.start(FormerKey(home).run)
             rooms.start_soon(preflight.follow_id, home.informers, home.namespace, home.cluster_id)
             await rooms.start(webhook.lead)
             await rooms.start(Offloading(home).run)
@@ -348,6 +332,7 @@ class Daemon:
             await rooms.start(ForeignClusters(home).run)
             await rooms.start(Fences(home).run)
             await rooms.start(Orphans(home).run)
+            await rooms.start(directpods.run, home)
             await rooms.start(Retractions(home).run)
             machine, kernel = await machines.look(home, self._role)
             if not machine.problem:
@@ -360,13 +345,17 @@ class Daemon:
             rooms.start_soon(walled, "addresses of networks", partial(addressing.run, home))
             rooms.start_soon(walled, "leftovers of networks", partial(_leftovers, home, machine))
             home = dataclasses.replace(home, config=self._config)
+            rooms.start_soon(walled, "labels that are shown", partial(_shown_labels, home))
             run = partial(run_peer, machine=machine)
-            seen = await _discovery(home)
+            adverts = await announcing.adverts_of(home)
+            seen = Discovery(home, adverts)
             pair = await cluster_keys(home.client, home.namespace)
             shared = machines.folder_of(machine)
             handshake = Handshake(home, pair.private, seen.seen, seen.everybody, shared)
             self._working = working = Working(home, Peers(home, run), seen, handshake)
             rooms.start_soon(walled, "the hand-shake", handshake.run)
+            take = (take_to(handshake, home.client), adverts.take)
+            await rooms.start(FollowedKeys(home, *take).run)
             await rooms.start(working.peers.run)
             await rooms.start(working.inbox.run)
             rooms.start_soon(working.tell)
@@ -387,9 +376,10 @@ class Daemon:
         logger.info("%s", state)
 
 
-async def _discovery(home: ClusterContext) -> Discovery:
-    """What runs the discovery plugins; adverts are signed with this cluster's key."""
-    return Discovery(home, await announcing.adverts_of(home))
+async def _shown_labels(home: ClusterContext) -> NoReturn:
+    """One that begins anew each time."""
+    await ShownLabels(home).run()
+    raise AssertionError("controllers end by cancellation only")
 
 
 async def _leftovers(home: ClusterContext, machine: Machine) -> NoReturn:

@@ -1,6 +1,6 @@
 """Requests side by side, where one need not wait for the other's answer."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, overload
 
 import trio
@@ -49,3 +49,46 @@ async def either(*waits: Callable[[], Awaitable[None]]) -> None:
 
         for wait in waits:
             nursery.start_soon(one, wait)
+
+
+async def first_of(
+    attempts: Iterable[Callable[[], Awaitable[A | None]]],
+    head_start: float,
+    discard: Callable[[A], object],
+    *,
+    hopeless: Callable[[], bool] = lambda: False,
+) -> A | None:
+    """The result of the attempt that succeeds first, each of which is ahead of the next one.
+
+    Args:
+        attempts: each gives something, or None where it fails, and then the next one begins.
+        head_start: seconds after which the next one begins beside it.
+        discard: closes what nobody gets: of one that succeeds too late, or when this is cancelled.
+        hopeless: asked when the last one has had its head start: whether none is waited for longer.
+    """
+    won: list[A] = []
+
+    async def run(attempt: Callable[[], Awaitable[A | None]], failed: trio.Event) -> None:
+        found = await attempt()
+        if found is None:
+            failed.set()
+        elif won:
+            discard(found)
+        else:
+            won.append(found)
+            nursery.cancel_scope.cancel()
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for attempt in attempts:
+                failed = trio.Event()
+                nursery.start_soon(run, attempt, failed)
+                with trio.move_on_after(head_start):
+                    await failed.wait()
+            if hopeless():
+                nursery.cancel_scope.cancel()
+    except BaseException:
+        for found in won:
+            discard(found)
+        raise
+    return won[0] if won else None

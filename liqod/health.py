@@ -11,10 +11,9 @@ import trio
 from liqod.config import Health as Settings
 from liqod.kube.http.listening import listen
 from liqod.kube.http.server import Limits, Request, Response
+from liqod.places import Places
 
-LIMITS = Limits(
-    head=8192, headers=50, body=0, connections=64, memory=1 << 20, idle=60.0, paced=True
-)
+LIMITS = Limits(head=8192, headers=50, body=0, idle=60.0, paced=True)
 """Anybody may ask who reaches the address, and no probe has a body."""
 PLAIN = {"content-type": "text/plain; charset=utf-8"}
 
@@ -56,9 +55,17 @@ class Health:
         return Response(200, text, {"content-type": kind})
 
     async def serve(
-        self, settings: Settings, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
+        self,
+        settings: Settings,
+        places: Places,
+        *,
+        task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Answer until cancelled; ``started`` with the port.
+
+        Args:
+            settings: where.
+            places: of connections.
 
         Raises:
             ConfigError: the address cannot be bound.
@@ -69,5 +76,6 @@ class Health:
             host=settings.host,
             port=settings.port,
             limits=LIMITS,
+            places=places,
             task_status=task_status,
         )

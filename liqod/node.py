@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 import trio
 
-from liqod import __version__, health, log, sdnotify
+from liqod import __version__, account, health, log, sdnotify
 from liqod.arguments import Parser
 from liqod.config import Config, load
 from liqod.errors import ConfigError, LiqodError, Unreachable
@@ -134,7 +134,8 @@ class NodeDaemon:
             if self._config.health.enabled and self._port:
                 where = msgspec.structs.replace(self._config.health, port=self._port)
                 self._health.metrics = self._metrics
-                await outer.start(self._health.serve, where)
+                places = account.derived()[account.PROBES]
+                await outer.start(self._health.serve, where, places)
             self._tell("looking for the API server", False)
             sdnotify.notify("READY=1")
             settings = self._config.cluster

@@ -4,9 +4,11 @@ Apart from what else the daemon finds out of its cluster (:mod:`liqod.preflight`
 longer to import: every command asks for the id.
 """
 
+from collections.abc import Mapping
+
 from liqod.errors import ConfigError, Forbidden, NotFound
 from liqod.kube.client import Client
-from liqod.kube.kinds import CONFIG_MAPS, SECRETS
+from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import ids, labels
@@ -42,12 +44,13 @@ async def own_cluster_id(client: Client, namespace: str) -> str:
     """The same of one's own cluster, compared with the id that its peers know.
 
     Raises:
-        WrongClusterId: it was changed since.
+        WrongClusterId: it was changed since, or the cluster's key is that of another cluster.
         LiqodError: as :func:`cluster_id`.
     """
     said = await cluster_id(client, namespace)
-    known = await known_as(client, namespace)
-    problem = id_problem(said, known, namespace)
+    noted = await notes(client, namespace)
+    problem = id_problem(said, noted.get(labels.KNOWN_AS, ""), namespace)
+    problem = problem or await copy_problem(client, said, noted)
     if problem:
         raise WrongClusterId(problem)
     return said
@@ -64,10 +67,59 @@ def id_problem(said: str, known: str, namespace: str) -> str:
     )
 
 
-async def known_as(client: Client, namespace: str) -> str:
-    """The id under which this cluster's key was used first; empty where that cannot be told."""
+async def copy_problem(client: Client, said: str, noted: Mapping[str, str]) -> str:
+    """Why this cluster may not work with the key that it has; empty where it may.
+
+    Who has a copy of a cluster's objects, its key with them, would be taken for it by every peer,
+    and each of the two would end there what the other has.
+
+    Args:
+        client: of this cluster.
+        said: its id.
+        noted: what is noted of its key (:func:`notes`).
+
+    Raises:
+        LiqodError: the API server does not answer.
+    """
+    known, here = noted.get(labels.KNOWN_IN, ""), await cluster_uid(client)
+    if "" in (known, here) or known == here:
+        return ""
+    return (
+        f"the key of {said} comes from another cluster (kube-system was {known}, and is {here}), as"
+        f" after a restore or in a copy: if that cluster is gone, `liqod install --restored` makes"
+        f" this one {said}; if it still runs, let no daemon run here"
+    )
+
+
+async def cluster_uid(client: Client) -> str:
+    """The UID of this cluster's namespace kube-system, which none other has; empty where that
+    cannot be told."""
+    try:
+        found = await client.find(NAMESPACES, "kube-system", decode=Partial)
+    except Forbidden:
+        return ""
+    return "" if found is None else found.metadata.uid
+
+
+async def take_over(client: Client, namespace: str) -> None:
+    """Have the key be this cluster's, whichever it comes from.
+
+    Raises:
+        LiqodError: there is none, or the API server refuses.
+    """
+    note = {"metadata": {"annotations": {labels.KNOWN_IN: await cluster_uid(client)}}}
+    await client.patch(SECRETS, labels.KEYS_SECRET, note, namespace)
+
+
+async def notes(client: Client, namespace: str) -> Mapping[str, str]:
+    """What is noted of this cluster's key; nothing where that cannot be told."""
     try:
         found = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=Partial)
     except Forbidden:
-        return ""
-    return "" if found is None else found.metadata.annotations.get(labels.KNOWN_AS, "")
+        return {}
+    return {} if found is None else found.metadata.annotations
+
+
+async def known_as(client: Client, namespace: str) -> str:
+    """The id under which this cluster's key was used first; empty where that cannot be told."""
+    return (await notes(client, namespace)).get(labels.KNOWN_AS, "")

@@ -8,7 +8,8 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from liqod.kube.cache.store import Change, Followed
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Change
 from liqod.latest import News
 from liqod.model import labels
 from liqod.model.objects.partial import Node
@@ -30,7 +31,7 @@ class OwnNetworks:
         pod_cidrs: networks of the nodes' pods, textual prefixes.
     """
 
-    def __init__(self, informer: Followed) -> None:
+    def __init__(self, informer: Informer) -> None:
         self.addresses = NOTHING
         self.pod_cidrs = NOTHING
         self._nodes: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
@@ -67,10 +68,10 @@ def _of(body: bytes) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(each.address for each in node.status.addresses if each.address), networks
 
 
-_known: "WeakKeyDictionary[Followed, OwnNetworks]" = WeakKeyDictionary()
+_known: WeakKeyDictionary[Informer, OwnNetworks] = WeakKeyDictionary()
 
 
-def own_networks(informer: Followed) -> OwnNetworks:
+def own_networks(informer: Informer) -> OwnNetworks:
     """The one follower of an informer of Nodes; it lives as long as the informer."""
     found = _known.get(informer)
     if found is None:

@@ -12,6 +12,7 @@ from liqod.context import ClusterContext
 from liqod.inspect.events import KeyFailed, Told
 from liqod.kube.controller import tell_failures
 from liqod.kube.http.turns import Budget
+from liqod.latest import Latest
 from liqod.peernetwork import PeerNetwork
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Peer:
         link: whether the peer's API server answers; up where nothing is borrowed.
         work: the time that goes to what it asks of this cluster.
         network: the network that is joined with it.
+        reach: why nothing gets through to its pods; empty where it does, None while that is not
+            known (:mod:`liqod.reach`).
         borrowing: what borrows from it, while that works; for those who look.
     """
 
@@ -44,6 +47,7 @@ class Peer:
     link: Link
     work: Budget = field(default_factory=partial(Budget, share=WORK_SHARE))
     network: PeerNetwork = field(default_factory=PeerNetwork)
+    reach: Latest[str | None] = field(default_factory=partial(Latest[str | None], None))
     borrowing: Borrowing | None = None
 
     @property

@@ -17,6 +17,7 @@ from liqod.network.joining import join
 from liqod.network.machine import NOWHERE, Machine
 from liqod.peer import Peer
 from liqod.provider.lending import lend
+from liqod.reach import follow
 
 LOOK_DEADLINE = 5.0
 """Seconds for the first look at whether networks are joined."""
@@ -47,6 +48,7 @@ async def _live(peer: Peer, machine: Machine) -> None:
         # that: lending and borrowing go on while there is nothing to translate by.
         with trio.move_on_after(LOOK_DEADLINE):
             await peer.network.looked.wait()
+        nursery.start_soon(follow, peer)
         for begin in (lend, borrow):
             with trio.move_on_after(START_DEADLINE) as patience:
                 await nursery.start(begin, peer)

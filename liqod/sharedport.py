@@ -22,12 +22,11 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.model.clienthello import MOST, NotTls, server_name
+from liqod.places import Places, accepted, address_of
 
 SHARED: Final = 443
 """The port that tunnels in websockets take, where nobody says another."""
-BACKLOG: Final = 128
-STRANGERS: Final = 64
-"""Connections that have called nobody yet; with one more the oldest goes."""
+BACKLOG: Final = 512
 NAMED_WITHIN: Final = 5.0
 """Seconds until they must have."""
 LOOK: Final = 0.05
@@ -36,36 +35,12 @@ TRIES: Final = 10
 """Looks at who has the port until it is another program."""
 AGAIN: Final = 5.0
 """Seconds until a port is tried again that another program took between two of ours."""
-BREATH: Final = 0.1
-"""Seconds of rest when the kernel has no more files or memory."""
 DAEMON: Final = "liqod-peering"
 """What daemons call when they dial each other; tunnels call 32 hexadecimal digits."""
-_CAPACITY: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 _NAME: Final = re.compile(rf"([0-9a-f]{{32}}|{DAEMON})\..{{1,220}}")
 
 Turn = trio.socket.SocketType | trio.SocketStream
 """What a process has of a port: a socket that listens there, or a connection to whose has."""
-
-
-class Crowd:
-    """So many at once: for one more the oldest has to go."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._scopes: dict[trio.CancelScope, None] = {}
-
-    async def have(self, work: Callable[[], Awaitable[None]], deadline: float) -> None:
-        """Do something among them, at most for so many seconds."""
-        with trio.move_on_after(deadline) as scope:
-            self._scopes[scope] = None
-            try:
-                if len(self._scopes) > self._most:
-                    oldest = next(iter(self._scopes))
-                    del self._scopes[oldest]
-                    oldest.cancel()
-                await work()
-            finally:
-                self._scopes.pop(scope, None)
 
 
 class SharedPort:
@@ -78,6 +53,7 @@ class SharedPort:
         holder: by which this program's own sockets are told from those of others.
         mark: firewall mark of what is sent; 0 for none.
         take: given each connection, which is its own from then on.
+        places: of connections that have called nobody yet.
 
     Attributes:
         why: why the port cannot be had; empty while there is no reason known.
@@ -91,12 +67,13 @@ class SharedPort:
         holder: str,
         mark: int,
         take: Callable[[trio.socket.SocketType], Awaitable[None]],
+        places: Places,
     ) -> None:
         self.why = ""
         self._name, self._port = name, port
         self._folder, self._holder, self._mark = folder, holder, mark
         self._take = take
-        self._strangers = Crowd(STRANGERS)
+        self._places = places
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
         """Listen until cancelled.
@@ -167,12 +144,7 @@ class SharedPort:
             try:
                 nursery.start_soon(trio.serve_listeners, _last, [others])
                 while True:
-                    try:
-                        came, _ = await listener.accept()
-                    except OSError as error:
-                        if error.errno in _CAPACITY:
-                            await trio.sleep(BREATH)
-                        continue
+                    came, _ = await accepted(listener.accept)
                     nursery.start_soon(self._stranger, came, nursery)
             finally:
                 path.unlink(missing_ok=True)
@@ -180,13 +152,12 @@ class SharedPort:
     async def _stranger(self, came: trio.socket.SocketType, nursery: trio.Nursery) -> None:
         """See whom it calls."""
         called = ""
-
-        async def listen() -> None:
-            nonlocal called
-            called = await _called(came)
-
-        with suppress(NotTls, OSError):
-            await self._strangers.have(listen, NAMED_WITHIN)
+        try:
+            with suppress(NotTls, OSError), self._places.within(address_of(came), NAMED_WITHIN):
+                called = await _called(came)
+        except BaseException:
+            came.close()
+            raise
         found = _NAME.fullmatch(called)
         if found is None:
             came.close()

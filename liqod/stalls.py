@@ -15,7 +15,7 @@ import trio
 
 from liqod.inspect.events import HeldUp
 from liqod.inspect.hub import Hub
-from liqod.plugins.calls import Gauge, place, running
+from liqod.plugins.running import place, running
 from liqod.ticks import sleep_until_tick
 
 TURN = 1.0
@@ -47,7 +47,6 @@ class Stalls:
         self._thread = threading.get_ident()
         self._over = threading.Event()
         self._named = ""
-        self._gauge: Gauge | None = None
         self._last: tuple[float, str] = (float("-inf"), "")
 
     async def run(
@@ -75,9 +74,6 @@ class Stalls:
         now = time.monotonic()
         held, self._turned = now - self._turned, now
         named, self._named = self._named, ""
-        gauge, self._gauge = self._gauge, None
-        if gauge is not None:
-            gauge.blocked(held)
         if named:
             text = f"the daemon was held up for {held:.1f} s by {named}"
             self._last = (now, text)
@@ -106,5 +102,4 @@ class Stalls:
             return  # it is over, and the loop waits for its next second
         plugin = running(frame)
         self._named = f"{plugin.gauge} ({plugin.place})" if plugin is not None else place(frame)
-        self._gauge = plugin.gauge if plugin is not None and plugin.awaits else None
         logger.error("the daemon is held up: %s has not come back for %.0f s", self._named, held)

@@ -11,7 +11,7 @@ from liqod.errors import ConfigError
 from liqod.kube.http import proxies
 from liqod.model import labels
 from liqod.model.crossing import keys
-from liqod.model.crossing.addresses import PRIVATE, is_network
+from liqod.model.crossing.addresses import is_network
 from liqod.model.network.claims import malformed
 from liqod.model.objects.quantities import is_quantity
 
@@ -34,12 +34,27 @@ class Webhook(Table, frozen=True):
         port: TCP port to listen on; 0 takes a free one.
         advertise: ``host:port`` or URL for the API server; empty means the Service in a cluster,
             and the address of the connection to the API server otherwise.
+        fail_closed: whether pods of namespaces of which none may run here (strategy ``Remote``) are
+            refused while the API server does not reach the webhook; a namespace may say otherwise.
     """
 
     enabled: bool = True
     host: str = ""
     port: Port = 9443
     advertise: str = ""
+    fail_closed: bool = False
+
+
+def check_webhook(webhook: Webhook) -> None:
+    """See that a webhook which is asked for is there.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if webhook.fail_closed and not webhook.enabled:
+        raise ConfigError(
+            "[webhook] fail_closed is set, and enabled is false: nobody would be asked about pods"
+        )
 
 
 class Kubelet(Table, frozen=True):
@@ -180,6 +195,12 @@ def check_network(network: Network) -> None:
         raise ConfigError(f"network.relay_rate: 1 to {MOST_RELAYED} Mbit/s can be")
 
 
+GuestField = Literal[
+    "loadBalancerIP", "nodePort", "healthCheckNodePort", "volumeAttributesClassName"
+]
+"""A field by which a guest would choose what a provider gives out otherwise."""
+
+
 class Guests(Table, frozen=True):
     """What those who borrow may ask for; lists are of shell patterns (``*``).
 
@@ -202,6 +223,7 @@ class Guests(Table, frozen=True):
         ingress_hosts: hosts of their Ingresses; ``{peer}`` stands for the consumer's id.
         ingress_classes: classes of their Ingresses. storage_classes: classes of their claims.
         load_balancer_classes: classes of their Services of the type LoadBalancer.
+        fields: fields that choose addresses and ports, which their Services and claims may set.
         disruption_budgets: whether they may have PodDisruptionBudgets for their pods here; a drain
             of a node has to wait for them.
         max_grace_seconds: the longest that a pod of theirs may take to end; more is cut.
@@ -233,6 +255,7 @@ class Guests(Table, frozen=True):
     ingress_classes: tuple[str, ...] = ("*",)
     storage_classes: tuple[str, ...] = ("*",)
     load_balancer_classes: tuple[str, ...] = ("*",)
+    fields: tuple[GuestField, ...] = ()
     disruption_budgets: bool = False
     max_grace_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] = 3600
     always_pull: bool = False
@@ -266,6 +289,8 @@ class Handshake(Table, frozen=True):
         labels: what this cluster tells of itself to those whom it asks, for their policies.
         tell_resources: whether adverts say what is free, to whoever hears them:
             ``provider.default_resources`` less what consumers were granted.
+        stream_idle: seconds after which a consumer's connection to this cluster's API server ends
+            by which nothing passes.
     """
 
     enabled: bool = True
@@ -275,6 +300,7 @@ class Handshake(Table, frozen=True):
     proxy: str = ""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     tell_resources: bool = False
+    stream_idle: Annotated[float, Meta(ge=60)] = 4 * 3600.0
 
 
 class PeerPolicy(Table, frozen=True):
@@ -315,7 +341,7 @@ class PeerSettings(Table, frozen=True):
         addresses: where its daemon listens, as ``host:port``; the daemon then asks it by itself.
         key: SHA-256 of the public key that it must have, hexadecimal.
         resources: what to ask for, by resource name, when it does.
-        pod_cidrs: where pods' own addresses cross, the networks that the peer's may lie in.
+        pod_cidrs: where pods' own addresses cross, the networks that the peer's lie in.
         believed_labels: keys of labels that it may declare for its virtual nodes, as patterns
             (:mod:`liqod.model.crossing.keys`); others are left out, so that no selector goes by
             them.
@@ -331,7 +357,7 @@ class PeerSettings(Table, frozen=True):
     addresses: tuple[str, ...] = ()
     key: str = ""
     resources: dict[str, str] = msgspec.field(default_factory=dict)
-    pod_cidrs: tuple[str, ...] = PRIVATE
+    pod_cidrs: tuple[str, ...] = ()
     believed_labels: tuple[str, ...] = ()
     node_labels: dict[str, str] = msgspec.field(default_factory=dict)
     api_server: HomeAccess = "none"
@@ -341,7 +367,7 @@ class PeerDefaults(Table, frozen=True):
     """The settings of peers that have no entry of their own; each means the same as there."""
 
     pod_network: PodNetwork = "tunnel"
-    pod_cidrs: tuple[str, ...] = PRIVATE
+    pod_cidrs: tuple[str, ...] = ()
     believed_labels: tuple[str, ...] = ()
     api_server: HomeAccess = "none"
 
@@ -366,6 +392,11 @@ def check_boundary(guests: Guests, peers: tuple[PeerSettings, ...], defaults: Pe
         for cidr in each.pod_cidrs:
             if not is_network(cidr):
                 raise ConfigError(f"{name}.pod_cidrs: {cidr!r} is no network")
+        if each.pod_network == "routed" and not each.pod_cidrs:
+            raise ConfigError(
+                f'{name}: with pod_network = "routed" say which networks the peer\'s pods are in, '
+                'such as pod_cidrs = ["10.245.0.0/16"]: it may name addresses in these alone'
+            )
         _check(f"{name}.believed_labels", each.believed_labels, keys.pattern_problem)
 
 

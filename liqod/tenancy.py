@@ -39,6 +39,13 @@ def replicas_of(consumer: str) -> str:
     return f"{labels.ORIGIN_ID}={consumer},{labels.REPLICATED}={labels.TRUE}"
 
 
+def is_from(labels_of: dict[str, str], peer: str) -> bool:
+    """Whether an object with these labels is a replica that the peer made here."""
+    return (
+        labels_of.get(labels.REPLICATED) == labels.TRUE and labels_of.get(labels.ORIGIN_ID) == peer
+    )
+
+
 def users_of(consumer: str) -> str:
     """The label selector of a consumer's peering users, whichever program made them."""
     names = (consumer, f"{labels.LIQOCTL_USER}{consumer}")

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import trio
 
-from liqod import config
+from liqod import config, reach
 from liqod.bounds import informers
 from liqod.consumer.degradations import Degradations
 from liqod.consumer.peerdaemon import PeerDaemon
@@ -51,6 +51,7 @@ class Switch:
     def __init__(self, up: bool = True, reason: str = "its API server answers") -> None:
         self.up = up
         self.reason = reason
+        self.asked = True
         self.lost = 0
         self.skew: float | None = None
         self._changed = trio.Event()
@@ -200,7 +201,10 @@ class Pair:
         engine = Engine(self.peer, cast("Remotes", self.identities), **options)
 
         async def run(task_status: trio.TaskStatus[None]) -> None:
-            with trio.CancelScope() as self._engine:
+            self.peer.reach.know(None)  # whoever starts knows nothing yet
+            async with trio.open_nursery() as own:
+                self._engine = own.cancel_scope
+                own.start_soon(reach.follow, self.peer)
                 await engine.run(task_status=task_status)
 
         await nursery.start(lambda task_status: run(task_status))
@@ -275,7 +279,9 @@ async def home_of(
         Client(from_kubeconfig(cluster.kubeconfig)) as client,
         trio.open_nursery() as nursery,
     ):
-        settings = config.parse(text or '[peer_defaults]\npod_network = "routed"\n')
+        settings = config.parse(
+            text or '[peer_defaults]\npod_network = "routed"\npod_cidrs = ["10.0.0.0/8"]\n'
+        )
         yield ClusterContext(
             cluster_id=name,
             client=client,

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
-from tests.testbed import ending, evidence, fixtures, order, secondtry, share, virtualtime
+from tests.testbed import (
+    ending,
+    evidence,
+    fixtures,
+    order,
+    secondtry,
+    share,
+    surroundings,
+    virtualtime,
+)
 from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by these names
     control_plane,
     control_planes,
@@ -26,7 +35,11 @@ settings.load_profile("values")
 
 
 def pytest_configure() -> None:
-    """Ctrl-C reaches what tests start, also where a shell has put this run into the background."""
+    """See `surroundings.forget_terminal`.
+
+    Ctrl-C reaches what tests start, also where a shell has put this run into the background.
+    """
+    surroundings.forget_terminal()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -66,6 +79,14 @@ def pytest_fixture_setup(
     """See `evidence.owned_by`."""
     with evidence.owned_by(fixturedef.argname):
         return (yield)
+
+
+# Before pytest-rerunfailures, which keeps for the second try what it finds still standing.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """See `secondtry.start_from_nothing`."""
+    if item.stash.get(fixtures.FAILED, False):
+        secondtry.start_from_nothing(item)
 
 
 @pytest.hookimpl(wrapper=True)

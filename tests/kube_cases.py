@@ -17,6 +17,7 @@ from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.election import Election
 from liqod.kube.kinds import (
     ACCESS_REVIEWS,
     CONFIG_MAPS,
@@ -24,7 +25,6 @@ from liqod.kube.kinds import (
     SECRETS,
     SERVICES,
 )
-from liqod.kube.leases import Election
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 

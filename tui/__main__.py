@@ -112,9 +112,16 @@ def _look(chosen: argparse.Namespace) -> int:
 
     start = Place("peer", chosen.peer) if chosen.peer else _screen(chosen.screen)
     sources = _sources(chosen)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) and not _driven():
+        raise Mistake("it needs a terminal; `liqod status` and `liqod events` are for pipes")
     app = Top(sources, read_only=chosen.read_only or bool(chosen.replay), start=start)
     app.run()
     return app.return_code or 0
+
+
+def _driven() -> bool:
+    """Whether another program shows it: a browser's, or a test."""
+    return "TEXTUAL_DRIVER" in os.environ
 
 
 def _screen(word: str) -> Place:

@@ -124,9 +124,14 @@ class Page(Server):
 
     def serve(self, debug: bool = False) -> None:
         """Serve until interrupted. Raises OSError where the port is taken."""
-        print(f"liqod top: {self.address}  (Ctrl-C ends it)", flush=True)
         # A line for each request would hold the token.
-        web.run_app(self.application(), host=HOST, port=self.port, print=None, access_log=None)
+        web.run_app(
+            self.application(), host=HOST, port=self.port, print=self._tell, access_log=None
+        )
+
+    def _tell(self, listening: str) -> None:
+        """Print the address, once the port is had."""
+        print(f"liqod top: {self.address}  (Ctrl-C ends it)", flush=True)
 
 
 def command(arguments: list[str], *, write: bool) -> str:

@@ -23,6 +23,7 @@ GROUPS = {
     "network": "The networks that are joined with peers.",
     "test": "Try what is there.",
     "generate": "Make credentials for others.",
+    "rotate": "Change what others know this cluster by.",
     "delete": "Take credentials back.",
     "invite": "Let others borrow from this cluster by one line.",
     "inbox": "Who asks to borrow from this cluster.",
@@ -42,6 +43,7 @@ COMMANDS = (
     "peer",
     "unpeer",
     "revoke",
+    "rotate key",
     "invite",
     "invite list",
     "invite revoke",
@@ -174,8 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except SystemExit as end:
             status = end.code
         except typer.Abort:
-            terminal.note("Aborted!")
-            status = 1
+            terminal.note("liqod: interrupted")
+            status = 128 + signal.SIGINT
         except MISTAKE as mistake:
             said = StringIO()
             mistake.show(said)

@@ -39,17 +39,23 @@ class Channels:
 
     async def _begin(self) -> "Ways":
         from liqod.consumer.identities.keys import cluster_keys
-        from liqod.handshake.outputs import Own
+        from liqod.handshake.outputs import Expected, Own
+        from liqod.handshake.ownkeys import present_key
         from liqod.handshake.ways import Ways, by_own_key
         from liqod.model import labels
         from liqod.ownid import own_cluster_id
+        from liqod.ownkeys import own_side
 
-        async def own() -> Own:
+        async def own(expected: Expected) -> Own:
             async with self._client() as client:
                 pair = await cluster_keys(client)
                 here = await own_cluster_id(client, labels.LIQO_NAMESPACE)
-                return Own(cluster_id=here, private=pair.private)
+                return await own_side(client, here, pair).towards(expected)
 
-        ways = Ways(by_own_key(own))
+        async def present(key: str) -> str:
+            async with self._client() as client:
+                return await present_key(client, key)
+
+        ways = Ways(by_own_key(own), present=present)
         await self._nursery.start(ways.run)
         return ways

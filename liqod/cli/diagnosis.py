@@ -5,22 +5,24 @@ run. Where that daemon is at hand, its own ladders are taken, which say more.
 """
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 import trio
 
-from liqod.cli import inspector
+from liqod.cli import inspector, live
 from liqod.cli.clusters import AGENT
 from liqod.cli.frame import Frame, warn
 from liqod.cli.snapshot import take
 from liqod.errors import ConfigError, LiqodError, NotFound, TransientError, Unauthorized
-from liqod.inspect.protocol import Examine, Findings
+from liqod.inspect.protocol import Examine
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.model.view import ladder
+from liqod.model.view import ladder, wrong
 from liqod.model.view.overview import overview
+from liqod.model.view.problems import Problem
 from liqod.model.view.rows import Ladder
 from liqod.model.view.snapshot import Snapshot
 
@@ -36,12 +38,14 @@ class Diagnosis(msgspec.Struct, frozen=True):
         source: whether its daemon was asked, or the API server alone.
         ladders: this cluster's own first.
         silent: why the daemon was not asked, where it was looked for.
+        problems: all that is wrong, as ``liqod status`` has it, the worst first.
     """
 
     cluster_id: str
     source: Literal["daemon", "resources"]
     ladders: tuple[Ladder, ...]
     silent: str = ""
+    problems: tuple[Problem, ...] = ()
 
 
 async def examine(frame: Frame, namespace: str, ask: Examine) -> Diagnosis:
@@ -52,21 +56,36 @@ async def examine(frame: Frame, namespace: str, ask: Examine) -> Diagnosis:
         LiqodError: the daemon that was named does not answer.
     """
     if frame.socket is not None or frame.cluster_id:
-        return await _by_daemon(await inspector.place(frame.socket, frame.cluster_id), ask)
+        seen = await _see(await inspector.place(frame.socket, frame.cluster_id), ask)
+        return of_daemon(seen, seen.state.problems, seen.ladders, ask)
     try:
         found = await credentials.load(frame.kubeconfig, frame.context or None)
     except ConfigError:
         if frame.kubeconfig is not None:
             raise
-        return await _by_daemon(await inspector.place(None), ask)
+        seen = await _see(await inspector.place(None), ask)
+        return of_daemon(seen, seen.state.problems, seen.ladders, ask)
     async with Client(found, user_agent=AGENT) as client:
         return await of_cluster(client, namespace, ask)
 
 
-async def _by_daemon(where: Path, ask: Examine) -> Diagnosis:
-    async with inspector.connect(where) as viewer:
-        found = await viewer.ask(ask, Findings)
-        return Diagnosis(viewer.hello.cluster_id, "daemon", found.ladders)
+async def _see(where: Path, ask: Examine) -> live.Seen:
+    return await live.see(where, "", ask)
+
+
+def of_daemon(
+    seen: live.Seen, problems: Iterable[Problem], ladders: tuple[Ladder, ...], ask: Examine
+) -> Diagnosis:
+    """What a daemon told.
+
+    Args:
+        seen: that.
+        problems: what custom resources show.
+        ladders: what its doctor found, and what else is known of these layers.
+        ask: of whom it was asked.
+    """
+    found = wrong.wrong((*problems, *live.tales(seen.state)), ladders)
+    return Diagnosis(seen.cluster_id, "daemon", ladders, problems=wrong.of_peer(found, ask.peer))
 
 
 async def of_cluster(client: Client, namespace: str, ask: Examine) -> Diagnosis:
@@ -87,15 +106,15 @@ async def of_cluster(client: Client, namespace: str, ask: Examine) -> Diagnosis:
     near = inspector.here(snapshot.cluster_id)
     if near:
         try:
-            found = await _by_daemon(near[0], ask)
+            seen = await _see(near[0], ask)
         except ConfigError:
             raise
         except LiqodError as failure:
-            return _alone(snapshot, ask, version, took, str(failure))
-        own, *peers = found.ladders
+            return alone(snapshot, ask, version, took, str(failure))
+        own, *peers = seen.ladders
         ladders = (ladder.beside(own, snapshot), *peers)
-        return msgspec.structs.replace(found, ladders=ladders)
-    return _alone(snapshot, ask, version, took, "its daemon has no socket on this machine")
+        return of_daemon(seen, overview(snapshot).problems, ladders, ask)
+    return alone(snapshot, ask, version, took, "its daemon has no socket on this machine")
 
 
 async def _version(client: Client) -> str:
@@ -110,26 +129,32 @@ async def _version(client: Client) -> str:
 async def _unread(client: Client, error: LiqodError, ask: Examine) -> Diagnosis:
     """The API server does not tell: the daemon that works with it may know more."""
     if isinstance(error, NotFound):
-        return Diagnosis(client.server, "resources", (ladder.uninstalled(str(error)),))
+        return _of_one(client.server, ladder.uninstalled(str(error)))
     remedy = "check this cluster's API server, and the address in the kubeconfig"
     if isinstance(error, Unauthorized):
         remedy = "use credentials that this cluster's API server accepts"
     own = ladder.unreadable(str(error), remedy)
     near = await inspector.beside(client.server)
     if near is None:
-        return Diagnosis(client.server, "resources", (own,))
+        return _of_one(client.server, own)
     try:
-        found = await _by_daemon(near, ask)
+        seen = await _see(near, ask)
     except LiqodError as failure:
-        return Diagnosis(client.server, "resources", (own,), str(failure))
+        return _of_one(client.server, own, str(failure))
     # What the daemon still says of its API server may be some seconds old.
-    rest = tuple(row for row in found.ladders[0].checks if row.layer not in ("server", "watches"))
+    rest = tuple(row for row in seen.ladders[0].checks if row.layer not in ("server", "watches"))
     merged = Ladder("", (own.checks[0], *rest))
-    return msgspec.structs.replace(found, ladders=(merged, *found.ladders[1:]))
+    return of_daemon(seen, seen.state.problems, (merged, *seen.ladders[1:]), ask)
 
 
-def _alone(snapshot: Snapshot, ask: Examine, version: str, took: float, silent: str) -> Diagnosis:
-    ladders = ladder.ladders(snapshot, overview(snapshot).problems, version, took)
+def _of_one(whose: str, own: Ladder, silent: str = "") -> Diagnosis:
+    """What is found where nothing but this cluster's own ladder is known."""
+    return Diagnosis(whose, "resources", (own,), silent, wrong.wrong((), (own,)))
+
+
+def alone(snapshot: Snapshot, ask: Examine, version: str, took: float, silent: str) -> Diagnosis:
+    problems = overview(snapshot).problems
+    ladders = ladder.ladders(snapshot, problems, version, took)
     if ask.peer:
         known = [each.peer for each in ladders[1:]]
         if ask.peer not in known:
@@ -137,4 +162,5 @@ def _alone(snapshot: Snapshot, ask: Examine, version: str, took: float, silent: 
         ladders = tuple(each for each in ladders if each.peer in ("", ask.peer))
     if ask.probe:
         warn(f"nothing is tried anew: {silent}")
-    return Diagnosis(snapshot.cluster_id, "resources", ladders, silent)
+    found = wrong.of_peer(wrong.wrong(problems, ladders), ask.peer)
+    return Diagnosis(snapshot.cluster_id, "resources", ladders, silent, found)

@@ -57,6 +57,8 @@ class Frame:
         output, get: how its result is printed.
         verb: the command's name.
         progress: told in a few words what is waited for.
+        goes_on: what goes on after the command was interrupted, or took too long, and how that is
+            ended; empty for nothing.
     """
 
     kubeconfig: Path | None = None
@@ -68,6 +70,7 @@ class Frame:
     get: str = ""
     verb: str = ""
     progress: Progress = field(default_factory=Progress)
+    goes_on: str = ""
     _limit: trio.CancelScope = field(default_factory=trio.CancelScope)
     _quiet: bool = False
 
@@ -169,9 +172,15 @@ class Frame:
         if self._limit.cancelled_caught:
             waiting = f" while waiting: {self.progress.step}" if self.progress.step else ""
             self.progress.failed()
-            warn(f"nothing came of it within {self.timeout:g} s{waiting}; see `liqod status`")
+            warn(
+                f"nothing came of it within {self.timeout:g} s{waiting}; see `liqod status`"
+                + self._going_on()
+            )
             raise SystemExit(1)
         self.progress.done()
+
+    def _going_on(self) -> str:
+        return f"; {self.goes_on}" if self.goes_on else ""
 
     async def _bounded(self, main: Callable[[], Awaitable[None]]) -> None:
         self.allow(self.timeout)
@@ -191,7 +200,7 @@ class Frame:
                 raise one from None
         if any(isinstance(one, KeyboardInterrupt) for one in found):
             if not self._quiet:
-                warn("interrupted")
+                warn(f"interrupted{self._going_on()}")
             raise SystemExit(INTERRUPTED) from None
         known = [one for one in found if isinstance(one, LiqodError)]
         if not known:

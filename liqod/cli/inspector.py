@@ -140,6 +140,22 @@ def here(cluster_id: str = "") -> list[Path]:
     return list(dict.fromkeys(each for each in paths if each.is_socket()))
 
 
+async def refusal(cluster_id: str) -> str:
+    """What a socket of that cluster's on this machine says against its daemon; empty for nothing.
+
+    Its process is gone where nobody accepts at it. Another daemon may lead all the same.
+    """
+    for each in here(cluster_id):
+        try:
+            with trio.move_on_after(CONNECT):
+                await (await trio.open_unix_socket(str(each))).aclose()
+        except ConnectionRefusedError:
+            return f"nobody answers at {each}"
+        except OSError:
+            continue
+    return ""
+
+
 async def place(
     path: Path | None, cluster_id: str = "", kubeconfig: Path | None = None, context: str = ""
 ) -> Path:

@@ -42,6 +42,7 @@ async def lend(
     ):
         frame.progress(f"have this cluster's daemon dial who wants to borrow ({where})")
         await asking.ask(client, namespace, request)
+        frame.goes_on = asking.going_on(namespace, request.name)
         lender = _Lender(frame, client, namespace, most, yes=yes)
         done = await asking.wait(client, namespace, request.name, frame.progress, lender.shown)
     status = done.status

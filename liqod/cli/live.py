@@ -12,18 +12,21 @@ import trio
 from liqod.cli import inspector
 from liqod.cli.frame import Frame, sentence
 from liqod.errors import LiqodError
+from liqod.inspect.protocol import Examine, Findings
 from liqod.kube.credentials import credentials
 from liqod.model.crossing.guests import guest_rows
 from liqod.model.objects.podstatus import TERMINAL
+from liqod.model.view import wrong
 from liqod.model.view.detail import Detail, SliceRow, WaitingPod
 from liqod.model.view.headline import condition, worst
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.overview import Overview, PeerRow, of_peer
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import Pulse, Sighting
+from liqod.model.view.rows import Ladder, Pulse, Sighting
 from liqod.model.view.state import State
 from liqod.model.view.told import told
 
+ALL: Final = Examine(id=1)
 READ_ANEW: Final = 0.3
 """Seconds that the daemon takes to read the figures of its networks."""
 
@@ -60,24 +63,32 @@ class Live(msgspec.Struct, frozen=True):
         peers: by id.
         seen: the clusters that discovery sees.
         told: the problems that only the daemon knows.
+        well: whether the sentence says that there is none.
     """
 
     sentence: str
     peers: dict[str, LivePeer]
     seen: tuple[Sighting, ...] = ()
     told: tuple[Problem, ...] = ()
+    well: bool = False
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a daemon told of itself: whose it is, its clock, and its state."""
+    """What a daemon told of itself: whose it is, its clock, its state, what its doctor found."""
 
     cluster_id: str
     at: float
     state: State
+    ladders: tuple[Ladder, ...] = ()
 
 
-async def see(path: Path | None, cluster_id: str) -> Seen:
+async def see(path: Path | None, cluster_id: str, ask: Examine = ALL) -> Seen:
     """What the daemon of that cluster says.
+
+    Args:
+        path: its socket, if that was named.
+        cluster_id: else of which cluster.
+        ask: of whom it is to say what its doctor finds, and how.
 
     Raises:
         NoDaemon: none answers on this machine.
@@ -86,8 +97,9 @@ async def see(path: Path | None, cluster_id: str) -> Seen:
     """
     where = inspector.find(path, cluster_id)
     async with inspector.connect(where) as viewer:
+        found = await viewer.ask(ask, Findings)
         first, state = await viewer.snapshot()
-        return Seen(viewer.hello.cluster_id, first.at, state)
+        return Seen(viewer.hello.cluster_id, first.at, state, found.ladders)
 
 
 async def instead(frame: Frame, error: LiqodError) -> Seen:
@@ -114,14 +126,14 @@ async def instead(frame: Frame, error: LiqodError) -> Seen:
         raise LiqodError(text) from error
 
 
-async def ask(path: Path | None, cluster_id: str) -> Live | None:
-    """The figures of that daemon, None where none answers on this machine.
+async def ask(path: Path | None, cluster_id: str) -> Seen | None:
+    """What that daemon says, None where none answers on this machine.
 
     Raises:
         LiqodError: the socket was named and does not answer.
     """
     try:
-        return figures(await see(path, cluster_id))
+        return await see(path, cluster_id)
     except LiqodError:
         if path is not None:
             raise
@@ -163,16 +175,20 @@ def figures(seen: Seen) -> Live:
         )
     state = seen.state
     sightings = tuple(row for _, row in sorted(state.sightings.items()))
-    more = told(state.plugins.values(), state.reasons.values(), sightings)
-    return Live(worst(state, seen.at).text, peers, sightings, more)
+    said = worst(state, seen.at)
+    return Live(said.text, peers, sightings, tales(state), said.level == "well")
 
 
-def joined(view: Overview, live: Live | None, only: str) -> Overview:
+def tales(state: State) -> tuple[Problem, ...]:
+    """The problems that only the daemon knows, but for those of its doctor."""
+    sightings = tuple(row for _, row in sorted(state.sightings.items()))
+    return told(state.plugins.values(), state.reasons.values(), sightings)
+
+
+def joined(view: Overview, seen: Seen, only: str) -> Overview:
     """An overview with the problems that only the daemon knows among the others."""
-    if live is None:
-        return view
-    more = (each for each in live.told if not only or each.peer in ("", only))
-    return msgspec.structs.replace(view, problems=tuple(sorted({*view.problems, *more})))
+    found = wrong.wrong((*view.problems, *tales(seen.state)), seen.ladders)
+    return msgspec.structs.replace(view, problems=wrong.of_peer(found, only))
 
 
 def remembered(seen: Seen, only: str, error: LiqodError) -> Overview:
@@ -185,7 +201,7 @@ def remembered(seen: Seen, only: str, error: LiqodError) -> Overview:
     """
     state = seen.state
     what = f"the custom resources cannot be read: {error}"
-    problem = Problem(0, "", what, "see that this cluster's API server runs")
+    problem = Problem(0, "", what, "see that this cluster's API server runs", "server")
     view = Overview(
         seen.cluster_id,
         f"running, {state.daemon.state}",
@@ -196,7 +212,7 @@ def remembered(seen: Seen, only: str, error: LiqodError) -> Overview:
         ),
         tuple(row for _, row in sorted(state.nodes.items())),
         tuple(row for _, row in sorted(state.namespaces.items())),
-        (problem, *state.problems),
+        wrong.wrong((problem, *state.problems), seen.ladders),
         _detail(state, only),
         "daemon",
         guests=guest_rows(state.guests.values()),

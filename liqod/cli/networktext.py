@@ -1,6 +1,7 @@
 """The networks of peers as text: a line for each, or all that is known of one."""
 
 from liqod.cli import output
+from liqod.model.network import podpath
 from liqod.model.view.figures import measured, span
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.procedures.networkstatus import PeerStatus
@@ -67,7 +68,7 @@ def _row(one: PeerStatus) -> list[str]:
         _mtu(one) or "-",
         measured(live.received, "bytes") if one.live is not None else "-",
         measured(live.sent, "bytes") if one.live is not None else "-",
-        one.pods.partition(":")[0] or "-",
+        podpath.read(one.pods).state or "-",
         ", ".join(one.ranges) or "-",
         ", ".join(one.aliases) or "-",
     ]
@@ -113,7 +114,7 @@ def _everything(one: PeerStatus) -> list[str]:
         ("gateway", live.gateway or one.gateway),
         ("standing by", ", ".join(live.standbys or one.standbys)),
         ("refused", "; ".join(refused)),
-        ("put back", "; ".join(live.mended)),
+        ("put back", "; ".join((*live.mended, *live.translated))),
     ]
     lines = [one.peer, *(f"  {name:<15} {value}" for name, value in facts if value)]
     return [*lines, *(f"  ✗ {problem}" for problem in one.problems)]

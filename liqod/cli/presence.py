@@ -1,27 +1,34 @@
 """Whether a daemon works for this cluster, so that no verb waits in vain for one that does not run.
 
-The daemon's Lease tells: a leader renews it every two seconds and lets go of it when it stops. Who
-may not read it is not held up.
+The daemon's Lease tells: a leader renews it every two seconds and lets go of it when it stops. Its
+times are the daemon's clock, and are compared with nobody's: the API server's own dates tell how
+old a renewal is, and in doubt the Lease is watched for a change. Who may not read it is not held
+up.
 """
 
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import trio
 
 from liqod.cli.clusters import connect
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.gather import gather
-from liqod.kube import times
+from liqod.kube import leases
 from liqod.kube.client import Client
 from liqod.kube.kinds import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS, SECRETS
-from liqod.kube.leases import Lease
+from liqod.kube.leases import Look
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.peering.intervals import SILENT_AFTER
+from liqod.model.peering.intervals import (
+    LEADER_RENEWS_EVERY,
+    LEADER_STOPS_AFTER,
+    LEADER_TOLD_WITHIN,
+    SILENT_AFTER,
+)
 from liqod.model.view import whereabouts
 from liqod.model.view.figures import span
 from liqod.model.view.whereabouts import Whereabouts
@@ -35,6 +42,54 @@ ASKING = 5.0
 """Seconds for finding out where a daemon is that has no socket here."""
 CHECK_AGAIN = 3.0
 """Seconds between two checks while a verb waits for what the daemon does."""
+CONFIRM = 1.5 * LEADER_RENEWS_EVERY
+"""Seconds for which a Lease that seems old is watched: whoever leads changes it meanwhile."""
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """How the daemon's Lease is renewed.
+
+    Attributes:
+        holder: who leads; empty for nobody.
+        ago: seconds since it was last renewed, or let go, as far as is known; None where none has
+            led here.
+        gone: why the holder does not run although that is not long ago; empty where nothing
+            says so.
+    """
+
+    holder: str = ""
+    ago: float | None = None
+    gone: str = ""
+
+
+async def beat(client: Client, namespace: str, gone: str = "") -> Beat:
+    """How this cluster's daemon renews its Lease: what is not fresh is watched for a change.
+
+    Args:
+        client: for this cluster.
+        namespace: liqod's own.
+        gone: what says that the daemon does not run, and has a fresh renewal doubted, too.
+
+    Raises:
+        LiqodError: as the client raises.
+    """
+    first = await leases.look(client, labels.LEADER_LEASE, namespace)
+    if first is None or not first.lease.spec.renew_time:
+        return Beat()
+    holder, ago = first.lease.spec.holder_identity or "", first.ago
+    if not holder:
+        return Beat("", ago or 0.0)
+    if ago is not None and ago <= LEADER_TOLD_WITHIN and not gone:
+        return Beat(holder, ago)
+    began = trio.current_time()
+    # Who does not tell the time is watched for as long as a leader may be silent.
+    patience = CONFIRM if gone else max(CONFIRM, LEADER_STOPS_AFTER + 0.5 - (ago or 0.0))
+    while (watched := trio.current_time() - began) < patience:
+        await trio.sleep(POLL)
+        seen = await leases.look(client, labels.LEADER_LEASE, namespace)
+        if seen is not None and seen.lease.spec != first.lease.spec:
+            return Beat(seen.lease.spec.holder_identity or "", seen.ago or 0.0)
+    return Beat(holder, (ago or 0.0) + watched, gone)
 
 
 @asynccontextmanager
@@ -122,10 +177,10 @@ async def _works(client: Client, namespace: str) -> None:
 
 async def _require_there(remote: Client, namespace: str) -> None:
     try:
-        lease = await remote.find(LEASES, labels.LEADER_LEASE, namespace, decode=Lease)
+        there = await leases.look(remote, labels.LEADER_LEASE, namespace)
     except Forbidden:
         return
-    problem = await silence(remote, namespace) if lease is not None else ""
+    problem = await silence(remote, namespace) if there is not None else ""
     if problem:
         raise ConfigError(
             f"no daemon works for the provider: {problem}; there, "
@@ -171,8 +226,8 @@ async def how_to_ask(client: Client, namespace: str, verb: str) -> str:
     Raises:
         LiqodError: the API server does not tell.
     """
-    lease = await client.find(LEASES, labels.LEADER_LEASE, namespace, decode=Lease)
-    problem = verdict(lease, None, time.time())
+    seen = await leases.look(client, labels.LEADER_LEASE, namespace)
+    problem = verdict(seen, None)
     if problem:
         return f"none works for this cluster: {problem}; {await how_to_start(client, namespace)}"
     return whereabouts.ask(await _whereabouts(client, namespace), namespace, verb)
@@ -195,41 +250,44 @@ async def _whereabouts(client: Client, namespace: str) -> Whereabouts:
 async def silence(client: Client, namespace: str) -> str:
     """Why nobody answers, after a short wait; empty where a daemon works or cannot be seen."""
     deadline = trio.current_time() + GRACE
-    before: Lease | None = None
+    before: Look | None = None
     problem = ""
 
     async def known() -> bool:
         nonlocal before, problem
         try:
-            lease = await client.find(LEASES, labels.LEADER_LEASE, namespace, decode=Lease)
+            seen = await leases.look(client, labels.LEADER_LEASE, namespace)
         except Forbidden:
             problem = ""
             return True
-        problem = verdict(lease, before, time.time())
-        before = before or lease
+        problem = verdict(seen, before)
+        before = before or seen
         return not problem or trio.current_time() > deadline
 
     await poll_until(known, longest_pause=POLL)
     return problem
 
 
-def verdict(lease: Lease | None, before: Lease | None, now: float) -> str:
+def verdict(seen: Look | None, before: Look | None) -> str:
     """What a Lease says of its holder: nothing, or why there is none.
 
     Args:
-        lease: as it is.
-        before: as it was; a change proves life even where the clocks differ.
-        now: Unix time.
+        seen: as it is.
+        before: as it was; a change proves life, whatever any clock says.
     """
-    if lease is None:
+    if seen is None:
         return "none has run here yet"
-    if not lease.spec.renew_time:
+    spec = seen.lease.spec
+    if not spec.renew_time:
         return "its Lease was never renewed"
-    ago = max(now - times.seconds(lease.spec.renew_time), 0.0)
-    if not lease.spec.holder_identity:
-        return f"it was stopped {span(ago)} ago"
-    changed = before is not None and before.spec.renew_time != lease.spec.renew_time
-    return "" if changed or ago <= SILENT_AFTER else f"last heard of {span(ago)} ago"
+    if not spec.holder_identity:
+        return "it was stopped" + (f" {span(seen.ago)} ago" if seen.ago is not None else "")
+    changed = before is not None and before.lease.spec.renew_time != spec.renew_time
+    if changed or (seen.ago is not None and seen.ago <= SILENT_AFTER):
+        return ""
+    if seen.ago is None:
+        return "its Lease is not renewed" if before is not None else ""
+    return f"last heard of {span(seen.ago)} ago"
 
 
 async def webhook_verdict(client: Client) -> str:

@@ -3,15 +3,16 @@
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from liqod.cli.presence import how_to_start, webhook_verdict
+from liqod.cli.presence import beat, how_to_start, webhook_verdict
+from liqod.consumer.identities.formerkey import bound, needing
+from liqod.consumer.identities.keys import keys_here
 from liqod.errors import Forbidden, NotFound, ProtocolError
 from liqod.identity import certificates, keys
 from liqod.install import daemonpolicies, homepolicies
-from liqod.kube import times
 from liqod.kube.candidates import standbys
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
@@ -19,8 +20,6 @@ from liqod.kube.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
     CUSTOM_RESOURCES,
-    LEASES,
-    MUTATING_WEBHOOKS,
     NODES,
     PODS,
     SECRETS,
@@ -29,12 +28,12 @@ from liqod.kube.kinds import (
 from liqod.kube.meta import Partial
 from liqod.kube.selection import EVERY, Selection
 from liqod.model import labels
-from liqod.model.objects import webhook
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of, pod_of, unready
+from liqod.model.peering import capacity
 from liqod.model.view import requests
 from liqod.model.view.snapshot import Guest, Pod, Snapshot
-from liqod.ownid import cluster_id, id_problem, known_as
+from liqod.ownid import cluster_id, copy_problem, id_problem, notes
 from liqod.provider.policies import admission, fences
 from liqod.resources import (
     DEFINITIONS,
@@ -73,14 +72,15 @@ async def take(client: Client, namespace: str) -> Snapshot:
         LiqodError: as the client raises.
     """
     said = await cluster_id(client, namespace)
-    known = await known_as(client, namespace)
+    noted = await notes(client, namespace)
+    known = noted.get(labels.KNOWN_AS, "")
     lists = _Lists(client)
     own = Selection(namespace)
     virtual_nodes = await lists.of(VIRTUAL_NODES, VirtualNode)
-    nodes = await lists.of(
-        NODES, Node, Selection(labels=f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}")
-    )
-    states = {node.metadata.name: unready(node.status) for node in nodes}
+    nodes = await lists.of(NODES, Node)
+    states = {
+        node.metadata.name: unready(node.status) for node in nodes if capacity.is_virtual(node)
+    }
     if NODES.plural in lists.refused:
         states = {node.name: "its Node cannot be read" for node in virtual_nodes}
     out: list[Pod] = []
@@ -88,14 +88,17 @@ async def take(client: Client, namespace: str) -> Snapshot:
         found = await lists.of(PODS, LivePod, Selection(fields=f"spec.nodeName={node.name}"))
         out += [pod_of(pod) for pod in found]
     offloadings = await lists.of(NAMESPACE_OFFLOADINGS, NamespaceOffloading)
-    leader, age = await _leader(client, namespace)
+    from liqod.cli import inspector  # brings the websocket, which other commands do without
+
+    leads = await beat(client, namespace, await inspector.refusal(known or said))
     key, met_at = await _own(client, namespace)
     return Snapshot(
         cluster_id=known or said,
-        id_problem=id_problem(said, known, namespace),
+        id_problem=id_problem(said, known, namespace) or await copy_problem(client, said, noted),
         definitions=await _definitions(client),
-        leader=leader,
-        leader_age=age,
+        leader=leads.holder,
+        leader_age=leads.ago,
+        leader_gone=leads.gone,
         start=await how_to_start(client, namespace),
         standbys=await standbys(client, namespace),
         webhook=await webhook_verdict(client),
@@ -122,9 +125,11 @@ async def take(client: Client, namespace: str) -> Snapshot:
         ),
         requests_read=not lists.silent,
         key=key,
+        former=await _former(client, namespace),
         met_at=met_at,
         policies=await _policies(client, namespace),
         unread=tuple(lists.refused),
+        capacity=capacity.of_nodes(nodes),
     )
 
 
@@ -186,6 +191,17 @@ async def _own(client: Client, namespace: str) -> tuple[str, str]:
     return print_, found.metadata.annotations.get(labels.MET_AT, "")
 
 
+async def _former(client: Client, namespace: str) -> tuple[str, ...]:
+    """The peers that know this cluster by its former key alone, as far as that may be read."""
+    try:
+        own = await keys_here(client, namespace)
+        if own is None or own.former is None:
+            return ()
+        return tuple(sorted(needing(own, await bound(client))))
+    except Forbidden:
+        return ()
+
+
 async def _stayed(
     lists: _Lists, offloadings: Iterable[NamespaceOffloading], virtual: Iterable[str]
 ) -> dict[str, int]:
@@ -241,30 +257,8 @@ async def _policies(client: Client, namespace: str) -> tuple[str, ...]:
     except (Forbidden, NotFound):
         return ()
     wanted = [
-        *admission.policies(direct=await _takes_direct_pods(client)),
+        *admission.policies(),
         *daemonpolicies.policies(namespace),
         *homepolicies.policies(namespace),
     ]
     return fences.missing(wanted, policies, bindings)
-
-
-async def _takes_direct_pods(client: Client) -> bool:
-    """Whether direct pods are taken here, or were: then their policies belong to what is needed."""
-    try:
-        found = await client.find(MUTATING_WEBHOOKS, webhook.GUESTS_NAME, decode=Partial)
-    except Forbidden:
-        return False
-    return found is not None
-
-
-async def _leader(client: Client, namespace: str) -> tuple[str, float | None]:
-    """Who holds the daemon's Lease, and how many seconds ago it was renewed."""
-    lease: dict[str, Any] | None = await client.find(LEASES, labels.LEADER_LEASE, namespace)
-    if lease is None:
-        return "", None
-    spec = lease.get("spec", {})
-    renewed = spec.get("renewTime")
-    if not renewed:
-        return "", None
-    age = times.age(renewed)
-    return spec.get("holderIdentity") or "", age

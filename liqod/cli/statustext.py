@@ -15,7 +15,7 @@ from liqod.model.view.detail import Detail
 from liqod.model.view.figures import span
 from liqod.model.view.headline import NO_PEERS
 from liqod.model.view.overview import Overview, PeerRow
-from liqod.model.view.problems import Problem
+from liqod.model.view.problems import Problem, known
 from liqod.model.view.rows import Sighting
 from liqod.model.view.seen import clusters
 
@@ -30,7 +30,8 @@ MOST_SEEN = 20
 UP = ("up", "-", NOT_KNOWN)
 NO_NETWORK = (
     "pod network none: pods have no address here that leads to the peer. `liqod peer`\n"
-    "joins the networks; where they are one anyway, pod_network = routed says so"
+    "joins the networks; where they are one anyway, pod_network = routed with\n"
+    "pod_cidrs says so"
 )
 FIRST = (
     "`liqod peer` makes the first, with an invitation (`liqod invite` there),\n"
@@ -52,10 +53,11 @@ def render(view: Overview, width: int = 0, *, now: float, live: "Live | None" = 
     """
     webhook = view.webhook if view.webhook in WEBHOOK else "not reachable"
     parts = [f"cluster {view.cluster_id}: daemon {view.daemon}\nwebhook {webhook}{_own(view)}"]
-    if live is not None and not (live.sentence == NO_PEERS and view.knows_peers):
+    says_well = live is not None and live.well and not view.well
+    if live is not None and not (says_well or (live.sentence == NO_PEERS and view.knows_peers)):
         parts.append(live.sentence)
     if view.problems:
-        lines = [_problem(problem, width) for problem in view.problems]
+        lines = [_problem(problem, width, now) for problem in view.problems]
         parts.append("problems, worst first:\n" + "\n".join(lines))
     if view.peers:
         parts += _peers(view.peers, width, live)
@@ -84,10 +86,10 @@ def _own(view: Overview) -> str:
     return f"{key}\nmet at {view.met_at.replace(',', ', ')}" if view.met_at else key
 
 
-def _problem(problem: Problem, width: int) -> str:
+def _problem(problem: Problem, width: int, now: float) -> str:
     mark = "·" if problem.hint else "!"
     whose = f"[{problem.peer}] " if problem.peer else ""
-    text = printable(f"{whose}{problem.what} → {problem.remedy}")
+    text = printable(f"{whose}{problem.what}{known(problem, now)} → {problem.remedy}")
     if not width:
         return f"  {mark} {text}"
     return textwrap.fill(

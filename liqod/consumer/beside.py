@@ -23,7 +23,7 @@ from liqod.consumer.racing import AGAIN, Path, first
 from liqod.errors import LiqodError
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import proxies
-from liqod.kube.http.transport import Dial
+from liqod.kube.http.proxies import Dial
 from liqod.kube.http.wire import Wire
 from liqod.model.peering.foreigncluster import REACHED
 

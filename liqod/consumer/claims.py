@@ -17,6 +17,7 @@ import trio
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound, PermanentError
 from liqod.kube import events
+from liqod.kube.cache.holdings import nothing
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
@@ -57,7 +58,7 @@ class Claims(Controller[Task]):
     def __init__(self, home: ClusterContext) -> None:
         self._client = home.client
         self._settings = home.config.storage
-        self._claims = Watched(CLAIMS, _of_claim, keep=_concerns)
+        self._claims = Watched(CLAIMS, _of_claim, keep=_concerns, counted=nothing)
         self._volumes = Watched(VOLUMES, _of_volume, keep=_concerns)
         self._waits: dict[str, _Wait] = {}
         super().__init__(home, "claims", self._claims, self._volumes)

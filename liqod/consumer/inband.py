@@ -21,7 +21,7 @@ from liqod.consumer.beside import BesideChannel, replaceable, without
 from liqod.consumer.racing import AGAIN, Path, first
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import proxies
-from liqod.kube.http.transport import Dial
+from liqod.kube.http.proxies import Dial
 from liqod.kube.http.wire import Wire
 from liqod.model.network.ranges import server_in
 from liqod.peernetwork import PeerNetwork

@@ -18,16 +18,16 @@ from liqod.kube.kinds import SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import EVERY, Selection
 from liqod.kube.watched import Watched
-from liqod.model import labels
+from liqod.model import finalizers
 from liqod.peer import Peer
 from liqod.resources import FOREIGN_CLUSTERS, NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES
 
 LEFT: Final[dict[Kind, str]] = {
-    RESOURCE_SLICES: labels.FINALIZER_REPLICATOR,
-    RENEWS: labels.FINALIZER_REPLICATOR,
-    NAMESPACE_MAPS: labels.FINALIZER_REPLICATOR,
-    SECRETS: labels.FINALIZER_REPLICATOR_SECRET,
-    FOREIGN_CLUSTERS: labels.FINALIZER_API_SERVER_CHECKER,
+    RESOURCE_SLICES: finalizers.REPLICATOR,
+    RENEWS: finalizers.REPLICATOR,
+    NAMESPACE_MAPS: finalizers.REPLICATOR,
+    SECRETS: finalizers.REPLICATOR_SECRET,
+    FOREIGN_CLUSTERS: finalizers.API_SERVER_CHECKER,
 }
 """What Liqo's replicator and checker put on the objects of a peering. Those of other controllers
 are taken off by the rooms that end such objects."""

@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from email.utils import parsedate_to_datetime
 from typing import NoReturn, Protocol
 from urllib.parse import urlsplit
 
@@ -32,8 +31,9 @@ from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.failures import Status, retry_after
 from liqod.kube.http import proxies, tls
 from liqod.kube.http.connection import Connection
-from liqod.kube.http.transport import Dial as TcpDial
+from liqod.kube.http.proxies import Dial as TcpDial
 from liqod.kube.http.wire import KeepAlive, TlsWire, Wire, acknowledged, connect
+from liqod.kube.times import date_of
 from liqod.latest import News
 from liqod.model.peering.foreigncluster import ANSWERS, REACHED, LinkProblem, LinkState
 from liqod.model.peering.intervals import (
@@ -64,34 +64,69 @@ class Parted(Unreachable):
     """The server has ended a connection as servers do: nothing is wrong with the way to it."""
 
 
-class Line(Protocol):
-    """A connection to an API server, held open."""
+class Line:
+    """A kept connection to an API server, asked for ``/livez``: the shortest answer there is.
+
+    Now and then it is asked for the Lease of the peer's daemon instead.
+    """
+
+    def __init__(self, wire: Wire, credentials: Credentials) -> None:
+        self._wire = wire
+        self._connection = Connection(wire)
+        parts = urlsplit(credentials.server)
+        lines = [f"Host: {parts.netloc}", "User-Agent: liqod"]
+        if credentials.token:
+            lines.append(credentials.authorization)
+        self._root = parts.path.rstrip("/")
+        self._head = "\r\n".join(lines) + "\r\n\r\n"
+        self._server = parts.netloc
 
     async def ask(self, deadline: float) -> float | None:
-        """Ask for something small; the server's clock (Unix seconds), where it tells.
-
-        Raises a LiqodError where no good answer comes in time.
-        """
+        """One exchange within ``deadline`` seconds; 401, 429 and 5xx are no good answers."""
+        date, _, _ = await self._get("/livez", deadline)
+        return date
 
     async def read_lease(self, deadline: float) -> tuple[float | None, int, bytes]:
-        """Ask for the Lease of its daemon: the server's clock, the status and the body.
+        """The same for the Lease of the peer's daemon."""
+        return await self._get(PATH, deadline)
 
-        Raises as :meth:`ask`.
-        """
+    async def _get(self, path: str, deadline: float) -> tuple[float | None, int, bytes]:
+        request = f"GET {self._root}{path} HTTP/1.1\r\n{self._head}".encode("ascii")
+        with trio.move_on_after(deadline):
+            head = await self._connection.exchange(request)
+            body = await self._connection.body(BODY_LIMIT)
+            if head.status == 401:
+                raise Unauthorized(f"{self._server} refuses our certificate")
+            if head.status == 429 or head.status >= 500:
+                raise Overloaded(
+                    f"{self._server} answers {head.status}",
+                    retry_after=retry_after(Status(), head.headers),
+                )
+            return date_of(head.headers.get("date", "")), head.status, body
+        raise Unreachable(f"{self._server} accepts connections but answers nothing")
 
     async def idle(self, seconds: float) -> None:
-        """Wait that long. Raises Unreachable as soon as the connection breaks."""
+        """Wait; nothing is to come, so whatever comes means that the connection is over."""
+        if not self._connection.reusable:
+            await trio.sleep(seconds)
+            raise Parted(f"{self._server} does not keep connections open")
+        with trio.move_on_after(seconds):
+            await self._wire.receive()
+            raise Parted(f"{self._server} closed the connection")
 
     def acknowledged(self) -> float | None:
-        """Seconds since the host last acknowledged anything; None where there is no telling."""
+        """As TCP tells."""
+        return acknowledged(self._wire)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
+        self._connection.close()
 
 
 Dial = Callable[[Credentials], Awaitable[Line]]
 
 
+# No import of that class: it knows Peer, which knows its Link.
 class Ways(Protocol):
     """The identities at a peer, as far as the link looks (:class:`remotes.Remotes`)."""
 
@@ -165,6 +200,12 @@ class Link:
         ack = self._line.acknowledged() if self._line is not None else None
         least = answer if ack is None else min(answer, ack)
         return None if least == float("inf") else least
+
+    @property
+    def since_last_word(self) -> float | None:
+        """Seconds since the server itself last answered; None: never."""
+        since = trio.current_time() - self._answered
+        return None if since == float("inf") else since
 
     def probe_now(self) -> None:
         """Ask now instead of when it is time to."""
@@ -265,7 +306,7 @@ class Link:
         began, clock = trio.current_time(), time.time()
         if self.daemon.due():
             date, status, body = await line.read_lease(deadline)
-            if self.daemon.saw(status, body, report):
+            if self.daemon.saw(status, body, report, date):
                 self._tell()
         else:
             date = await line.ask(deadline)
@@ -337,73 +378,6 @@ def skew(date: float, asked: float, took: float) -> float:
     return min(date + 1.0 - asked, 0.0)
 
 
-class HttpLine:
-    """A kept connection to an API server, asked for ``/livez``: the shortest answer there is.
-
-    Now and then it is asked for the Lease of the peer's daemon instead.
-    """
-
-    def __init__(self, wire: Wire, credentials: Credentials) -> None:
-        self._wire = wire
-        self._connection = Connection(wire)
-        parts = urlsplit(credentials.server)
-        lines = [f"Host: {parts.netloc}", "User-Agent: liqod"]
-        if credentials.token:
-            lines.append(credentials.authorization)
-        self._root = parts.path.rstrip("/")
-        self._head = "\r\n".join(lines) + "\r\n\r\n"
-        self._server = parts.netloc
-
-    async def ask(self, deadline: float) -> float | None:
-        """One exchange within ``deadline`` seconds; 401, 429 and 5xx are no good answers."""
-        date, _, _ = await self._get("/livez", deadline)
-        return date
-
-    async def read_lease(self, deadline: float) -> tuple[float | None, int, bytes]:
-        """The same for the Lease of the peer's daemon."""
-        return await self._get(PATH, deadline)
-
-    async def _get(self, path: str, deadline: float) -> tuple[float | None, int, bytes]:
-        request = f"GET {self._root}{path} HTTP/1.1\r\n{self._head}".encode("ascii")
-        with trio.move_on_after(deadline):
-            head = await self._connection.exchange(request)
-            body = await self._connection.body(BODY_LIMIT)
-            if head.status == 401:
-                raise Unauthorized(f"{self._server} refuses our certificate")
-            if head.status == 429 or head.status >= 500:
-                raise Overloaded(
-                    f"{self._server} answers {head.status}",
-                    retry_after=retry_after(Status(), head.headers),
-                )
-            return date_of(head.headers.get("date", "")), head.status, body
-        raise Unreachable(f"{self._server} accepts connections but answers nothing")
-
-    async def idle(self, seconds: float) -> None:
-        """Wait; nothing is to come, so whatever comes means that the connection is over."""
-        if not self._connection.reusable:
-            await trio.sleep(seconds)
-            raise Parted(f"{self._server} does not keep connections open")
-        with trio.move_on_after(seconds):
-            await self._wire.receive()
-            raise Parted(f"{self._server} closed the connection")
-
-    def acknowledged(self) -> float | None:
-        """As TCP tells."""
-        return acknowledged(self._wire)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-
-def date_of(header: str) -> float | None:
-    """The Unix time that a ``Date`` header names; None where it names none."""
-    try:
-        return parsedate_to_datetime(header).timestamp()
-    except (ValueError, OverflowError):
-        return None
-
-
 async def dial_server(credentials: Credentials, connect: TcpDial = connect) -> Line:
     """A connection to the API server of these credentials, TLS included.
 
@@ -427,7 +401,7 @@ async def dial_server(credentials: Credentials, connect: TcpDial = connect) -> L
         raise Unreachable(f"{parts.netloc} does not answer")
     try:
         wire.keep_alive(KEEP_ALIVE)
-        return HttpLine(await _secured(wire, credentials) if secure else wire, credentials)
+        return Line(await _secured(wire, credentials) if secure else wire, credentials)
     except BaseException:
         wire.close()
         raise

@@ -13,7 +13,7 @@ import trio
 
 from liqod.inspect.events import PeerDaemonChanged, Told
 from liqod.kube.kinds import LEASES
-from liqod.kube.leases import Lease
+from liqod.kube.leases import Look, read
 from liqod.model import labels
 from liqod.model.peering.heartbeat import Beat, Sight, Verdict, judge, observe
 from liqod.model.peering.intervals import PEER_DAEMON_EVERY
@@ -37,6 +37,27 @@ class PeerDaemon:
         self._sight: Sight | None = None
         self._due = float("-inf")
 
+    @property
+    def renewed(self) -> float | None:
+        """Seconds since it renewed its Lease, or less than that; None where it is not known."""
+        at = self._sight.renewed if self._sight is not None else None
+        return None if at is None else trio.current_time() - at
+
+    @property
+    def quiet(self) -> float:
+        """Seconds for which it is known not to have renewed its Lease, at the last look."""
+        return 0.0 if self._sight is None else self._sight.quiet
+
+    @property
+    def looked(self) -> float | None:
+        """Seconds since the Lease was looked at; None where nothing is known of it."""
+        return None if self._sight is None else trio.current_time() - self._sight.looked
+
+    def doubt(self) -> None:
+        """Have the next probe look, unless the peer does not show it."""
+        if self.verdict.state != "untold":
+            self._due = float("-inf")
+
     def due(self) -> bool:
         """Whether it is time to look."""
         return trio.current_time() >= self._due
@@ -46,28 +67,32 @@ class PeerDaemon:
         self._sight = None
         self._due = float("-inf")
 
-    def saw(self, status: int, body: bytes, report: Callable[[Told], None]) -> bool:
+    def saw(
+        self, status: int, body: bytes, report: Callable[[Told], None], date: float | None = None
+    ) -> bool:
         """Take in an answer; whether the verdict has changed.
 
         Args:
             status: of the answer, 200 with a Lease.
             body: of the answer.
             report: told of a change (:meth:`liqod.peer.Peer.report`).
+            date: of the answer, by its server's clock; None where it names none.
         """
         now = trio.current_time()
-        lease = _lease(body) if status == 200 else None
-        if lease is None or not lease.spec.renew_time:
+        seen = _read(body, date) if status == 200 else None
+        if seen is None or not seen.lease.spec.renew_time:
             # There is none, or not yet: a backup came back, or nobody has led so far.
             self._sight, self._due = (
                 None,
                 now + (PEER_DAEMON_EVERY if status == 404 else REFUSED_AGAIN),
             )
             return self._become(Verdict("untold", f"it answers {status}"), report)
-        beat = Beat(lease.spec.holder_identity or "", lease.spec.renew_time)
-        self._sight = sight = observe(self._sight, beat, now)
+        spec = seen.lease.spec
+        beat = Beat(spec.holder_identity or "", spec.renew_time or "")
+        self._sight = sight = observe(self._sight, beat, now, seen.ago)
         verdict = judge(sight, now)
         # What did not change may be dead: look at every probe until it is known.
-        steady = verdict.state == "runs" and sight.since == now
+        steady = verdict.state == "runs" and sight.since == now and not sight.doubtful
         self._due = now + PEER_DAEMON_EVERY if steady else float("-inf")
         if verdict.state == "unasked":
             return False
@@ -87,8 +112,8 @@ class PeerDaemon:
         return True
 
 
-def _lease(body: bytes) -> Lease | None:
+def _read(body: bytes, date: float | None) -> Look | None:
     try:
-        return msgspec.json.decode(body, type=Lease)
+        return read(body, date)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None

@@ -1,11 +1,11 @@
 """Several ways to one API server, of which the one that answers first is taken."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, Literal
 
-import trio
-
 from liqod.errors import Unconnected, Unreachable
+from liqod.gather import first_of
 from liqod.kube.backoff import Backoff
 from liqod.kube.http.wire import Wire
 
@@ -30,37 +30,23 @@ async def first(
     Raises:
         Unreachable: none does; as the direct one says it.
     """
-    won: list[tuple[Path, Wire]] = []
     errors: dict[Path, Unreachable] = {}
 
-    async def take(path: Path, failed: trio.Event) -> None:
+    async def take(path: Path) -> tuple[Path, Wire] | None:
         try:
-            wire = await ways[path]()
+            return path, await ways[path]()
         except Unreachable as error:
             errors[path] = error
-            failed.set()
-            return
-        if won:
-            wire.close()
-        else:
-            won.append((path, wire))
-            nursery.cancel_scope.cancel()
+            return None
 
-    try:
-        async with trio.open_nursery() as nursery:
-            for path in order:
-                failed = trio.Event()
-                nursery.start_soon(take, path, failed)
-                with trio.move_on_after(HEAD_START):
-                    await failed.wait()
-            if "direct" in errors and "in-band" in ways:
-                # What is not let through in-band says nothing at all.
-                nursery.cancel_scope.cancel()
-    except BaseException:
-        for _, wire in won:
-            wire.close()
-        raise
-    if won:
-        return won[0]
+    won = await first_of(
+        [partial(take, path) for path in order],
+        HEAD_START,
+        lambda late: late[1].close(),
+        # What is not let through in-band says nothing at all.
+        hopeless=lambda: "direct" in errors and "in-band" in ways,
+    )
+    if won is not None:
+        return won
     other = next(path for path in ways if path != "direct")
     raise Unconnected(f"{errors['direct']}; nor {other}: {errors.get(other, 'no answer')}")

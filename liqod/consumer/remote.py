@@ -6,15 +6,12 @@ import msgspec
 
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
-from liqod.kube.meta import ObjectMeta
 from liqod.model import ids, labels
+from liqod.model.objects.partial import Secret
 
 
-class KubeconfigSecret(msgspec.Struct, frozen=True):
+class KubeconfigSecret(Secret, frozen=True):
     """A Secret that may hold a kubeconfig."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    data: dict[str, bytes] | None = None
 
     @property
     def type(self) -> str:
@@ -24,7 +21,7 @@ class KubeconfigSecret(msgspec.Struct, frozen=True):
     @property
     def kubeconfig(self) -> bytes:
         """The kubeconfig; empty if there is none."""
-        return (self.data or {}).get(labels.KUBECONFIG_FIELD, b"")
+        return self.value(labels.KUBECONFIG_FIELD)
 
     @property
     def slice(self) -> str:

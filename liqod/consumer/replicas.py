@@ -1,7 +1,8 @@
 """Replication as a decision: what a source and its replica make necessary. Pure.
 
-Spec flows to the provider, status back. Labels and annotations go with the creation only. Objects
-are plain JSON, so that no field is lost that this version does not know.
+Spec flows to the provider, status back. Labels and annotations go with the creation only, but for
+the UIDs of a map's namespaces, which go with its entries. Objects are plain JSON, so that no field
+is lost that this version does not know.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,13 @@ PHASES = (None, "", MAPPING_ACCEPTED, MAPPING_BACK_OFF, MAPPING_TERMINATING)
 
 Json = dict[str, Any]
 
-TOLD = (labels.GUEST_RULES, labels.REFUSED_NAMES)
+TOLD = (
+    labels.GUEST_RULES,
+    labels.REFUSED_NAMES,
+    labels.NODES_READY,
+    labels.KNOWN_KEY,
+    labels.PROVIDER_SUCCESSION,
+)
 """Annotations by which a provider says what no field of Liqo's has a place for."""
 LONGEST = 16384
 """Bytes of one that is noted."""
@@ -33,7 +40,7 @@ class ReplicaPlan(msgspec.Struct, frozen=True):
 
     Attributes:
         create: the replica to create.
-        patch: the merge patch of the replica's ``spec``.
+        patch: the merge patch of the replica: of its ``spec``, and of what is told beside it.
         delete: UID of the replica to delete.
         status: the merge patch of the source's ``status``.
         notes: what the provider says beside it, to be noted on the source's annotations.
@@ -117,6 +124,7 @@ def plan(
     *,
     namespace: str,
     origin: str,
+    told: Mapping[str, str] | None = None,
 ) -> ReplicaPlan:
     """What makes the replica follow its source, and the source's status follow the replica's.
 
@@ -125,6 +133,7 @@ def plan(
         replica: the object at the provider that carries our marks; None if there is none.
         namespace: this cluster's tenant namespace there.
         origin: this cluster's id.
+        told: annotations of the replica that follow what is here.
     """
     leaving = replica is not None and replica["metadata"].get("deletionTimestamp") is not None
     if source is None:
@@ -132,14 +141,22 @@ def plan(
             return ReplicaPlan()
         return ReplicaPlan(delete=replica["metadata"]["uid"])
     if replica is None:
-        return ReplicaPlan(create=replica_of(source, namespace, origin))
+        made = replica_of(source, namespace, origin)
+        if told:
+            made["metadata"]["annotations"] = {**made["metadata"].get("annotations", {}), **told}
+        return ReplicaPlan(create=made)
     if leaving:
         return ReplicaPlan()
     spec = exact_patch(replica.get("spec", {}), source.get("spec", {}))
     theirs = replica.get("status")
-    told = understood(theirs, source) if theirs else None
-    status = None if told is None else exact_patch(source.get("status", {}), told)
+    # One that is empty says that nothing is left; one that is missing says nothing yet.
+    heard = None if theirs is None else understood(theirs, source)
+    status = None if heard is None else exact_patch(source.get("status", {}), heard)
     said, known = (each["metadata"].get("annotations") or {} for each in (replica, source))
     notes = {key: said.get(key) for key in TOLD if said.get(key) != known.get(key)}
     notes = {key: text for key, text in notes.items() if len(text or "") <= LONGEST}
-    return ReplicaPlan(patch=spec or None, status=status or None, notes=notes or None)
+    patch: Json = {"spec": spec} if spec else {}
+    marks = {key: text for key, text in (told or {}).items() if said.get(key) != text}
+    if marks:
+        patch["metadata"] = {"annotations": marks}
+    return ReplicaPlan(patch=patch or None, status=status or None, notes=notes or None)

@@ -32,6 +32,7 @@ from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model import labels
+from liqod.model.crossing import namespaceuids
 from liqod.peer import Peer
 from liqod.resources import (
     NAMESPACE_MAPS,
@@ -95,7 +96,7 @@ class Replicator(Controller[Item]):
         self._virtual_nodes = Watched(VIRTUAL_NODES, self._of_virtual_node, within=here)
         self._nodes = Watched[Item](NODES, selection=Selection(labels=SELECTOR))
         self._offloadings = Watched[Item](NAMESPACE_OFFLOADINGS)
-        self._namespaces = Watched[Item](NAMESPACES)
+        self._namespaces = Watched(NAMESPACES, self._of_namespace)
         super().__init__(
             peer,
             "replication",
@@ -139,6 +140,26 @@ class Replicator(Controller[Item]):
                 yield Item(RESOURCE_SLICES, name)
             yield Item(RESOURCE_SLICES, change.key[1])
 
+    def _of_namespace(self, change: Change) -> Iterable[Item]:
+        """A namespace came: it may be another one than the map meant by its name."""
+        if change.old is None:
+            yield Item(NAMESPACE_MAPS, self._peer.id)
+
+    def _told(self, kind: Kind, source: dict[str, Any]) -> dict[str, str] | None:
+        """Which namespaces a map means by its names; which key follows the one that is known."""
+        if kind == RENEWS:
+            noted = source["metadata"].get("annotations") or {}
+            about = (labels.SUCCESSION, labels.PROVIDER_KEY)
+            return {key: noted[key] for key in about if noted.get(key)}
+        if kind != NAMESPACE_MAPS:
+            return None
+        uids = {}
+        for name in source.get("spec", {}).get("desiredMapping") or {}:
+            found = self._namespaces.store.decode(("", name), Partial)
+            if found is not None:
+                uids[name] = found.metadata.uid
+        return {labels.NAMESPACE_UIDS: namespaceuids.render(uids)}
+
     async def _resume(self) -> NoReturn:
         """When the peer answers again, nobody waits for the end of a pause."""
         link = self._peer.link
@@ -166,7 +187,11 @@ class Replicator(Controller[Item]):
         there = self._replicas[item.kind].store.get((self._remote.namespace, item.name))
         replica = msgspec.json.decode(there, type=dict[str, Any]) if there is not None else None
         decided = plan(
-            source, replica, namespace=self._remote.namespace, origin=self._peer.home.cluster_id
+            source,
+            replica,
+            namespace=self._remote.namespace,
+            origin=self._peer.home.cluster_id,
+            told=self._told(item.kind, source) if source else None,
         )
         if decided.delete is not None:
             if self._is_held(item):
@@ -233,8 +258,7 @@ class Replicator(Controller[Item]):
                 await remote.client.create(item.kind, decided.create, remote.namespace)
                 self._peer.report(Replicated(kind=item.kind.name, name=item.name, did="created"))
             if decided.patch is not None:
-                spec = {"spec": decided.patch}
-                await remote.client.patch(item.kind, item.name, spec, remote.namespace)
+                await remote.client.patch(item.kind, item.name, decided.patch, remote.namespace)
         except AlreadyExists:
             return await self._on_existing(item, source)
         except Forbidden as error:

@@ -255,6 +255,13 @@ class Book:
         return tuple(entry for key in over if (entry := self.drop(key)) is not None)
 
     @property
+    def fullest(self) -> str:
+        """The plugin that has the most places, where all are taken; empty while some are free."""
+        if len(self.entries) < self._most:
+            return ""
+        return self.counts.most_common(1)[0][0]
+
+    @property
     def ends(self) -> bool:
         """Whether anything that is kept ends by itself."""
         return any(entry.until < math.inf for entry in self.entries.values())
@@ -270,6 +277,7 @@ class Book:
             return same[::-1], False
         if len(self.entries) < self._most:
             return [], False
-        fullest, count = self.counts.most_common(1)[0]
+        fullest = self.fullest
+        count = self.counts[fullest]
         pool = [key for key in self.entries if key[0] == fullest]
         return pool[::-1], self.counts[plugin] + 1 < count

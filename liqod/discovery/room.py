@@ -12,10 +12,10 @@ Who a cluster is, is decided here and in one place: plugins bring adverts as the
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 import trio
@@ -29,6 +29,7 @@ from liqod.errors import LiqodError, PluginError
 from liqod.inspect.events import DiscoveryBegun, DiscoveryFailed, Sighted
 from liqod.log import PEER, Seldom
 from liqod.plugins.calls import Gauge
+from liqod.plugins.fitting import shown, waits
 from liqod.plugins.providers import (
     LONGEST_TTL,
     Configured,
@@ -39,6 +40,7 @@ from liqod.plugins.providers import (
 from liqod.plugins.sound import odd
 from liqod.supervise import HEALTHY_AFTER, Failure, Supervision, explain
 from liqod.ticks import sleep_until_tick
+from liqod.tokenbucket import TokenBucket
 
 BURST = 2048
 """Changes of one plugin's sightings that are looked into at once ..."""
@@ -49,28 +51,6 @@ TICK = 1.0
 """Seconds between two looks at what has ended."""
 
 logger = logging.getLogger(__name__)
-
-
-class Allowance:
-    """How much of one plugin is looked into: so many at once, and so many a second.
-
-    Args:
-        burst: at once.
-        pace: a second.
-    """
-
-    def __init__(self, burst: float = BURST, pace: float = PACE) -> None:
-        self._burst, self._pace = burst, pace
-        self._left, self._at = burst, -math.inf
-
-    def takes(self, now: float) -> bool:
-        """Whether one more is, by now; it is counted."""
-        self._left = min(self._burst, self._left + (now - self._at) * self._pace)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
 
 
 class Discovery:
@@ -92,7 +72,7 @@ class Discovery:
         self._introductions: dict[str, tuple[str, trio.CancelScope]] = {}
         self._seldom = Seldom()
         self._restart = trio.CancelScope()
-        self._allowances: dict[str, Allowance] = {}
+        self._allowances: dict[str, TokenBucket] = {}
         self._ending = trio.Event()
 
     @property
@@ -164,10 +144,10 @@ class Discovery:
 
         async def live() -> None:
             await trio.sleep(gauge.rests)
-            plugin = gauge.ask(provider.build, settings, services)
+            run = gauge.ask(_built, provider, settings, services)
             async with trio.open_nursery() as beside:
                 beside.start_soon(_attend, gauge)
-                await gauge.run(plugin.run, sighted)
+                await gauge.run(run, sighted)
                 raise gauge.noted(PluginError("it ended by itself"))
 
         report = _reporter(home, f"discovery plugin {provider.name}", plugin=provider.name)
@@ -191,7 +171,8 @@ class Discovery:
                 self._changed(nursery, seen)
             return
         # What does not end by itself comes from what the operator wrote.
-        if seen.ttl and not self._allowances.setdefault(plugin, Allowance()).takes(now):
+        allowance = self._allowances.setdefault(plugin, TokenBucket(PACE, BURST))
+        if seen.ttl and not allowance.takes(now):
             if self._seldom.allows((plugin, "too fast")):
                 logger.warning("the plugin %s sees more changes than are looked into", plugin)
             return
@@ -224,10 +205,11 @@ class Discovery:
             problem=problem,
             worth=self._worth(seen.cluster_id, verified),
         )
+        most = self.book.fullest or seen.plugin
         displaced = self.book.take(entry)
         if displaced is None or displaced:
-            if self._seldom.allows((seen.plugin, "too many")):
-                logger.warning("the plugin %s sees more clusters than are kept", seen.plugin)
+            if self._seldom.allows((most, "too many")):
+                logger.warning("the plugin %s sees more clusters than are kept", most)
             if displaced is None:
                 return
         for each in displaced:
@@ -327,6 +309,18 @@ class Discovery:
 def _until(seen: Sighting, now: float) -> float:
     """The Trio time at which a sighting ends unless it is made again."""
     return now + seen.ttl if seen.ttl else math.inf
+
+
+def _built(
+    provider: DiscoveryProvider, settings: Any, services: Services
+) -> Callable[..., Awaitable[NoReturn]]:
+    """What a discovery runs. Raises TypeError where it is none."""
+    plugin = provider.build(settings, services)
+    run = getattr(plugin, "run", None)
+    if run is None or not waits(run):
+        what = f"build returned {shown(plugin)}, without a function run to be awaited"
+        raise TypeError(what)
+    return run  # type: ignore[no-any-return]
 
 
 async def _attend(gauge: Gauge) -> NoReturn:

@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import msgspec
 import trio
@@ -19,10 +19,9 @@ import trio
 from liqod.config import PeerSettings
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, LiqodError
-from liqod.handshake.pursued import is_over
+from liqod.handshake.pursued import Pursued, is_over
 from liqod.handshake.standing import Standing, counted
 from liqod.kube import times
-from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import NAMESPACES
@@ -37,26 +36,7 @@ from liqod.tenancy import find_tenant_namespace, tenant_of
 log = logging.getLogger(__name__)
 
 
-class Pursuer(Protocol):
-    """Pursues one request.
-
-    Attributes:
-        pauses: between tries to reach, or to be peered with, whoever does not answer.
-    """
-
-    pauses: Backoff
-
-    def reload(self, home: ClusterContext) -> None:
-        """Go by another configuration from now on."""
-
-    async def run(self) -> bool:
-        """One try: whether all is over. Raises LiqodError where it is to be tried after a pause."""
-
-    async def take_back(self, uid: str) -> None:
-        """Tell the other side that a request is not meant any more, if it is there."""
-
-
-Pursuing = Callable[[ClusterContext, OutgoingPeering], Pursuer]
+Pursuing = Callable[[ClusterContext, OutgoingPeering], Pursued]
 """Makes what pursues a request: to ask whom it dials, to ask who dials it, or to lend."""
 
 
@@ -74,7 +54,7 @@ class Asking(Controller[str]):
     ) -> None:
         self.home, self._client = home, home.client
         self._pursuing, self._left = pursuing, left
-        self._pursued: dict[str, tuple[str, trio.CancelScope, Pursuer]] = {}
+        self._pursued: dict[str, tuple[str, trio.CancelScope, Pursued]] = {}
         self._nursery: trio.Nursery
         self._known = Watched(OUTGOING_PEERINGS, self._on_request, Selection(home.namespace))
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
@@ -130,7 +110,7 @@ class Asking(Controller[str]):
             self._nursery.start_soon(self._pursue, name, uid, scope, pursuit)
         return await self._follow(request) if request.status.phase == "Done" else None
 
-    async def _take_back(self, uid: str, scope: trio.CancelScope, pursuit: Pursuer) -> None:
+    async def _take_back(self, uid: str, scope: trio.CancelScope, pursuit: Pursued) -> None:
         """The resource was deleted: so is the request."""
         await pursuit.take_back(uid)
         scope.cancel()
@@ -150,7 +130,7 @@ class Asking(Controller[str]):
             await trio.sleep_forever()
         raise AssertionError("sleeping for ever has ended")
 
-    async def _pursue(self, name: str, uid: str, scope: trio.CancelScope, pursuit: Pursuer) -> None:
+    async def _pursue(self, name: str, uid: str, scope: trio.CancelScope, pursuit: Pursued) -> None:
         """Try until it is over. The wall: what fails is this request's alone."""
         failures = 0
         with scope:

@@ -7,8 +7,9 @@ same time cannot wait for each other. Where the channel ends, every stream ends 
 """
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -16,12 +17,17 @@ from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
 from liqod.handshake.mux import STREAMS, Kind, Mux, State
 from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import CONNECT_DEADLINE, KeepAlive, Wire
+from liqod.places import Places
+from liqod.tokenbucket import TokenBucket
 
 OPENS: Final = STREAMS
 """Streams that are opened at once, and ..."""
 OPEN_RATE: Final = 50.0
 """... each second from then on. The other side may somewhat more: its clock is its own."""
 TOLERANCE: Final = 1.5
+LINGER: Final = 30.0
+"""Seconds after which a stream ends by which nothing passes, once one side has ended."""
+FULL: Final = "as many streams as may be are open"
 
 Door = Callable[[], Awaitable[Wire]]
 """Makes the connection that a stream leads to. Raises Unreachable."""
@@ -31,24 +37,16 @@ Send = Callable[[bytes], Awaitable[None]]
 log = logging.getLogger(__name__)
 
 
-class Bucket:
-    """So many at once, and so many a second.
+class Bounds(NamedTuple):
+    """What the streams of peers may take, each of which has a connection here.
 
-    Args:
-        most: at once.
-        rate: each second.
-        now: seconds, by a clock that goes evenly.
+    Attributes:
+        places: of all peers' streams, by their keys.
+        idle: seconds after which a stream ends by which nothing passes.
     """
 
-    def __init__(self, most: float, rate: float, now: float) -> None:
-        self._most, self._rate = most, rate
-        self._left, self._counted = most, now
-
-    def take(self, now: float) -> float:
-        """Take one; seconds until there would have been one, 0 where there was."""
-        self._left = min(self._most, self._left + (now - self._counted) * self._rate) - 1.0
-        self._counted = now
-        return max(-self._left, 0.0) / self._rate
+    places: Places
+    idle: float = math.inf
 
 
 class Channel:
@@ -60,6 +58,8 @@ class Channel:
         doors: where the peer may open streams to.
         keep_alive: has the connection under it probed; None where there is nothing to probe.
         opens: streams that each side may open at once.
+        bounds: of the peer's streams.
+        source: whose they are; its key.
 
     Attributes:
         peer: names it in errors.
@@ -75,20 +75,22 @@ class Channel:
         doors: Mapping[str, Door] | None = None,
         keep_alive: Callable[[KeepAlive], None] | None = None,
         opens: int = OPENS,
+        bounds: "Bounds | None" = None,
+        source: str = "",
     ) -> None:
         self.peer = peer
         self.why: str | None = None
         self.bytes_in = self.bytes_out = 0
         self._doors = doors or {}
+        self._bounds, self._source = bounds or Bounds(Places(STREAMS)), source
         self._mux = Mux(dialler=dialler, targets=frozenset(self._doors))
         self._keep_alive = keep_alive
         self._sender = trio.lowlevel.ParkingLot()
         self._lots: dict[int, trio.lowlevel.ParkingLot] = {}
         self._nursery: trio.Nursery | None = None
         self._came: list[State] = []
-        now = trio.current_time()
-        self._own_pace = Bucket(opens, OPEN_RATE, now)
-        self._their_pace = Bucket(opens * TOLERANCE, OPEN_RATE * TOLERANCE, now)
+        self._own_pace = TokenBucket(OPEN_RATE, opens)
+        self._their_pace = TokenBucket(OPEN_RATE * TOLERANCE, opens * TOLERANCE)
 
     @property
     def open_streams(self) -> int:
@@ -233,14 +235,17 @@ class Channel:
         """Lead a stream of the peer's to its door. The wall: what fails ends that stream alone."""
         stream = Stream(self, state)
         wire: Wire | None = None
-        why = "there is no answer"
+        place = self._bounds.places.enter(self._source)
+        why = "there is no answer" if place is not None else FULL
         try:
+            if place is None:
+                return
             with trio.move_on_after(CONNECT_DEADLINE):
                 wire = await self._doors[state.target]()
             if wire is not None:
                 self._mux.accept(state)
                 self.stir()
-                await splice(stream, wire)
+                await splice(stream, wire, idle=self._bounds.idle, lingering=LINGER)
                 why = ""
         except LiqodError as error:
             # What is behind the door is none of the peer's: it is not told more.
@@ -248,6 +253,8 @@ class Channel:
         finally:
             if wire is not None:
                 wire.close()
+            if place is not None:
+                place.leave()
             self._mux.abort(state, why)
             self.wake(state)
 

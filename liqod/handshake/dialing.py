@@ -9,17 +9,20 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final, NoReturn
 
 import trio
 
 from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
+from liqod.gather import first_of
 from liqod.handshake import machine, tokens, websockets
-from liqod.handshake.channel import Door
+from liqod.handshake.channel import Bounds, Door
 from liqod.handshake.figures import Figures
 from liqod.handshake.meeting import Host, Over
 from liqod.handshake.messages import Offer
 from liqod.handshake.outputs import Closed, Expected, Own
+from liqod.handshake.ownkeys import Owning
 from liqod.handshake.proof import NONCE
 from liqod.handshake.talking import Talk
 from liqod.handshake.tls import called, dialler_context
@@ -27,7 +30,7 @@ from liqod.handshake.websockets import Websocket
 from liqod.identity import keys
 from liqod.identity.clustercertificates import key_of
 from liqod.kube.http import proxies
-from liqod.kube.http.transport import Dial
+from liqod.kube.http.proxies import Dial
 from liqod.kube.http.wire import TlsWire, Wire, connect
 from liqod.model.network import environment
 
@@ -43,23 +46,26 @@ class Dialler:
     """Meets other daemons: its :meth:`meet` is a :data:`.meeting.Dialling`.
 
     Args:
-        own: this cluster, with its key.
+        own: this cluster, with its key; or what says as whom somebody is dialled.
         proxy: ``[handshake] proxy``.
         environ: the environment.
         dial: makes TCP connections; tests pass their own.
         figures: count what meetings come to; None: nobody measures.
+        bounds: of the streams of those who are lent to.
     """
 
     def __init__(
         self,
-        own: Own,
+        own: Own | Owning,
         *,
         proxy: str = "",
         environ: Mapping[str, str] = os.environ,
         dial: Dial = connect,
         figures: Figures | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         self._figures = figures or Figures()
+        self._bounds = bounds
         self._own, self._proxy, self._environ, self._dial = own, proxy, environ, dial
         self._context = dialler_context()
 
@@ -78,9 +84,10 @@ class Dialler:
             Over: it is another, or refuses.
         """
         failed: BaseException | None = None
+        own = self._own if isinstance(self._own, Own) else await self._own(expected)
         wire, where = await self._first(addresses, expected)
         try:
-            meeting = DialledMeeting(self._own, expected, where, wire, self._figures)
+            meeting = DialledMeeting(own, expected, where, wire, self._figures, self._bounds)
             async with trio.open_nursery() as nursery:
                 try:
                     await meeting.begin(nursery)
@@ -101,46 +108,33 @@ class Dialler:
         """TLS with the first address that shows the right key, and which one that is."""
         if not addresses:
             raise Unconnected("no address of its daemon is known")
-        won: list[tuple[TlsWire, str]] = []
         errors: dict[str, str] = {}
         wrong: list[Closed] = []
 
-        async def attempt(address: str, over: trio.Event) -> None:
+        async def attempt(address: str) -> tuple[TlsWire, str] | None:
             try:
-                wire = await self._secured(address)
+                wire = await self._secured(address, expected)
             except LiqodError as error:
                 errors[address] = str(error)
-            else:
-                if problem := _other(wire, expected):
-                    wire.close()
-                    errors[address] = problem.reason
-                    wrong.append(problem)
-                elif won:
-                    wire.close()
-                else:
-                    won.append((wire, address))
-                    nursery.cancel_scope.cancel()
-            over.set()
+                return None
+            problem = _other(wire, expected)
+            if problem is None:
+                return wire, address
+            wire.close()
+            errors[address] = problem.reason
+            wrong.append(problem)
+            return None
 
-        try:
-            async with trio.open_nursery() as nursery:
-                for address in dict.fromkeys(addresses):
-                    over = trio.Event()
-                    nursery.start_soon(attempt, address, over)
-                    with trio.move_on_after(HEAD_START):
-                        await over.wait()
-        except BaseException:
-            for wire, _ in won:
-                wire.close()
-            raise
-        if won:
-            return won[0]
+        attempts = [partial(attempt, address) for address in dict.fromkeys(addresses)]
+        won = await first_of(attempts, HEAD_START, lambda late: late[0].close())
+        if won is not None:
+            return won
         if wrong:
             self._figures.refuse(wrong[0].code)
             raise Over(wrong[0])
         raise Unconnected("; ".join(f"{where}: {why}" for where, why in errors.items()))
 
-    async def _secured(self, address: str) -> TlsWire:
+    async def _secured(self, address: str, expected: Expected) -> TlsWire:
         """TLS with whoever is at an address. Raises Unreachable, ConfigError."""
         host, port = tokens.address(address)
         proxy = self._proxy or environment.of_environment(host, self._environ)
@@ -149,7 +143,7 @@ class Dialler:
         try:
             with trio.move_on_after(CONNECT_WITHIN):
                 wire = await way(host, port)
-                secured = TlsWire(wire, self._context, called(host))
+                secured = TlsWire(wire, self._context, called(host, expected.key))
                 await secured.handshake()
                 return secured
             raise Unconnected(f"no answer within {CONNECT_WITHIN:g} s")
@@ -182,15 +176,23 @@ class DialledMeeting(Talk):
         address: where it answered.
         wire: TLS with it.
         figures: count what it comes to.
+        bounds: of the streams of who is lent to.
     """
 
     def __init__(
-        self, own: Own, expected: Expected, address: str, wire: TlsWire, figures: Figures
+        self,
+        own: Own,
+        expected: Expected,
+        address: str,
+        wire: TlsWire,
+        figures: Figures,
+        bounds: Bounds | None,
     ) -> None:
         self._wire = wire
         certificate = wire.shown_certificate
         self._machine = machine.Dialler(own, expected, certificate, os.urandom(NONCE))
         super().__init__(self._machine, address, wire.keep_alive, figures)
+        self._bounds = bounds
 
     async def begin(self, nursery: trio.Nursery) -> None:
         """Have both prove themselves. Raises Over, Unreachable.

@@ -10,6 +10,7 @@ slice of the consumer's (:mod:`liqod.provider.slices.shares`).
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -37,6 +38,9 @@ from liqod.tenancy import (
 
 ENDED: Final = 24 * 3600
 """Seconds for which an entry is kept that came to nothing, and that an accepted consumer has."""
+UNTOLD: Final = 60.0
+"""Seconds for which an entry counts at most of which the cache does not tell: a watch that breaks
+just then may never tell of one that is gone again."""
 REMEMBERED: Final = 10_000
 """Ids of clusters that were let in, of 64 bytes and more each; then they begin anew."""
 RECENT: Final = 5.0
@@ -52,7 +56,6 @@ class Inbox(Controller[str]):
 
     Attributes:
         home: the same, with the configuration as it was read last.
-        places: where the entries come from that were written just now, by name.
     """
 
     def __init__(self, home: ClusterContext) -> None:
@@ -60,7 +63,8 @@ class Inbox(Controller[str]):
         self._client = home.client
         self._changed: dict[str, trio.Event] = {}
         self._moved: dict[str, trio.Event] = {}
-        self.places: dict[str, str] = {}
+        self._written: dict[str, tuple[str, float]] = {}
+        """Where entries come from that the cache does not tell of yet; until when they count."""
         # A daemon that led before may have let somebody in just now.
         self._let_in_at = trio.current_time()
         self._ids_let_in: set[str] = set()
@@ -76,6 +80,10 @@ class Inbox(Controller[str]):
     async def known_key(self, cluster_id: str) -> str:
         """The key by which a consumer is known here; empty for one that is not, or was revoked."""
         return await answering.known_key(self._client, self.home.namespace, cluster_id)
+
+    async def known_keys(self, cluster_id: str) -> frozenset[str]:
+        """That key, and the one before while both are a consumer's."""
+        return await answering.known_keys(self._client, self.home.namespace, cluster_id)
 
     async def key_here(self, cluster_id: str, *, cached: bool = False) -> str:
         """The key by which a cluster is known here, as consumer or lender; empty for none.
@@ -104,6 +112,11 @@ class Inbox(Controller[str]):
         """Set when an entry changes the next time."""
         return self._changed.setdefault(name, trio.Event())
 
+    def forget(self, name: str) -> None:
+        """There is no such entry: whoever waits for its change looks once more, and nobody more."""
+        if name in self._changed:
+            self._changed.pop(name).set()
+
     def moved(self, cluster_id: str) -> trio.Event:
         """Set when a consumer's tenant namespace changes the next time."""
         return self._moved.setdefault(cluster_id, trio.Event())
@@ -115,10 +128,23 @@ class Inbox(Controller[str]):
             for each in self._entries.store.values(IncomingPeering)
             if each.status.phase != "Done"
         }
-        for name in list(self.places):
-            if (self.home.namespace, name) in self._entries.store:
-                del self.places[name]
-        return [*known.values(), *self.places.values()]
+        now = trio.current_time()
+        self._written = {
+            name: (place, until)
+            for name, (place, until) in self._written.items()
+            if until > now and (self.home.namespace, name) not in self._entries.store
+        }
+        return [*known.values(), *(place for place, _ in self._written.values())]
+
+    @contextmanager
+    def writing(self, name: str, place: str) -> Iterator[None]:
+        """Write an entry: it counts from now on, until the cache has told of it, or of its end."""
+        self._written[name] = place, trio.current_time() + UNTOLD
+        try:
+            yield
+        except BaseException:
+            self._written.pop(name, None)
+            raise
 
     def phases(self) -> Counter[Standing]:
         """How many entries are in each phase."""
@@ -126,8 +152,8 @@ class Inbox(Controller[str]):
 
     def _on_entry(self, change: Change) -> Iterator[str]:
         name = change.key[1]
-        if name in self._changed:
-            self._changed.pop(name).set()
+        self._written.pop(name, None)
+        self.forget(name)
         yield name
 
     def _on_namespace(self, change: Change) -> Iterator[str]:
@@ -160,7 +186,7 @@ class Inbox(Controller[str]):
         if entry.status.phase == "Accepted":
             why = "it has not done its part in time"
             await self.move(entry, "failed", why, steps={PEERED: ("False", why)})
-            await self.close(entry.spec.cluster_id)
+            await self.close(entry)
         elif not entry.spec.always:
             await self.remove(entry)
         return None
@@ -194,6 +220,8 @@ class Inbox(Controller[str]):
             )
         except ConfigError as error:
             return f"the decision cannot be carried out: {error}"
+        if answering.is_replaced(entry):
+            await answering.put_in_place(self._client, self.home.namespace, entry)
         why = "accepted by its operator"
         steps = {APPROVED: ("True", why)}
         await self.move(entry, "accepted", why, steps=steps, granted=granted)
@@ -201,7 +229,7 @@ class Inbox(Controller[str]):
 
     async def _key_problem(self, entry: IncomingPeering) -> str:
         """Why it is not let in as whom it says; empty where the operator says that this is it."""
-        if incoming.is_replaced(entry):
+        if answering.is_replaced(entry):
             return ""
         who, shown = entry.spec.cluster_id, answering.key_of(entry)
         return answering.key_problem(entry.name, who, await self.key_here(who), shown)
@@ -255,7 +283,12 @@ class Inbox(Controller[str]):
         uid = entry.metadata.uid
         await self._client.delete(INCOMING_PEERINGS, entry.name, self.home.namespace, uid=uid)
 
-    async def close(self, peer: str) -> None:
-        """Nothing came of it: no way in is left behind, nor a namespace that nobody uses."""
-        await peeringusers.revoke(self._client, peer)
-        await drop_unused_tenant_namespace(self._client, peer)
+    async def close(self, entry: IncomingPeering) -> None:
+        """Nothing came of it: no way in is left behind, nor a namespace that nobody uses.
+
+        Another key's way in, and the word that this key replaces another, stay.
+        """
+        peer, key = entry.spec.cluster_id, answering.key_of(entry)
+        await peeringusers.revoke(self._client, peer, key)
+        if not entry.spec.replace and await self.known_key(peer) in ("", key):
+            await drop_unused_tenant_namespace(self._client, peer)

@@ -5,15 +5,14 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.handshake.crowds import network_of, source_of
 from liqod.handshake.messages import Ask
 from liqod.handshake.outputs import Peer
 from liqod.kube import times
 from liqod.model import labels
 from liqod.model.objects.conditions import set_condition
+from liqod.places import networks_of, source_of
 from liqod.procedures.answering import key_of
 from liqod.resources import IncomingPeering
-from liqod.resources.peering import ACCEPT
 
 Json = dict[str, Any]
 
@@ -40,8 +39,8 @@ def is_full(places: Iterable[str], place: str) -> str:
     known = list(places)
     if sum(each == place for each in known) >= MOST_OF_ONE:
         return f"{MOST_OF_ONE} requests from this address wait here already"
-    mine = network_of(place)
-    if sum(network_of(each) == mine for each in known) >= MOST_OF_NETWORK:
+    mine = networks_of(place)[0]
+    if sum(networks_of(each)[0] == mine for each in known) >= MOST_OF_NETWORK:
         return f"{MOST_OF_NETWORK} requests from this network wait here already"
     if len(known) >= MOST:
         return f"{MOST} requests wait here already"
@@ -118,11 +117,6 @@ def is_about(entry: IncomingPeering, peer: Peer, ask: Ask) -> bool:
     """Whether an entry is of this very request of a peer, and was written whole."""
     known = {entry.spec.request, entry.status.request} == {ask.request}
     return known and entry.status.phase != "" and is_of(entry, peer)
-
-
-def is_replaced(entry: IncomingPeering) -> bool:
-    """Whether the operator has said that this cluster has another key now."""
-    return entry.spec.replace and entry.spec.decision == ACCEPT
 
 
 def at_in(seconds: int) -> str:

@@ -3,11 +3,13 @@
 The secret is in the line that ``liqod invite`` prints and nowhere else; here is its hash. Whoever
 brings it is noted in one write over the version that was read, so that an invitation which is good
 for one is used by one, however many bring it at the same instant. Who comes again with the same
-request and key has used it already. Times are this cluster's own.
+request and key, interrupted before its request was written down, has used it already; from then on
+that record alone says what becomes of it. Times are this cluster's own.
 """
 
 import secrets as random
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -161,6 +163,29 @@ async def redeem(client: Client, namespace: str, bearer: Bearer) -> dict[str, in
     return Refused(code="busy", reason="too many bring this invitation at once", again=1)
 
 
+async def enter(client: Client, namespace: str, bearer: Bearer) -> None:
+    """Note that what a bearer asks was written down, so that it is let in by that alone.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    for _ in range(TRIES):
+        found = await client.find(INVITATIONS, bearer.name, namespace, decode=Invitation)
+        if found is None:
+            return
+        uses = [
+            msgspec.structs.replace(use, entered=True) if _is_use_of(use, bearer) else use
+            for use in found.status.used_by
+        ]
+        patch = {
+            "metadata": {"resourceVersion": found.metadata.resource_version},
+            "status": {"usedBy": msgspec.to_builtins(uses)},
+        }
+        with suppress(Conflict, NotFound):
+            await client.patch(INVITATIONS, bearer.name, patch, namespace, subresource="status")
+            return
+
+
 def problem(found: Invitation | None, bearer: Bearer, now: str) -> Refused | None:
     """Why an invitation is no good for whoever brings it, at a time (RFC 3339). Pure."""
     if found is None or found.leaving or not same_secret(found.spec.secret_hash, bearer.secret):
@@ -202,11 +227,13 @@ def over(found: Invitation, now: str) -> str:
 
 
 def _has_used(found: Invitation, bearer: Bearer) -> bool:
-    """Whether this very request has used it before: it comes again after an interruption."""
-    return any(
-        (use.cluster_id, use.key, use.request) == (bearer.cluster_id, bearer.key, bearer.request)
-        for use in found.status.used_by
-    )
+    """Whether this very request has used it, and was interrupted before it was written down."""
+    return any(_is_use_of(use, bearer) and not use.entered for use in found.status.used_by)
+
+
+def _is_use_of(use: Use, bearer: Bearer) -> bool:
+    mine = (bearer.cluster_id, bearer.key, bearer.request)
+    return (use.cluster_id, use.key, use.request) == mine
 
 
 class Invitations(Controller[str]):

@@ -18,10 +18,11 @@ from liqod.context import ClusterContext
 from liqod.errors import LiqodError, Unconnected
 from liqod.handshake import incoming
 from liqod.handshake.encoding import unpack
-from liqod.handshake.invitations import Bearer, redeem
+from liqod.handshake.invitations import Bearer, enter, redeem
 from liqod.handshake.meeting import Meeting
 from liqod.handshake.messages import Offer, Refused
 from liqod.handshake.outputs import Expected, Peer
+from liqod.handshake.ownkeys import present_key
 from liqod.handshake.standing import ENDS
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
@@ -117,6 +118,7 @@ class Lenders:
             awaited=True,
         )
         await asking.ask(self._client, self._home.namespace, request)
+        await enter(self._client, self._home.namespace, bearer)
         log.info("%s lends, by invitation", peer.cluster_id)
         return None
 
@@ -149,7 +151,14 @@ class Lenders:
         found = await self._client.find(IDENTITIES, name, tenant.name, decode=Identity)
         if found is None or found.leaving:
             return False
-        return found.spec.auth_params.proxy_url == proxies.listener_url(peer.key, ())
+        url = found.spec.auth_params.proxy_url
+        if not proxies.dials_here(url):
+            return False
+        return await self._present(proxies.listener_of(url)[0]) == peer.key
+
+    async def _present(self, key: str) -> str:
+        """The key that a lender has now, whose key was that."""
+        return await present_key(self._client, key)
 
     # --- the connections -----------------------------------------------------------------------
 
@@ -232,10 +241,12 @@ class Lenders:
         Raises:
             Unconnected: it has not dialled, or does not let this cluster in.
         """
-        with trio.move_on_after(COMES_WITHIN):
-            while self._found(key) is None:
-                await self._came.wait()
         meeting = self._found(key)
+        if meeting is None:
+            present = await self._present(key)
+            with trio.move_on_after(COMES_WITHIN):
+                while (meeting := self._found(present)) is None:
+                    await self._came.wait()
         if meeting is None:
             raise Unconnected(
                 f"the cluster with the key {key[: proxies.SHOWN]}… dials this one, and has no"

@@ -1,48 +1,91 @@
 """Where other daemons meet this one: TLS with the cluster's key, a websocket, the hand-shake.
 
 Everything here is for strangers until they have proved a key, and anybody can make a key: so who
-connects has 5 s for that, there are so many of each sort at once (:mod:`.crowds`), and what one
-does, does not do or does not read costs that connection and nobody else anything. Who is let in is
-the host's to say; who was, has a channel to this cluster's API server and to nothing else. Who
+connects has 5 s for that, there are so many of each sort at once (:mod:`liqod.account`), and what
+one does, does not do or does not read costs that connection and nobody else anything. Who is let in
+is the host's to say; who was, has a channel to this cluster's API server and to nothing else. Who
 offers to lend has none: by it this cluster goes to that one.
 """
 
 import logging
+import math
 import os
-from collections.abc import Mapping
+import ssl
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import trio
 
+from liqod import account
+from liqod.account import Account
 from liqod.errors import LiqodError
 from liqod.handshake import machine, websockets
-from liqod.handshake.channel import Door
-from liqod.handshake.crowds import Crowd, source_of
+from liqod.handshake.channel import Bounds, Door
 from liqod.handshake.figures import Figures
 from liqod.handshake.meeting import NOBODY, Borrower, Host
 from liqod.handshake.messages import Offer, Refused
-from liqod.handshake.outputs import Closed, Identified, Offered, Output, Own
+from liqod.handshake.outputs import Asked, Closed, Identified, Offered, Output, Own
 from liqod.handshake.proof import NONCE
-from liqod.handshake.talking import AGAIN, Talk
-from liqod.handshake.tls import listener_context
+from liqod.handshake.talking import AGAIN, NO_PLACE, Talk
+from liqod.handshake.tls import ListenerWire, listener_context, wanted
 from liqod.handshake.websockets import Websocket
-from liqod.identity.clustercertificates import certificate_of
-from liqod.kube.http.wire import TlsWire, Wire, wire_of
+from liqod.identity import keys
+from liqod.identity.clustercertificates import ClusterCertificate, certificate_of
+from liqod.kube.http.wire import Wire, wire_of
+from liqod.places import Place, serve_listeners, source_of
 from liqod.sharedport import DAEMON, SharedPort
 
 PROVE_WITHIN: Final = 5.0
 """Seconds for TLS, the websocket and the proof together."""
-UNPROVED, UNPROVED_OF_ONE = 128, 32
-"""Connections that have proved nothing yet: in all, and of one address."""
-STRANGERS, STRANGERS_OF_ONE = 256, 16
-"""Those that have proved a key which is no tenant's."""
-TENANTS, TENANTS_OF_ONE = 1024, 4
-"""Those of tenants, by their keys: a channel that is kept, and one that takes its place."""
 ACCEPTED_FOR: Final = 3600.0
 """Seconds that a channel lasts for who was accepted and is not a tenant yet."""
 
+_CHANGES: Final = Refused(
+    code="busy", reason="this cluster's key is being changed: ask its new one", again=AGAIN
+)
+
 log = logging.getLogger(__name__)
+
+
+def _machine(side: "Side") -> machine.Listener:
+    return machine.Listener(side.own, side.certificate.der, os.urandom(NONCE))
+
+
+class Side(NamedTuple):
+    """One of this cluster's keys, as it is shown.
+
+    Attributes:
+        own: this cluster with that key.
+        certificate: of it.
+        context: TLS with it.
+        key: SHA-256 of it, hexadecimal.
+    """
+
+    own: Own
+    certificate: ClusterCertificate
+    context: ssl.SSLContext
+    key: str
+
+    @classmethod
+    def of(cls, own: Own) -> "Side":
+        """That of a key. Raises ProtocolError, ConfigError where it cannot be used."""
+        certificate = certificate_of(own.private)
+        key = keys.print_of(keys.public_pem(own.private))
+        return cls(own, certificate, listener_context(certificate), key)
+
+
+def chosen(sides: Sequence[Side], name: str | None) -> Side:
+    """The side that is shown to who calls a name.
+
+    Args:
+        sides: the present key first, then the former one where there is one.
+        name: what is called.
+    """
+    digits = wanted(name)
+    if digits is None:
+        return sides[-1]
+    return next((each for each in sides if digits and each.key.startswith(digits)), sides[0])
 
 
 class Listener:
@@ -54,6 +97,8 @@ class Listener:
         doors: what those who were let in may open streams to.
         borrower: decides about those who offer to lend.
         figures: count what meetings come to; None: nobody measures.
+        account: what those who come may take; None: as much as may be.
+        idle: seconds after which a stream ends by which nothing comes.
 
     Raises:
         ProtocolError, ConfigError: the key cannot be used.
@@ -66,18 +111,35 @@ class Listener:
         doors: Mapping[str, Door],
         borrower: Borrower = NOBODY,
         figures: Figures | None = None,
+        account: Account | None = None,
+        idle: float = math.inf,
     ) -> None:
         self.figures = figures or Figures()
-        self.own, self.host, self.doors, self.borrower = own, host, doors, borrower
-        self.certificate = certificate_of(own.private)
-        self.context = listener_context(self.certificate)
-        self.unproved = Crowd(UNPROVED, UNPROVED_OF_ONE)
-        self.strangers = Crowd(STRANGERS, STRANGERS_OF_ONE)
-        self.tenants = Crowd(TENANTS, TENANTS_OF_ONE)
+        self.account = account or Account()
+        self.idle = idle
+        self.host, self.doors, self.borrower = host, doors, borrower
+        self.sides: tuple[Side, ...] = (Side.of(own),)
+
+    def take(self, own: Own, former: Own | None) -> None:
+        """Prove these keys from now on, each to who expects it.
+
+        Raises:
+            ProtocolError, ConfigError: one cannot be used.
+        """
+        if [each.own for each in self.sides] == [each for each in (own, former) if each]:
+            return
+        self.sides = made = (Side.of(own), *([Side.of(former)] if former is not None else []))
+
+        def choose(tls: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
+            tls.context = chosen(made, name).context
+
+        if former is not None:
+            made[0].context.sni_callback = choose
 
     async def run(self, listeners: list[trio.SocketListener]) -> NoReturn:
         """Meet whoever comes, until cancelled."""
-        await trio.serve_listeners(self._serve, listeners)
+        await serve_listeners(self._serve, listeners)
+        raise AssertionError("listeners are served until cancelled")
 
     async def share(
         self,
@@ -95,7 +157,8 @@ class Listener:
         Raises:
             OSError: another program has it.
         """
-        await SharedPort(DAEMON, port, folder, "daemon", 0, self._taken).run(task_status)
+        places = self.account[account.SHARED]
+        await SharedPort(DAEMON, port, folder, "daemon", 0, self._taken, places).run(task_status)
 
     async def _taken(self, came: trio.socket.SocketType) -> None:
         await self._serve(trio.SocketStream(came))
@@ -134,22 +197,25 @@ class Visit(Talk):
 
     def __init__(self, listener: Listener, wire: Wire, source: str) -> None:
         self._listener, self._wire, self._source = listener, wire, source
-        own, certificate = listener.own, listener.certificate
-        self._machine = machine.Listener(own, certificate.der, os.urandom(NONCE))
+        self._sides, self._side = listener.sides, listener.sides[0]
+        self._machine = _machine(self._side)
         super().__init__(self._machine, source, wire.keep_alive, listener.figures)
         self._host, self._doors = listener.host, listener.doors
+        self._bounds = Bounds(listener.account[account.STREAMS], listener.idle)
+        self._place: Place | None = None
         self._scope = trio.CancelScope()
 
     async def run(self) -> None:
         """All of it."""
-        crowds = self._listener.unproved, self._listener.strangers, self._listener.tenants
-        crowds[0].enter(source_of(self._source), self._scope)
+        if not self._go_to(account.UNPROVED):
+            return
         self._scope.deadline = trio.current_time() + PROVE_WITHIN
         try:
             with self._scope:
                 async with trio.open_nursery() as self._nursery:
-                    secured = TlsWire(self._wire, self._listener.context, None)
+                    secured = ListenerWire(self._wire, self._side.context)
                     await secured.handshake()
+                    self._shown(secured.chosen)
                     self._socket = await websockets.accept(self._nursery, secured)
                     self._nursery.start_soon(self._watch, self._socket)
                     try:
@@ -158,9 +224,16 @@ class Visit(Talk):
                     finally:
                         self._nursery.cancel_scope.cancel()
         finally:
-            for crowd in crowds:
-                crowd.leave(self._scope)
+            if self._place is not None:
+                self._place.leave()
             self._over(Closed(code="gone", reason="the channel has ended", by="us"))
+
+    def _shown(self, context: ssl.SSLContext) -> None:
+        """Prove the key that was shown."""
+        for each in self._sides[1:]:
+            if each.context is context:
+                self._side = each
+                self._machine = self._both = _machine(each)
 
     async def _watch(self, socket: Websocket) -> None:
         await socket.watch(ping=False)
@@ -173,6 +246,9 @@ class Visit(Talk):
         match output:
             case Identified():
                 self._proved()
+            case Asked() if self._side is not self._sides[0]:
+                # What is agreed by the former key would end with it.
+                self._nursery.start_soon(self.refuse, _CHANGES)
             case Offered(offer):
                 self._nursery.start_soon(self._offered, offer)
             case _:
@@ -185,17 +261,31 @@ class Visit(Talk):
         self._scope.cancel()
 
     def _proved(self) -> None:
-        self._listener.unproved.leave(self._scope)
-        self._scope.deadline = float("inf")
-        self._listener.strangers.enter(source_of(self._source), self._scope)
+        self._scope.deadline = math.inf
+        if not self._go_to(account.STRANGERS):
+            self._scope.cancel()
+
+    def _go_to(self, face: str, source: str = "") -> bool:
+        """Have a place elsewhere from now on; where there is none it stays where it is."""
+        places = self._listener.account[face]
+        if self._place is None or self._place.places is not places:
+            place = places.enter(source or source_of(self._source), self._scope)
+            if place is None:
+                return False
+            if self._place is not None:
+                self._place.leave()
+            self._place = place
+        return True
+
+    def _waits(self) -> None:
+        self._go_to(account.WAITING)
 
     def _let_in(self) -> None:
         super()._let_in()
         self._scope.deadline = trio.current_time() + ACCEPTED_FOR
 
-    def _admitted(self) -> None:
-        self._listener.strangers.leave(self._scope)
-        self._listener.tenants.enter(self.peer.key, self._scope)
+    def _admitted(self) -> bool:
+        return self._go_to(account.TENANTS, self.peer.key)
 
     async def _offered(self, offer: Offer) -> None:
         """Take an offer up where something is to be borrowed, for as long as that is so."""
@@ -205,8 +295,9 @@ class Visit(Talk):
         except LiqodError as error:
             log.debug("it cannot be told whether anything is borrowed: %s", error)
             refused = Refused(code="busy", reason="it cannot be looked up now", again=AGAIN)
+        if refused is None and not self._admitted():
+            refused = Refused(code="busy", reason=NO_PLACE, again=AGAIN)
         if refused is None:
-            self._admitted()
             await self._perform(self._machine.take_up())
             refused = await borrower.taken_up(self)
         await self.refuse(refused)

@@ -31,6 +31,7 @@ from liqod.handshake.pursued import YES, Pursued, is_over
 from liqod.handshake.standing import Event
 from liqod.handshake.talking import API
 from liqod.kube.backoff import Backoff
+from liqod.procedures.answering import known_key
 from liqod.resources.peering import ACCEPTED, ASKED, EXCHANGED, IDENTIFIED, PEERED, REACHED
 from liqod.supervise import leaves
 
@@ -41,8 +42,7 @@ STABLE: Final = 10.0
 
 
 class Offering(Pursued):
-    """Pursues one offer (:class:`.asking.Pursuer`): each :meth:`run` is one connection, and this is
-    its host.
+    """Pursues one offer: each :meth:`run` is one connection, and this is its host.
 
     Args:
         home: this cluster.
@@ -78,7 +78,10 @@ class Offering(Pursued):
         if not (spec.key and spec.addresses):
             raise ConfigError("an offer to lend needs addresses and the key of who may borrow")
         invited = await self._invited(request)
-        expected = Expected(cluster_id=spec.cluster_id, key=spec.key)
+        who, key = spec.cluster_id or request.status.cluster_id, spec.key
+        if phase == "Done":  # and a tenant, whose key another one may have followed
+            key = await known_key(self._client, self._home.namespace, who) or key
+        expected = Expected(cluster_id=who, key=key)
         began = trio.current_time()
         try:
             async with self._dialler.meet(spec.addresses, expected) as meeting:

@@ -58,12 +58,14 @@ def ask_of(request: OutgoingPeering, labels: Mapping[str, str], invited: Invited
 def status_patch(
     request: OutgoingPeering,
     changes: Mapping[str, Any],
-    steps: Mapping[str, tuple[str, str]],
+    steps: Mapping[str, tuple[str, ...]],
 ) -> dict[str, Any]:
-    """A merge patch of the status: fields, and conditions as (status, message) by type."""
+    """A merge patch of the status: fields, and conditions as (status, message) by type, with a
+    reason behind them where it is not the step's own.
+    """
     conditions = msgspec.to_builtins(request.status.conditions)
-    for step, (status, message) in steps.items():
-        reason = step if status == "True" else f"Not{step}"
+    for step, (status, message, *own) in steps.items():
+        reason = own[0] if own else step if status == "True" else f"Not{step}"
         conditions = set_condition(
             conditions, step, status, now=times.now(), reason=reason, message=message
         )

@@ -1,5 +1,6 @@
 """The record of one request of this cluster's, as whoever pursues it reads and writes it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,7 +13,9 @@ from liqod.handshake.encoding import pack
 from liqod.handshake.meeting import Over
 from liqod.handshake.messages import Invited
 from liqod.handshake.standing import ENDS, Event, after
+from liqod.kube.backoff import Backoff
 from liqod.kube.kinds import SECRETS
+from liqod.model.objects.partial import Secret
 from liqod.model.text import printable
 from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
 from liqod.resources.peering import ACCEPTED
@@ -23,17 +26,18 @@ HARD: Final = frozenset(("same-id", "itself", "version", "denied", "expired", "c
 none: whoever stands on the way would end a request by it."""
 
 
-class _Secret(msgspec.Struct, frozen=True):
-    data: dict[str, bytes] = {}
-
-
-class Pursued:
-    """One OutgoingPeering.
+class Pursued(ABC):
+    """One OutgoingPeering, and how it is pursued.
 
     Args:
         home: this cluster.
         name: of the OutgoingPeering.
+
+    Attributes:
+        pauses: between tries to reach, or to be peered with, whoever does not answer.
     """
+
+    pauses: Backoff
 
     def __init__(self, home: ClusterContext, name: str) -> None:
         self._home, self._name = home, name
@@ -42,6 +46,14 @@ class Pursued:
     def reload(self, home: ClusterContext) -> None:
         """Go by another configuration from now on."""
         self._home = home
+
+    @abstractmethod
+    async def run(self) -> bool:
+        """One try: whether all is over. Raises LiqodError where it is to be tried after a pause."""
+
+    @abstractmethod
+    async def take_back(self, uid: str) -> None:
+        """Tell the other side that a request is not meant any more, if it is there."""
 
     async def _read(self) -> OutgoingPeering | None:
         """The request as it is; where it expects no key yet, the one that the operator named."""
@@ -59,7 +71,7 @@ class Pursued:
         self,
         event: Event | None,
         changes: Mapping[str, Any],
-        steps: Mapping[str, tuple[str, str]] = {},  # only read
+        steps: Mapping[str, tuple[str, ...]] = {},  # only read
     ) -> OutgoingPeering:
         """Write what has happened; the resource as it is then. Raises NotFound where it went."""
         name, namespace = self._name, self._home.namespace
@@ -100,13 +112,14 @@ class Pursued:
         if not request.spec.invitation_secret:
             return None
         name, namespace = request.spec.invitation_secret, self._home.namespace
-        secret = await self._client.find(SECRETS, name, namespace, decode=_Secret)
+        secret = await self._client.find(SECRETS, name, namespace, decode=Secret)
         if secret is None:
             return None  # it was used before: the request is known over there
+        data = secret.data or {}
         try:
             return Invited(
-                id=secret.data[outgoing.INVITATION_ID].decode(),
-                secret=pack(secret.data[outgoing.INVITATION_SECRET]),
+                id=data[outgoing.INVITATION_ID].decode(),
+                secret=pack(data[outgoing.INVITATION_SECRET]),
             )
         except (KeyError, UnicodeDecodeError) as error:
             raise ProtocolError(f"the Secret {name} holds no invitation") from error

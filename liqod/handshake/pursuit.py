@@ -24,7 +24,7 @@ from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model.text import printable
 from liqod.procedures import networkobjects, peering
-from liqod.procedures.asking import other_key
+from liqod.procedures.asking import other_key, remembered, shown_words
 from liqod.procedures.inband import InBand
 from liqod.procedures.networking import Joining
 from liqod.procedures.wanted import Asked
@@ -34,6 +34,7 @@ from liqod.resources.peering import (
     ASKED,
     EXCHANGED,
     IDENTIFIED,
+    NOT_SEEN,
     NOTED,
     PEERED,
     REACHED,
@@ -72,7 +73,7 @@ def nowhere(cluster_id: str, key: str) -> tuple[str, ...]:
 
 
 class Pursuit(Pursued):
-    """Pursues one request; each :meth:`run` is one try (:class:`.asking.Pursuer`).
+    """Pursues one request; each :meth:`run` is one try.
 
     Args:
         home: this cluster.
@@ -114,10 +115,12 @@ class Pursuit(Pursued):
         seen = self._where(spec.cluster_id, spec.key) if spec.cluster_id else ()
         addresses = [each for each in (known.address, *spec.addresses, *seen) if each]
         if not addresses and not spec.awaited:
-            raise ConfigError(
+            why = (
                 f"no cluster {spec.cluster_id} is seen here (`liqod discover`), and nobody says"
                 " where it is"
             )
+            await self._write(None, {}, {REACHED: ("False", why, NOT_SEEN)})
+            raise ConfigError(why)
         try:
             async with self._dialling(tuple(dict.fromkeys(addresses)), expected) as self._meeting:
                 try:
@@ -164,6 +167,8 @@ class Pursuit(Pursued):
             await self._write(None, {"message": changed}, {IDENTIFIED: ("False", changed)})
             raise ConfigError(changed)
         # Those of each meeting anew, on both sides.
+        if request.status.words not in ("", peer.words):
+            await self._remember(request)
         status["words"] = peer.words
         request = await self._write(None, status, {REACHED: YES, IDENTIFIED: YES})
         confirmed = trio.Event()
@@ -176,7 +181,7 @@ class Pursuit(Pursued):
                 words = request.status.words or peer.words
                 await self._tell(
                     f"{peer.cluster_id} agrees; compare the words with its operator: {words}. If "
-                    f"they are the same, say so: `liqod peer {peer.cluster_id} --words {words}`"
+                    f"they are the same, say so: `liqod peer {self._name} --words {words}`"
                 )
             if isinstance(answer, Accepted):
                 await confirmed.wait()
@@ -196,6 +201,11 @@ class Pursuit(Pursued):
         await self._tell_done(meeting, request)
         return True
 
+    async def _remember(self, request: OutgoingPeering) -> None:
+        """Keep the words of the meeting before: whoever still reads them out is no alarm."""
+        patch = {"metadata": {"annotations": remembered(shown_words(request))}}
+        await self._client.patch(OUTGOING_PEERINGS, self._name, patch, self._home.namespace)
+
     async def _key_problem(self, request: OutgoingPeering, peer: str, key: str) -> str:
         """Why a cluster that shows another key than before is asked nothing; empty where it may."""
         if request.spec.replace:
@@ -209,7 +219,7 @@ class Pursuit(Pursued):
                 return (
                     f"{peer} is known here by another key ({known.key[:16]}…) than the one that it"
                     f" shows ({key[:16]}…): if it was made anew, and you know that this is it, say"
-                    " `liqod peer --replace`"
+                    f" `liqod peer {self._name} --replace`"
                 )
         return ""
 
@@ -267,7 +277,7 @@ class Pursuit(Pursued):
             nursery.cancel_scope.cancel()
         without = joining.without if joining is not None else ""
         if without:
-            log.info("peered without a network", extra={"reason": without})
+            log.warning("peered without a network", extra={"reason": without})
 
     async def _way(
         self, meeting: Meeting, request: OutgoingPeering, found: Credentials

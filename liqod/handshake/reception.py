@@ -14,10 +14,9 @@ import trio
 
 from liqod.errors import AlreadyExists, ConfigError, Conflict, NotFound
 from liqod.handshake import incoming, policies
-from liqod.handshake.crowds import source_of
 from liqod.handshake.encoding import unpack
 from liqod.handshake.inbox import ENDED, Inbox
-from liqod.handshake.invitations import Bearer, redeem
+from liqod.handshake.invitations import Bearer, enter, redeem
 from liqod.handshake.meeting import Lasting
 from liqod.handshake.messages import (
     Accepted,
@@ -37,6 +36,7 @@ from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import ids, labels
 from liqod.model.objects.conditions import holds
+from liqod.places import source_of
 from liqod.procedures import answering, peeringusers
 from liqod.resources import IDENTITIES, INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import APPROVED, EXCHANGED, IDENTIFIED, PEERED
@@ -46,6 +46,7 @@ TAKEN: Final = "another cluster's request has the name that this one would have 
 """Why a request is not taken whose key begins as that of another cluster of the same id."""
 LENDS: Final = "something is borrowed here from a cluster of that id, whose key is not known"
 """Why a person is asked: who takes the id of a lender would share its tenant namespace."""
+BARRED: Final = "its operator has denied this cluster for ever"
 WAITS: Final = 7 * 24 * 3600
 """Seconds for which a request waits for a person at the most."""
 BACK: Final = 60
@@ -87,6 +88,8 @@ class Reception:
         """The answer to a request, as soon as there is one."""
         name = incoming.name_of(peer.cluster_id, peer.key)
         entry = await self._inbox.find(name)
+        if entry is not None and incoming.is_of(entry, peer) and answering.is_barred(entry):
+            return Denied(reason=BARRED)
         if entry is None or not incoming.is_about(entry, peer, ask):
             answer = await self._take_in(peer, source, ask)
             if answer is not None:
@@ -98,6 +101,7 @@ class Reception:
             changed = self._inbox.changed(name)
             entry = await self._inbox.find(name)
             if entry is None or not incoming.is_about(entry, peer, ask):
+                self._inbox.forget(name)
                 return _CANCELLED
             match entry.status.phase:
                 case "Accepted" | "Done":
@@ -122,7 +126,7 @@ class Reception:
 
     async def attached(self, peer: Peer) -> Refused | None:
         """Whether this is a tenant with exactly this key."""
-        if await self._inbox.known_key(peer.cluster_id) == peer.key:
+        if peer.key in await self._inbox.known_keys(peer.cluster_id):
             return None
         return Refused(code="unknown", reason=f"{peer.cluster_id} is no consumer here", again=BACK)
 
@@ -130,7 +134,7 @@ class Reception:
         """Wait until a tenant is none any more, and say why."""
         while True:
             moved = self._inbox.moved(peer.cluster_id)
-            if await self._inbox.known_key(peer.cluster_id) != peer.key:
+            if peer.key not in await self._inbox.known_keys(peer.cluster_id):
                 return f"{peer.cluster_id} is no consumer here any more"
             await moved.wait()
 
@@ -164,11 +168,11 @@ class Reception:
                 steps = {APPROVED: _YES, EXCHANGED: _YES, PEERED: _YES}
                 await self._inbox.move(entry, "done", steps=steps)
                 await self._inbox.used(entry)
-                await peeringusers.revoke(self._client, peer)
+                await peeringusers.revoke(self._client, peer, answering.key_of(entry))
             case Failed() if phase != "Failed" and after("provider", phase, "failed") == "Failed":
                 steps = {PEERED: ("False", report.reason)}
                 await self._inbox.move(entry, "failed", report.reason, steps=steps)
-                await self._inbox.close(peer)
+                await self._inbox.close(entry)
             case Cancel() if phase != "Cancelled" and (
                 after("provider", phase, "cancelled") == "Cancelled"
             ):
@@ -176,7 +180,7 @@ class Reception:
                 if not entry.spec.always:
                     await self._inbox.remove(entry)
                 if was_let_in:
-                    await self._inbox.close(peer)
+                    await self._inbox.close(entry)
 
     async def _take_in(self, peer: Peer, source: str, ask: Ask) -> Denied | Refused | None:
         """Write a request that is new into the inbox, or say why it is not taken."""
@@ -194,6 +198,8 @@ class Reception:
         refused = await self._write(peer, source, ask, verdict)
         if refused is not None:
             return refused
+        if verdict.action == "auto" and ask.invitation is not None:
+            await enter(self._client, self._inbox.home.namespace, _bearer(asker, ask))
         return Refused(code="key-changed", reason=problem, again=BACK) if problem else None
 
     async def _marks(self, cluster_id: str) -> Mapping[str, str]:
@@ -224,13 +230,7 @@ class Reception:
             return Verdict("ask", reason=LENDS)
         if ask.invitation is None:
             return verdict
-        bearer = Bearer(
-            name=ask.invitation.id,
-            secret=unpack(ask.invitation.secret),
-            cluster_id=asker.cluster_id,
-            key=asker.key,
-            request=ask.request,
-        )
+        bearer = _bearer(asker, ask)
         offered = await redeem(self._client, self._inbox.home.namespace, bearer)
         if isinstance(offered, Refused):
             return offered
@@ -256,7 +256,7 @@ class Reception:
         known = await self._inbox.key_here(peer.cluster_id, cached=cached)
         name = incoming.name_of(peer.cluster_id, peer.key)
         before = await self._inbox.find(name)
-        if before is not None and incoming.is_of(before, peer) and incoming.is_replaced(before):
+        if before is not None and incoming.is_of(before, peer) and answering.is_replaced(before):
             return ""
         return answering.key_problem(name, peer.cluster_id, known, peer.key)
 
@@ -278,10 +278,10 @@ class Reception:
                     if full:
                         return Refused(code="busy", reason=full, again=BACK)
                 try:
-                    await self._enter(peer, source, ask, verdict, before)
+                    with self._inbox.writing(name, source_of(source)):
+                        await self._enter(peer, source, ask, verdict, before)
                 except (AlreadyExists, Conflict, NotFound):
                     continue
-                self._inbox.places[name] = source_of(source)
                 return None
         return Refused(code="busy", reason="the inbox is being written", again=1)
 
@@ -348,13 +348,14 @@ class Reception:
                     server=home.endpoint.server,
                     ca=home.endpoint.ca,
                     namespace=home.namespace,
-                    anew=incoming.is_replaced(entry) and await self._is_another(peer),
+                    key=peer.key,
+                    anew=answering.is_replaced(entry),
                     lifts=marks.get(labels.REVOKED_TENANT, ""),
                 )
             except ConfigError as error:
                 return Refused(code="busy", reason=str(error), again=5)
             if not await self._stands(entry.name, peer, ask):
-                await self._inbox.close(peer.cluster_id)
+                await self._inbox.close(entry)
                 return _CANCELLED
         return Accepted(
             granted={name: str(amount) for name, amount in granted.items()},
@@ -368,4 +369,16 @@ class Reception:
         entry = await self._inbox.find(name)
         if entry is None or not incoming.is_about(entry, peer, ask):
             return False
-        return entry.status.phase in ("Accepted", "Done")
+        return entry.status.phase in ("Accepted", "Done") and not answering.is_barred(entry)
+
+
+def _bearer(asker: Asker, ask: Ask) -> Bearer:
+    """Who brings the invitation of a request."""
+    assert ask.invitation is not None
+    return Bearer(
+        name=ask.invitation.id,
+        secret=unpack(ask.invitation.secret),
+        cluster_id=asker.cluster_id,
+        key=asker.key,
+        request=ask.request,
+    )

@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 
 import trio
 
+from liqod.account import STREAMS
 from liqod.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.handshake.asking import Asking, Pursuer
-from liqod.handshake.channel import Door
+from liqod.handshake.asking import Asking
+from liqod.handshake.channel import Bounds, Door
 from liqod.handshake.dialing import Dialler
 from liqod.handshake.figures import Figures
 from liqod.handshake.inbox import Inbox
@@ -26,7 +27,8 @@ from liqod.handshake.invitations import Invitations
 from liqod.handshake.lenders import Lenders
 from liqod.handshake.listening import Listener
 from liqod.handshake.offering import Offering
-from liqod.handshake.outputs import CAPABILITIES, Own
+from liqod.handshake.ownkeys import Knowing, OwnSide, present_key
+from liqod.handshake.pursued import Pursued
 from liqod.handshake.pursuit import Pursuit
 from liqod.handshake.reception import Reception
 from liqod.handshake.seeking import Everybody, Seeking, nobody
@@ -74,13 +76,16 @@ class Handshake:
         shared: Path | None = None,
     ) -> None:
         self._home, self._sighted, self._everybody = home, Sighted(look), everybody
-        self._own = Own(cluster_id=home.cluster_id, private=private, capabilities=CAPABILITIES)
+        self._own = OwnSide(home.cluster_id, private)
+        self._listener: Listener | None = None
         self.figures = Figures()
         proxy = home.config.handshake.proxy
-        self._dialler = Dialler(self._own, proxy=proxy, figures=self.figures)
+        bounds = Bounds(home.account[STREAMS], home.config.handshake.stream_idle)
+        self._dialler = Dialler(self._own.towards, proxy=proxy, figures=self.figures, bounds=bounds)
         self._shared = shared
         self.lenders = Lenders(home)
-        self.ways = Ways(self._dialler.meet, self.lenders.dial)
+        present = partial(present_key, home.client)
+        self.ways = Ways(self._dialler.meet, self.lenders.dial, present)
         # The tasks that begin from here inherit it: those of peers, above all.
         proxies.CHANNELS.set(self.ways)
         self._inbox: Inbox | None = None
@@ -125,9 +130,12 @@ class Handshake:
                 else:
                     # Where it listens, what the last run noted is overwritten, or taken back there:
                     # somebody beside it who takes it back could come after.
-                    listener = Listener(
-                        self._own, reception, {API: door}, self.lenders, self.figures
+                    self._listener = listener = Listener(
+                        *(self._own.present, reception, {API: door}, self.lenders, self.figures),
+                        account=home.account,
+                        idle=home.config.handshake.stream_idle,
                     )
+                    listener.take(self._own.present, self._own.former)
                     await nursery.start(self._listen, listener)
                 task_status.started()
                 await trio.sleep_forever()
@@ -135,6 +143,12 @@ class Handshake:
                 self._asking = self._seeking = self._inbox = home.rooms.handshake = None
                 home.rooms.unheard = ""
         raise AssertionError("sleeping for ever has ended")
+
+    def take(self, private: bytes, former: bytes, knowing: Knowing) -> None:
+        """Go by these keys from now on: see :meth:`.ownkeys.OwnSide.take`."""
+        self._own.take(private, former, knowing)
+        if self._listener is not None:
+            self._listener.take(self._own.present, self._own.former)
 
     @property
     def met_at(self) -> str:
@@ -148,7 +162,7 @@ class Handshake:
 
     def _pursuing(
         self, reception: Reception, door: Door, home: ClusterContext, request: OutgoingPeering
-    ) -> Pursuer:
+    ) -> Pursued:
         """What pursues a request of this cluster's."""
         if request.spec.lend:
             return Offering(home, request.name, self._dialler, reception, door)
@@ -177,10 +191,14 @@ class Handshake:
                 await trio.sleep(AGAIN)
                 task_status = trio.TASK_STATUS_IGNORED
                 continue
-            with self._met_at(sockets[0].socket.getsockname()[1]):
-                await self._note()
-                task_status.started()
-                await listener.run(sockets)
+            try:
+                with self._met_at(sockets[0].socket.getsockname()[1]):
+                    await self._note()
+                    task_status.started()
+                    await listener.run(sockets)
+            finally:
+                for each in sockets:  # else the port is taken for as long as nobody collects them
+                    each.socket.close()
 
     async def _share(
         self, folder: Path, listener: Listener, task_status: trio.TaskStatus[None]

@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
-from liqod.handshake.channel import Bucket, Channel, Door
+from liqod.handshake.channel import Bounds, Channel, Door
 from liqod.handshake.figures import Figures
 from liqod.handshake.machine import Dialler, Listener
 from liqod.handshake.meeting import Host, Lasting, Over
@@ -42,6 +42,7 @@ from liqod.handshake.outputs import (
 )
 from liqod.handshake.websockets import FAREWELL, Websocket
 from liqod.kube.http.wire import KeepAlive, Wire
+from liqod.tokenbucket import TokenBucket
 
 ANSWER_WITHIN: Final = 15.0
 """Seconds for what needs no person: to be let in as a tenant, to have a report noted."""
@@ -51,6 +52,8 @@ API: Final = "api"
 """What a lender calls its API server."""
 TEXTS, TEXT_RATE = 32, 1.0
 """Messages of one meeting: at once, and each second from then on."""
+
+NO_PLACE: Final = "as many channels as may be are open here"
 
 log = logging.getLogger(__name__)
 
@@ -92,11 +95,12 @@ class Talk:
         # As who lends.
         self._host: Host | None = None
         self._doors: Mapping[str, Door] = {}
+        self._bounds: Bounds | None = None
         self._deciding = trio.CancelScope()
         self._decided = trio.Event()
         self._decided.set()
         self._trusting = False
-        self._texts = Bucket(TEXTS, TEXT_RATE, trio.current_time())
+        self._texts = TokenBucket(TEXT_RATE, TEXTS)
 
     @property
     def peer(self) -> Peer:
@@ -178,6 +182,7 @@ class Talk:
         """
 
         def pending(lifetime: int) -> None:
+            self._waits()
             self._nursery.start_soon(self._perform, self._both.pend(lifetime))
 
         assert self._host is not None
@@ -218,12 +223,18 @@ class Talk:
         if refused is not None:
             await self.refuse(refused)
             return
+        if not self._admitted():
+            await self.refuse(Refused(code="busy", reason=NO_PLACE, again=AGAIN))
+            return
         self._let_in()
-        self._admitted()
         self._open(self._both.admit())
 
-    def _admitted(self) -> None:
-        """A tenant is let in."""
+    def _waits(self) -> None:
+        """Its request is kept, and somebody has to decide."""
+
+    def _admitted(self) -> bool:
+        """A tenant is let in; False where there is no place for one more."""
+        return True
 
     async def _trust(self) -> None:
         """End it when the other side is no tenant any more."""
@@ -332,6 +343,8 @@ class Talk:
             dialler=self._dialled,
             doors={} if self._both.borrows else self._doors,
             keep_alive=self._keep_alive,
+            bounds=self._bounds,
+            source=self.peer.key,
         )
         self._nursery.start_soon(self._carry, self._channel, outputs)
 

@@ -4,17 +4,22 @@ The dialler takes whatever certificate is shown, and the machine compares its ke
 is expected; both sides prove themselves inside. There is no older version and no resumption.
 """
 
+import re
 import ssl
 from typing import Final
 
 from liqod.identity.clustercertificates import ClusterCertificate
 from liqod.kube.http.tls import load_chain
+from liqod.kube.http.wire import TlsWire, Wire
 from liqod.sharedport import DAEMON
 
 ALPN: Final = "http/1.1"
 NOWHERE: Final = "liqod.internal"
 """In the place of that name where there is an IP address alone."""
-LONGEST: Final = 200
+DIGITS: Final = 16
+"""Of the key that is called."""
+_KEYED: Final = re.compile(rf"{DAEMON}\.key-([0-9a-f]{{{DIGITS}}}|)\.")
+LONGEST: Final = 190
 """Characters of a host that is called by its name."""
 
 
@@ -28,6 +33,18 @@ def listener_context(certificate: ClusterCertificate) -> ssl.SSLContext:
     return made
 
 
+class ListenerWire(TlsWire):
+    """TLS of a listener, which may show another key than it began with."""
+
+    def __init__(self, wire: Wire, context: ssl.SSLContext) -> None:
+        super().__init__(wire, context, None)
+
+    @property
+    def chosen(self) -> ssl.SSLContext:
+        """The context that the name which was called has chosen, or the first one."""
+        return self._tls.context
+
+
 def dialler_context() -> ssl.SSLContext:
     """How a dialler does: who is there, the hand-shake finds out."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -38,7 +55,21 @@ def dialler_context() -> ssl.SSLContext:
     return made
 
 
-def called(host: str) -> str:
-    """The name that is called at a host: by it, one port can have several uses."""
+def called(host: str, key: str = "") -> str:
+    """The name that is called at a host: by it, one port can have several uses, and a listener two
+    keys.
+
+    Args:
+        host: where.
+        key: SHA-256 of the key that is expected there, hexadecimal; empty for any.
+    """
     named = host.isascii() and ":" not in host and not host.replace(".", "").isdecimal()
-    return f"{DAEMON}.{host if named and len(host) <= LONGEST else NOWHERE}"
+    where = host if named and len(host) <= LONGEST else NOWHERE
+    return f"{DAEMON}.key-{key[:DIGITS]}.{where}"
+
+
+def wanted(name: str | None) -> str | None:
+    """The beginning of the key that who calls expects: empty for any; None where it says nothing
+    of that, as versions before did, and knows the former one then if it knows any."""
+    found = _KEYED.match(name or "")
+    return None if found is None else found[1]

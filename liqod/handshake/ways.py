@@ -13,7 +13,7 @@ dialled (:mod:`.lenders`).
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 import trio
 
@@ -21,7 +21,8 @@ from liqod.errors import LiqodError, Unauthorized, Unconnected
 from liqod.handshake.channel import Channel
 from liqod.handshake.dialing import DialledMeeting, Dialler
 from liqod.handshake.meeting import Over
-from liqod.handshake.outputs import Closed, Expected, Own
+from liqod.handshake.outputs import Expected
+from liqod.handshake.ownkeys import Owning
 from liqod.handshake.talking import API
 from liqod.kube.backoff import Backoff
 from liqod.kube.http import proxies
@@ -43,30 +44,20 @@ MOST: Final = 1024
 log = logging.getLogger(__name__)
 
 
-class Attachable(Protocol):
-    """A meeting, as far as a channel is kept of it (:class:`.dialing.DialledMeeting`)."""
-
-    async def attach(self) -> Channel:
-        """The channel of a tenant. Raises Over, Unreachable."""
-
-    async def wait_over(self) -> Closed:
-        """Why it is over, once it is."""
+Meet = Callable[[Sequence[str], Expected], AbstractAsyncContextManager[DialledMeeting]]
 
 
-Meet = Callable[[Sequence[str], Expected], AbstractAsyncContextManager[Attachable]]
-
-
-def by_own_key(own: Callable[[], Awaitable[Own]], proxy: str = "") -> Meet:
+def by_own_key(own: Owning, proxy: str = "") -> Meet:
     """Meets listeners as this cluster.
 
     Args:
-        own: this cluster with its key, as it is now.
+        own: this cluster with its key, as it is now, towards somebody.
         proxy: ``[handshake] proxy``.
     """
 
     @asynccontextmanager
     async def meet(addresses: Sequence[str], expected: Expected) -> AsyncIterator[DialledMeeting]:
-        async with Dialler(await own(), proxy=proxy).meet(addresses, expected) as meeting:
+        async with Dialler(own, proxy=proxy).meet(addresses, expected) as meeting:
             yield meeting
 
     return meet
@@ -106,6 +97,11 @@ async def dialled_by_nobody(key: str) -> Wire:
     )
 
 
+async def itself(key: str) -> str:
+    """No key has followed another."""
+    return key
+
+
 class Ways:
     """Keeps the channels; a call with a URL is a connection by it (:data:`.proxies.CHANNELS`).
 
@@ -113,12 +109,16 @@ class Ways:
         meet: meets listeners.
         by_lender: makes a connection by the channel of the lender with a key (SHA-256,
             hexadecimal) that has dialled this cluster. Raises Unconnected.
+        present: the key that a listener has now, whose key was that.
     """
 
     def __init__(
-        self, meet: Meet, by_lender: Callable[[str], Awaitable[Wire]] = dialled_by_nobody
+        self,
+        meet: Meet,
+        by_lender: Callable[[str], Awaitable[Wire]] = dialled_by_nobody,
+        present: Callable[[str], Awaitable[str]] = itself,
     ) -> None:
-        self._meet, self._by_lender = meet, by_lender
+        self._meet, self._by_lender, self._present = meet, by_lender, present
         self._ways: dict[str, _Way] = {}
         self._nursery: trio.Nursery | None = None
 
@@ -199,7 +199,8 @@ class Ways:
         key, addresses = proxies.listener_of(url)
         stood, again = float("inf"), 0.0
         try:
-            async with self._meet(addresses, Expected(key=key)) as meeting:
+            expected = Expected(key=await self._present(key))
+            async with self._meet(addresses, expected) as meeting:
                 way.channel = await meeting.attach()
                 stood = way.used = trio.current_time()
                 way.tried.set()
@@ -220,7 +221,7 @@ class Ways:
         log.info("the channel to %s has ended: %s", proxies.shown(url), way.why)
         return None if trio.current_time() - stood > STABLE else again
 
-    async def _use(self, meeting: Attachable, way: _Way) -> None:
+    async def _use(self, meeting: DialledMeeting, way: _Way) -> None:
         while not way.idle:
             with trio.move_on_after(LOOK_EVERY):
                 closed = await meeting.wait_over()

@@ -43,6 +43,22 @@ def generate_rsa(bits: int = LEAST_RSA_BITS) -> bytes:
     return private_pem(rsa.generate_private_key(public_exponent=65537, key_size=bits))
 
 
+def generate_like(private: bytes) -> bytes:
+    """A new private key of the kind that another one is of, PEM PKCS#8: where RSA is demanded, it
+    stays RSA.
+
+    Raises:
+        ProtocolError: as :func:`load_private`.
+    """
+    match load_private(private):
+        case ed25519.Ed25519PrivateKey():
+            return generate()
+        case rsa.RSAPrivateKey() as key:
+            return generate_rsa(key.key_size)
+        case key:
+            return private_pem(ec.generate_private_key(key.curve))
+
+
 def private_pem(key: PrivateKey) -> bytes:
     """A private key as unencrypted PEM PKCS#8."""
     return key.private_bytes(

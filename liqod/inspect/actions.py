@@ -14,7 +14,7 @@ from liqod.discovery.introducing import introduce
 from liqod.errors import ConfigError
 from liqod.inspect.decisions import FLAGS, LESS, Decisions
 from liqod.inspect.doctor import Doctor
-from liqod.inspect.session import RequestError
+from liqod.inspect.protocol import RequestError
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model.crossing.crossing import namespace_stays
@@ -180,7 +180,8 @@ class Actions:
         if not doomed:
             raise RequestError("missing", f"there is no peer {peer}")
         forget = " --forget" if options.get("forget") == "true" else ""
-        changes = tuple(f"deletes {each}" for each in doomed)
+        kept = (await unpeering.half(self._client, peer)).told(peer)
+        changes = (*(f"deletes {each}" for each in doomed), *filter(None, (kept,)))
         return Outline(changes, True, f"liqod unpeer {peer} --yes{forget}")
 
     async def _do_unpeer(self, verb: str, peer: str, options: Options, progress: Progress) -> str:
@@ -188,9 +189,7 @@ class Actions:
         if options.get("forget") == "true":
             await unpeering.forget(self._client, peer, progress=progress)
         end = await unpeering.unpeer(self._client, peer, progress=progress)
-        if end.complete:
-            return f"unpeered from {peer}"
-        return f"unpeered from {peer}, which removes what it has of ours when it answers"
+        return end.told(peer)
 
     async def _plan_tenant(self, verb: str, consumer: str, options: Options) -> Outline:
         tenant = await self._tenant(consumer)

@@ -29,12 +29,13 @@ from liqod.inspect.protocol import (
     Preview,
     Progress,
     Request,
+    RequestError,
     Series,
+    ServerMessage,
     Tasks,
     Text,
 )
 from liqod.inspect.sample import Sampler
-from liqod.inspect.session import RequestError, Tell
 from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, NODES, PODS, Kind
 from liqod.model import labels
@@ -67,6 +68,7 @@ CHUNK = 65536
 
 log = logging.getLogger(__name__)
 
+Tell = Callable[[ServerMessage], Awaitable[None]]
 Answer = Callable[[Any, Guest, Tell], Awaitable[None]]
 
 
@@ -152,6 +154,8 @@ class Answers:
         if ask.probe:
             _must_act(guest)
             await self._doctor.probe(ask.peer)
+        else:
+            await self._doctor.look(ask.peer)
         ladders = self._doctor.ladders
         if ask.peer and ask.peer not in ladders:
             raise RequestError("missing", f"there is no peer {ask.peer}")
@@ -178,7 +182,7 @@ class Answers:
         Whoever may look at liqod need not be one who may look at every pod.
         """
         made_by = (pod["metadata"].get("labels") or {}).get(labels.MANAGED_BY)
-        return made_by in labels.GUESTS or bool(self._peer_of(pod))
+        return made_by == labels.MANAGED_BY_SHADOW_POD or bool(self._peer_of(pod))
 
     def _peer_of(self, pod: dict[str, Any]) -> str:
         """The peer on whose virtual node a pod is; empty where it is on none."""

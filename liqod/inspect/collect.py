@@ -24,6 +24,7 @@ from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of
+from liqod.model.peering import capacity
 from liqod.model.view import peerview, requests
 from liqod.model.view.overview import Overview, overview
 from liqod.model.view.peerview import Counted, counted
@@ -85,6 +86,7 @@ class Collector:
         self._incoming = Cache[Request](IncomingPeering, requests.incoming)
         self._outgoing = Cache[Request](OutgoingPeering, requests.outgoing)
         self._nodes = Cache[tuple[str, str]](Node, peerview.readiness)
+        self._own_nodes = Cache[Node](Node, itself)
         self._guests = Cache[Guest](LivePod, guest_of)
         self._pods = Placed[Counted](LivePod, counted)
         self._state = State()
@@ -131,10 +133,12 @@ class Collector:
             self._incoming.sit_on(find(INCOMING_PEERINGS, here))
             self._outgoing.sit_on(find(OUTGOING_PEERINGS, here))
             self._nodes.sit_on(find(NODES, Selection(labels=SELECTOR)))
+            self._own_nodes.sit_on(find(NODES))
             self._guests.sit_on(find(PODS, Selection(labels=labels.GUEST_PODS)))
             self._pods.sit_on(find(PODS, self._home.own_pods.selection))
         asking = (self._incoming, self._outgoing)
-        return [*(cache for cache, _ in plain), *asking, self._nodes, self._guests, self._pods]
+        nodes = (self._nodes, self._own_nodes)
+        return [*(cache for cache, _ in plain), *asking, *nodes, self._guests, self._pods]
 
     def _snapshot(self) -> Snapshot:
         now = time.time()
@@ -160,6 +164,7 @@ class Collector:
             incoming=tuple(self._incoming.rows.values()),
             outgoing=tuple(self._outgoing.rows.values()),
             policies=self._home.fence.missing,
+            capacity=capacity.of_nodes(self._own_nodes.rows.values()),
         )
 
     def _tables(self, before: State) -> State:

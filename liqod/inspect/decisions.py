@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError, TransientError
 from liqod.handshake import policies
-from liqod.inspect.session import RequestError
+from liqod.inspect.protocol import RequestError
 from liqod.procedures import answering
 from liqod.resources import IncomingPeering
 

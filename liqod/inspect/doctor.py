@@ -21,7 +21,7 @@ from liqod.inspect.summary import EventSummary
 from liqod.model.view.rows import Check as Row
 from liqod.model.view.rows import Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
-from liqod.plugins.fitting import misfit
+from liqod.plugins.fitting import misfit, shown
 from liqod.ticks import sleep_until_tick
 
 EVERY = 2.0
@@ -70,6 +70,11 @@ class Doctor:
         self._kept = 0.0
         await self.round()
         self._kept = KEPT
+
+    async def look(self, peer: str = "") -> None:
+        """Look anew at one peer or at all, where what is known of their servers has grown old."""
+        await self._probes.look(peer)
+        await self.round()
 
     async def round(self) -> None:
         """Check everything once."""
@@ -144,10 +149,7 @@ class Doctor:
         if gauge.rests:
             return Finding("unknown", f"the check is {gauge.trouble}")
         try:
-            finding = gauge.ask(check.look, facts)
-            wrong = None if finding is None else _nonsense(finding)
-            if wrong is not None:
-                raise gauge.noted(PluginError(f"{gauge} found nonsense: {wrong}"))
+            finding = gauge.judge(_nonsense, check.look, facts)
         except PluginError as error:
             if check.name not in self._broken:
                 self._broken.add(check.name)
@@ -173,7 +175,9 @@ class Doctor:
 
 
 def _nonsense(finding: object) -> str | None:
-    """Why what a check returned is no finding; None if it is one."""
+    """Why what a check returned is neither a finding nor None; None if it is."""
+    if finding is None:
+        return None
     if type(finding) is not Finding:
-        return f"it returned {type(finding).__name__}, not a Finding"
+        return f"{shown(finding)}, not a Finding"
     return misfit(finding)

@@ -423,16 +423,6 @@ class ShadowPodPhase(Told, frozen=True, kw_only=True):
     phase: str
 
 
-class DirectPod(Told, frozen=True, kw_only=True):
-    """A pod that the peer wrote here was ``taken over`` by a ShadowPod, since somebody else ended
-    it, or was ``deleted``, since nobody was asked about it."""
-
-    TOPIC: ClassVar[str] = "peer.directpod"
-    namespace: str
-    pod: str
-    action: str
-
-
 class EndpointsRefused(Told, frozen=True, kw_only=True):
     """Why endpoints of the peer are not relayed; no reason: they are."""
 
@@ -483,11 +473,18 @@ class GatewayJudged(Told, frozen=True, kw_only=True):
 
 
 class TunnelChanged(Told, frozen=True, kw_only=True):
-    """How the tunnel is: Connected, Connecting or Error; why, where there is a reason."""
+    """How the tunnel is: Connected, Connecting or Error; why, where there is a reason.
+
+    Attributes:
+        path, endpoint: which way it goes from now on, such as ``websocket``, where that has
+            changed.
+    """
 
     TOPIC: ClassVar[str] = "peer.tunnel"
     state: str
     reason: str = ""
+    path: str = ""
+    endpoint: str = ""
 
 
 # Of what is reflected to one peer

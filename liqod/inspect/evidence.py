@@ -104,13 +104,17 @@ class Evidence:
             left_out={
                 each.name: each.why for each in home.plugins.records if each.state == "left out"
             },
-            troubled=home.calls.troubles(),
+            troubled={**self._ended(), **home.calls.troubles()},
             policies=home.fence.missing if home.fence.known else None,
             leading=figures.daemon.state == "leading",
             met_at=home.rooms.listening if home.config.handshake.enabled else None,
             unmet=home.rooms.unheard,
             serving=self._serving(),
         )
+
+    def _ended(self) -> dict[str, str]:
+        """Ways of seeing clusters that do not run, and why."""
+        return {f"the discovery {name}": it.reason for name, it in self._summary.plugins.items()}
 
     def _serving(self) -> str | None:
         """Why virtual nodes show a certificate of the daemon's own."""
@@ -151,6 +155,7 @@ class Evidence:
             failure=failing.reason if failing is not None else "",
             borrows=name in self._conditions,
             tenant=self._conditions.get(name, ""),
+            former=name in self._home.rooms.by_former_key,
             denied={each: why for _, lent, each, why, _ in slices if why and not lent},
             unanswered=tuple(
                 each for _, lent, each, _, answered in slices if not (answered or lent)
@@ -212,14 +217,19 @@ def _link(link: "Link") -> LinkFacts:
         state=link.state,
         reason=link.reason,
         path=link.path,
+        problem=link.problem,
         since=link.since,
         silence=link.since_last_answer,
+        answered=link.since_last_word,
         rtt=rounds[-1] if rounds else None,
         loss=lossiness(tuple(rounds)),
         skew=link.skew,
         degraded=str(link.degradations),
         daemon=link.daemon.verdict.state,
         daemon_why=link.daemon.verdict.why,
+        daemon_renewed=link.daemon.renewed,
+        daemon_quiet=link.daemon.quiet,
+        daemon_looked=link.daemon.looked,
     )
 
 

@@ -107,7 +107,7 @@ class Inspector:
 
     async def _serve(self, stack: AsyncExitStack, nursery: trio.Nursery) -> None:
         settings = self.home.config.inspector
-        serving = server.Server(self._talk, Reviewer(self.home.client))
+        serving = server.Server(self._talk, Reviewer(self.home.client), self.home.account)
         try:
             path = server.place(settings, os.environ, self.home.cluster_id)
             if path is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from liqod import __version__
-from liqod.inspect import eventmetrics, meetingmetrics, networkmetrics
+from liqod.inspect import eventmetrics, meetingmetrics, networkmetrics, placemetrics
 from liqod.inspect.family import Family, Labels, Sample
 from liqod.kube.histogram import Histogram
 
@@ -296,6 +296,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     *meetingmetrics.FAMILIES,
     *eventmetrics.FAMILIES,
+    *placemetrics.FAMILIES,
     Family(
         *("liqod_queue_keys", "gauge", ("peer", "queue"), "Keys that wait."),
         _queues(lambda queue: float(queue.waiting)),

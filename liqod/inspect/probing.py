@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 import trio
 
-from liqod.consumer.link import date_of, skew
+from liqod.consumer.link import skew
 from liqod.context import ClusterContext
-from liqod.errors import LiqodError
+from liqod.errors import LiqodError, PluginError
 from liqod.kube.client import MERGE_PATCH, PARTIAL, Client
+from liqod.kube.times import date_of
 from liqod.plugins.diagnosis import Check, Trip
+from liqod.polling import poll_until
 from liqod.resources import RESOURCE_SLICES
 from liqod.ticks import sleep_until_tick
 
@@ -34,6 +36,10 @@ PROVING = 25.0
 CANARY = "liqod.io/canary"
 """The annotation of the write that is never carried out."""
 TURN = 1.0
+ANSWERED = 3.0
+"""Seconds since a peer's server has answered after which it is asked when somebody looks."""
+ANSWERING = 2.0
+"""Seconds for which its answer is waited for then."""
 PATIENCE = 60.0
 """Seconds before a probe that failed is made again."""
 AT_ONCE = 4
@@ -118,6 +124,26 @@ class Probes:
                 if check.scope == "cluster":
                     nursery.start_soon(self._do, ("", check.name), self._check(check))
 
+    async def look(self, peer: str = "") -> None:
+        """Have the links ask that have not heard of their servers for a while, and wait a moment.
+
+        They ask for the Lease of the peer's daemon, which tells of both.
+        """
+        began = trio.current_time()
+        peers = self._home.rooms.peers
+        found = [peers.get(peer)] if peer else list(peers.values())
+        links = [each.link for each in found if each is not None]
+        old = [each for each in links if (each.since_last_word or 0.0) > ANSWERED]
+        for link in old:
+            link.daemon.doubt()
+            link.probe_now()
+
+        async def answered() -> bool:
+            took = trio.current_time() - began
+            return took > ANSWERING or all((each.since_last_word or 0.0) < took for each in old)
+
+        await poll_until(answered, longest_pause=ANSWERING / 20)
+
     async def _prove_webhook(self) -> None:
         webhook = self._home.rooms.webhook
         if webhook is not None and self._home.config.webhook.enabled:
@@ -160,6 +186,8 @@ class Probes:
                 jobs.append(((name, ""), self._canary))
         for key in self._found.keys() | {(name, "") for name in self._canaries}:
             if key[0] and key[0] not in peers:
+                if key[1]:
+                    self._home.gauge("probe", key[1]).leave(key[0])
                 self._found.pop(key, None)
                 self._canaries.pop(key[0], None)
         return [job for job in jobs if job[0] not in self._busy]
@@ -178,7 +206,7 @@ class Probes:
     def _check(self, check: Check) -> Callable[[tuple[str, str]], Awaitable[None]]:
         async def job(key: tuple[str, str]) -> None:
             client = self._client(key[0])
-            gauge = self._home.gauge("check", check.name)
+            gauge = self._home.gauge("probe", check.name)
             before = self._found.get(key, _Probed(0.0, None))
             failed = msgspec.structs.replace(before, failures=before.failures + 1)
             if client is None or check.probe is None or gauge.rests:
@@ -192,7 +220,11 @@ class Probes:
                 failed, text = _Probed(0.0, value), ""
             except LiqodError as error:
                 text = str(error)
+                if isinstance(error, PluginError):
+                    gauge.rest((key[0], "probe"), text)
                 raise
+            else:
+                gauge.resting.pop((key[0], "probe"), None)
             finally:
                 pause = PATIENCE if text else check.every
                 due = trio.current_time() + pause

@@ -358,6 +358,18 @@ class Unreadable(ValueError):
     """A message breaks the protocol; the text says how."""
 
 
+class RequestError(Exception):
+    """A request is refused.
+
+    Attributes:
+        code: why, for a program; the text is for a person.
+    """
+
+    def __init__(self, code: Code, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
 class _Tag(msgspec.Struct):
     type: str
 

@@ -4,7 +4,7 @@ Everything here reads what a room has in memory and takes microseconds; nothing 
 """
 
 import time
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -91,6 +91,8 @@ def reasons(rooms: "Rooms") -> dict[str, Told]:
     for peer, borrowing in rooms.borrowing().items():
         told = islice(borrowing.engine.told(), MOST_REASONS)
         for (reflector, namespace, name), reason in told:
+            if reason.expected:
+                continue
             found.setdefault((peer, reflector, reason), []).append(f"{namespace}/{name}")
     rows: dict[str, Told] = {}
     for (peer, reflector, reason), objects in islice(found.items(), MOST_KINDS):
@@ -108,16 +110,24 @@ def reasons(rooms: "Rooms") -> dict[str, Told]:
 def plugins(home: "ClusterContext", summary: EventSummary) -> dict[str, Plugin]:
     """What became of each plugin, by ``kind/name``."""
     return {
-        f"{each.kind}/{each.name}": _plugin(each, summary, home.calls.find(each.kind, each.name))
+        f"{each.kind}/{each.name}": _plugin(each, summary, _gauges(home, each))
         for each in home.plugins.records
     }
 
 
-def _plugin(found: "Loaded", summary: EventSummary, gauge: "Gauge | None") -> Plugin:
+def _gauges(home: "ClusterContext", found: "Loaded") -> "list[Gauge]":
+    """What the calls of a plugin come to; those of a check's probe are counted by themselves."""
+    kinds = ("check", "probe") if found.kind == "check" else (found.kind,)
+    gauges = (home.calls.find(kind, found.name) for kind in kinds)
+    return [each for each in gauges if each is not None]
+
+
+def _plugin(found: "Loaded", summary: EventSummary, gauges: "Iterable[Gauge]") -> Plugin:
     failing = summary.plugins.get(found.name) if found.kind == "discovery" else None
-    if gauge is not None and (trouble := gauge.trouble):
-        rests = gauge.rests
-        failing = Failing(trouble, time.time() + rests if rests else 0.0)
+    for gauge in gauges:
+        if trouble := gauge.trouble:
+            rests = gauge.rests
+            failing = Failing(trouble, time.time() + rests if rests else 0.0)
     return Plugin(
         name=found.name,
         kind=found.kind,

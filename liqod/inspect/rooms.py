@@ -29,6 +29,7 @@ class Rooms:
         unheard: why none is, where one is to be; empty otherwise.
         webhook: the same, where the webhook is enabled.
         serving: what virtual nodes show, while they are served.
+        by_former_key: the peers that know this cluster by its former key alone.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class Rooms:
         self.unheard = ""
         self.webhook: WebhookController | None = None
         self.serving: Serving | None = None
+        self.by_former_key: frozenset[str] = frozenset()
 
     def borrowing(self) -> dict[str, Borrowing]:
         """What is borrowed with, by peer."""

@@ -11,8 +11,8 @@ import os
 import socket
 import ssl
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ import trio
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, WebSocketRequest
 from trio_websocket import wrap_server_stream as greet
 
+from liqod import account
+from liqod.account import Account
 from liqod.config import Inspector as Settings
 from liqod.errors import ConfigError
 from liqod.inspect import access, protocol
@@ -28,11 +30,9 @@ from liqod.inspect.access import Guest, Reviewer
 from liqod.inspect.throttle import Throttled
 from liqod.kube.http.listening import taken
 from liqod.model.view import sockets
+from liqod.places import address_of, serve_listeners
 from liqod.supervise import leaves
 
-CLIENTS = 32
-HANDSHAKES = 32
-"""Clients at once, and those that are shaking hands: on this machine, and over the network."""
 HANDSHAKE = 5.0
 """Seconds for TLS, the websocket's handshake and the review of a token together."""
 REVIEWS = 4
@@ -62,14 +62,14 @@ class Server:
     Args:
         handler: talks with one client until it returns or the client leaves.
         reviewer: for clients over TCP.
+        account: what clients may take.
     """
 
-    def __init__(self, handler: Handler, reviewer: Reviewer) -> None:
+    def __init__(self, handler: Handler, reviewer: Reviewer, account: Account) -> None:
+        self._account = account
         self._handler = handler
         self._reviewer = reviewer
         self._reviews = trio.CapacityLimiter(REVIEWS)
-        self._crowds: dict[bool, dict[trio.CancelScope, None]] = {True: {}, False: {}}
-        self._clients = 0
 
     async def run(
         self,
@@ -83,7 +83,7 @@ class Server:
             context: gives the TLS context for a new connection; None for Unix sockets.
         """
         serve = self._serve_local if context is None else partial(self._serve_remote, context)
-        await trio.serve_listeners(serve, listeners)
+        await serve_listeners(serve, listeners)
 
     async def _serve_local(self, stream: trio.SocketStream) -> None:
         async def who(request: WebSocketRequest) -> Guest | None:
@@ -122,7 +122,9 @@ class Server:
     ) -> None:
         async with trio.open_nursery() as nursery:
             found: tuple[WebSocketConnection, Guest] | None = None
-            with self._shaking(context is None):
+            # Strangers who come over the network do not stand in the way of those on this machine.
+            places = self._account[account.LOCAL if context is None else account.REMOTE]
+            with places.within(address_of(stream), HANDSHAKE):
                 if context is not None:
                     stream = trio.SSLStream(stream, context(), server_side=True)
                     await stream.do_handshake()
@@ -135,30 +137,11 @@ class Server:
                 await self._talk(*found)
             nursery.cancel_scope.cancel()
 
-    @contextmanager
-    def _shaking(self, local: bool) -> Iterator[None]:
-        """A handshake, for its time at the most; of too many at once the oldest gives way.
-
-        So a crowd that connects and says nothing keeps nobody out who does; and strangers who
-        come over the network do not stand in the way of those on this machine.
-        """
-        crowd = self._crowds[local]
-        if len(crowd) >= HANDSHAKES:
-            oldest = next(iter(crowd))
-            del crowd[oldest]  # so that of many who come at once each moves another one out
-            oldest.cancel()
-        with trio.move_on_after(HANDSHAKE) as scope:
-            crowd[scope] = None
-            try:
-                yield
-            finally:
-                crowd.pop(scope, None)
-
     async def _talk(self, connection: WebSocketConnection, guest: Guest) -> None:
-        if self._clients >= CLIENTS:
+        place = self._account[account.CLIENTS].enter("")
+        if place is None:
             await say_goodbye(connection, protocol.FULL, "too many clients")
             return
-        self._clients += 1
         try:
             with suppress(ConnectionClosed):
                 await self._handler(connection, guest)
@@ -168,7 +151,7 @@ class Server:
             await say_goodbye(connection, code, reason)
             raise
         finally:
-            self._clients -= 1
+            place.leave()
 
 
 async def _end_with(stream: Throttled, scope: trio.CancelScope) -> None:
@@ -274,18 +257,19 @@ def _clear(path: Path) -> None:
 
 def _bind(path: Path, group: int | None) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o777 & ~MODE)
     try:
+        # The socket's own mode, less the process's mask, is the one that its name gets: nobody
+        # else connects before the rest is said, and files that others make are as they were.
+        os.fchmod(sock.fileno(), stat.S_IRUSR | stat.S_IWUSR)
         sock.bind(str(path))
         if group is not None:
             os.chown(path, -1, group)
+        path.chmod(MODE)
         sock.listen(BACKLOG)
         sock.setblocking(False)
     except BaseException:
         sock.close()
         raise
-    finally:
-        os.umask(before)
     return sock
 
 

@@ -5,9 +5,7 @@ own, so that a log that is followed holds up nothing else of the same client.
 """
 
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol
 
 import trio
 from trio_websocket import ConnectionClosed, WebSocketConnection
@@ -16,6 +14,7 @@ from liqod import __version__
 from liqod.errors import LiqodError
 from liqod.inspect import protocol
 from liqod.inspect.access import Guest
+from liqod.inspect.answers import Answers
 from liqod.inspect.protocol import (
     Cancel,
     ClientMessage,
@@ -24,44 +23,19 @@ from liqod.inspect.protocol import (
     Hello,
     Refused,
     Request,
+    RequestError,
     ServerMessage,
     Subscribe,
     Unreadable,
 )
 from liqod.inspect.server import say_goodbye
 from liqod.inspect.stream import Stream
-from liqod.inspect.throttle import Bucket
 from liqod.supervise import explain
+from liqod.tokenbucket import TokenBucket
 
 WRITE = 30.0
 """Seconds for which a message may wait for a client that does not read."""
 NOWHERE = -1
-
-Tell = Callable[[ServerMessage], Awaitable[None]]
-
-
-class RequestError(Exception):
-    """A request is refused.
-
-    Attributes:
-        code: why, for a program; the text is for a person.
-    """
-
-    def __init__(self, code: Code, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-
-
-class Answers(Protocol):
-    """What answers requests."""
-
-    cluster_id: str
-    started: float
-    verbs: tuple[str, ...]
-    server: str
-
-    async def answer(self, request: Request, guest: Guest, tell: Tell) -> None:
-        """Answer one request by one or more messages. Raises RequestError or LiqodError."""
 
 
 class Session:
@@ -87,12 +61,12 @@ class Session:
     async def run(self) -> None:
         """Talk until the client leaves or breaks a limit."""
         await self._tell(self._hello())
-        bucket = Bucket(protocol.RATE, protocol.BURST)
+        bucket = TokenBucket(protocol.RATE, protocol.BURST)
         async with trio.open_nursery() as nursery:
             with suppress(ConnectionClosed):
                 while True:
                     text = await self._connection.get_message()
-                    if bucket.take(1.0):
+                    if bucket.take(trio.current_time()):
                         await self._goodbye(protocol.ABUSE, "too many messages")
                         break
                     await self._take(text, nursery)

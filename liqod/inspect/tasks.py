@@ -128,7 +128,7 @@ def frames(task: trio.lowlevel.Task) -> list[Call]:
         if isinstance(step, CoroutineType):
             frame, step = step.cr_frame, step.cr_await
         elif isinstance(step, GeneratorType):
-            frame, step = step.gi_frame, step.gi_yieldfrom
+            frame, step = step.gi_frame, step.gi_yieldfrom or _timed(step)
         elif isinstance(step, AsyncGeneratorType):
             frame, step = step.ag_frame, step.ag_await
         else:  # what an async generator's asend() gives; it does not tell more
@@ -137,6 +137,11 @@ def frames(task: trio.lowlevel.Task) -> list[Call]:
             break
         calls.append(Call(frame))
     return calls[:-1] if calls and calls[-1].name == TRAP else calls
+
+
+def _timed(step: "GeneratorType[Any, Any, Any]") -> Any:
+    """What a plugin awaits, behind the wall that times it (:mod:`liqod.plugins.calls`)."""
+    return None if step.gi_frame is None else step.gi_frame.f_locals.get("inner")
 
 
 def waits(calls: list[Call], own: Call | None) -> str:

@@ -6,27 +6,7 @@ reach a limit on messages. What is not read stays with the client.
 
 import trio
 
-
-class Bucket:
-    """Tokens that come back with time.
-
-    Args:
-        rate: tokens a second.
-        burst: tokens at the most.
-    """
-
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._level = burst
-        self._at = trio.current_time()
-
-    def take(self, amount: float) -> float:
-        """Take tokens, also those that are not there yet; seconds until there are none owed."""
-        now = trio.current_time()
-        self._level = min(self._burst, self._level + (now - self._at) * self._rate) - amount
-        self._at = now
-        return max(0.0, -self._level / self._rate)
+from liqod.tokenbucket import TokenBucket
 
 
 class Throttled(trio.abc.Stream):
@@ -44,7 +24,7 @@ class Throttled(trio.abc.Stream):
     def __init__(self, stream: trio.abc.Stream, rate: float, burst: float) -> None:
         self.ended = trio.Event()
         self._stream = stream
-        self._bucket = Bucket(rate, burst)
+        self._bucket = TokenBucket(rate, burst)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await self._stream.send_all(data)
@@ -60,7 +40,7 @@ class Throttled(trio.abc.Stream):
             raise
         if not data:
             self.ended.set()
-        pause = self._bucket.take(len(data))
+        pause = self._bucket.take(trio.current_time(), len(data))
         if pause:
             await trio.sleep(pause)
         return data

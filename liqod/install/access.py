@@ -8,7 +8,6 @@ a token of limited life in a file. Keep the file as what it is, the daemon's rig
 import base64
 from typing import Any, Final
 
-import msgspec
 import yaml
 
 from liqod.errors import ConfigError, Invalid, NotFound
@@ -20,6 +19,7 @@ from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import NODES, SECRETS, SERVICE_ACCOUNTS
 from liqod.kube.meta import Partial
+from liqod.model.objects.partial import TokenRequest
 from liqod.polling import poll_until
 
 TOKEN_SECRET: Final = "liqod-token"
@@ -28,14 +28,6 @@ NODES_TOKEN: Final = 365 * 86400.0
 """Seconds for which a node's token is good if nothing else is said."""
 FILLED_WITHIN: Final = 30.0
 """Seconds that the cluster's controller may take to put the token in."""
-
-
-class _Token(msgspec.Struct):
-    token: str
-
-
-class _TokenRequest(msgspec.Struct):
-    status: _Token
 
 
 async def daemon_kubeconfig(
@@ -105,7 +97,7 @@ async def node_kubeconfig(
     }
     where = (SERVICE_ACCOUNTS, noderights.ACCOUNT, namespace, "token")
     try:
-        made = await client.create_subresource(*where, asked, decode=_TokenRequest)
+        made = await client.create_subresource(*where, asked, decode=TokenRequest)
     except Invalid as error:
         raise ConfigError(
             f"the API server gives no token for a node: {error}. It does from Kubernetes 1.31 on"

@@ -13,7 +13,9 @@ from liqod.model import labels
 from liqod.model.crossing.crossing import RESERVED
 from liqod.model.objects import webhook
 from liqod.model.objects.homeapi import LONGEST
+from liqod.model.view.whereabouts import DEPLOYMENT
 from liqod.provider.policies.cel import bound, label
+from liqod.provider.workloads import directpods
 
 Manifest = dict[str, Any]
 
@@ -48,6 +50,21 @@ def policies(namespace: str) -> list[Manifest]:
                 "request.operation != 'CREATE'"
                 " || object.?type.orValue('') != 'kubernetes.io/service-account-token'",
                 "asks for no token of a ServiceAccount",
+            ),
+            (
+                f"!({own}) || {_THING}.metadata.?name.orValue('') != '{DEPLOYMENT}'",
+                "does not write its own configuration",
+            ),
+        ),
+        *_policy(
+            namespace,
+            "services",
+            [_rule("", ["services"], ["CREATE", "UPDATE"])],
+            (
+                "object.spec.?selector.orValue({}).size() == 0"
+                " && object.spec.?externalIPs.orValue([]).size() == 0"
+                " && object.spec.?type.orValue('') != 'ExternalName'",
+                "makes Services without selector, externalIPs and externalName only",
             ),
         ),
         *_policy(
@@ -157,30 +174,19 @@ def _cluster_policies(namespace: str) -> list[Manifest]:
             "webhooks",
             [_rule("admissionregistration.k8s.io", ["mutatingwebhookconfigurations"])],
             (
-                f"{_THING}.metadata.name in ['{webhook.NAME}', '{webhook.GUESTS_NAME}']",
-                "announces its own webhooks only",
+                f"{_THING}.metadata.name == '{webhook.NAME}' || request.operation == 'DELETE'"
+                f" && oldObject.metadata.name == '{directpods.WEBHOOK}'",
+                "announces its own webhook only",
             ),
             (
-                "request.operation == 'DELETE'"
-                f" || object.metadata.name != '{webhook.GUESTS_NAME}' || object.webhooks.all(w,"
-                " w.failurePolicy == 'Fail'"
-                " && w.rules.all(r, r.resources == ['pods'] && r.operations == ['CREATE'])"
-                f" && w.objectSelector == {{'matchLabels': {{'{labels.MANAGED_BY}':"
-                f" '{labels.MANAGED_BY_CONSUMER}'}}}}"
-                " && w.namespaceSelector.matchExpressions.exists(e,"
-                f" e.key == '{labels.REMOTE_CLUSTER_ID}' && e.operator == 'Exists'))",
-                "reviews new direct pods of consumers only",
-            ),
-            (
-                "request.operation == 'DELETE'"
-                f" || object.metadata.name != '{webhook.NAME}' || object.webhooks.all(w,"
-                " w.failurePolicy == 'Ignore'"
-                " && w.rules.all(r, r.resources == ['pods'] && r.operations == ['CREATE'])"
-                " && has(w.namespaceSelector.matchLabels)"
-                " && w.namespaceSelector.matchLabels.size() == 1"
+                "request.operation == 'DELETE' || object.webhooks.all(w,"
+                " w.rules.all(r, r.resources == ['pods'] && r.operations == ['CREATE'])"
+                " && has(w.namespaceSelector.matchLabels) && (w.failurePolicy == 'Ignore'"
+                " ? w.namespaceSelector.matchLabels.size() == 1"
                 f" && w.namespaceSelector.matchLabels.all(k, k == '{labels.SCHEDULING_ENABLED}'"
                 " || (k == 'kubernetes.io/metadata.name'"
-                f" && w.namespaceSelector.matchLabels[k] == '{namespace}')))",
+                f" && w.namespaceSelector.matchLabels[k] == '{namespace}'))"
+                f" : {list(webhook.CHOSEN)!r}.all(k, k in w.namespaceSelector.matchLabels)))",
                 "is asked about new pods of namespaces that were chosen only",
             ),
         ),
@@ -219,7 +225,7 @@ def _images(root: str) -> str:
 
 
 def _namespaces(own: str) -> list[tuple[str, str]]:
-    peer, chosen = labels.REMOTE_CLUSTER_ID, labels.SCHEDULING_ENABLED
+    peer, chosen = labels.REMOTE_CLUSTER_ID, f"in {list(webhook.CHOSEN)!r}"
     now, before = (f"{root}.metadata.?labels.orValue({{}})" for root in ("object", "oldObject"))
     owners = "metadata.?ownerReferences.orValue([])"
     name = "object.metadata.name"
@@ -232,9 +238,9 @@ def _namespaces(own: str) -> list[tuple[str, str]]:
         ),
         (
             f"request.operation != 'UPDATE' || {label('oldObject', peer)} != '' || ("
-            f"{now}.all(k, (k == '{chosen}' && !({stays}))"
+            f"{now}.all(k, (k {chosen} && !({stays}))"
             f" || (k in {before} && {before}[k] == {now}[k]))"
-            f" && {before}.all(k, k == '{chosen}' || k in {now})"
+            f" && {before}.all(k, k {chosen} || k in {now})"
             f" && object.{owners}.all(o, oldObject.{owners}.exists(p, p.uid == o.uid)))",
             "marks namespaces that are not a peer's as offloaded, and does nothing else to them",
         ),

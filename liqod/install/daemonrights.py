@@ -329,7 +329,6 @@ _TRUST = (
         (
             labels.CONTROL_PLANE_ROLE,
             labels.REMOTE_ROLE,
-            labels.DIRECT_ROLE,
             labels.BUDGETS_ROLE,
             labels.CLUSTER_WIDE_ROLE,
             labels.PEERING_USER_WRITER_ROLE,
@@ -409,7 +408,8 @@ _NETWORK = (
     ),
     Rule(
         "each gateway has a Deployment that stands for it, whose pod is never scheduled: by that "
-        "`liqoctl` knows that it is there",
+        "`liqoctl` knows that it is there; that without pods, which stands for Liqo's programs, "
+        "shows the labels of this cluster",
         ("apps",),
         ("deployments",),
         (*_OWN, "get"),

@@ -1,22 +1,28 @@
 """Moving a cluster from Liqo to liqod, and back, while pods run at peers and those of peers here.
 
 Liqo's own uninstaller refuses while there are peerings. What is done here instead is to take out
-Liqo's programs and all that they need to run, and nothing of what they have made: custom resources,
-tenant and mapped namespaces, pods, credentials, the cluster's id and key stay, and liqod goes on
-with them (docs/migration.md). What both have under the same name stays too, so that no peer loses a
-right for a moment. Each step can be repeated: one that was broken off is continued by doing it
-again, from what is then still there.
+Liqo's programs, all that they need to run, and what they have written for each other about this
+cluster's own nodes. What they have made with peers stays, and liqod goes on with it
+(docs/migration.md): custom resources, joined networks, tenant and mapped namespaces, pods,
+credentials, the cluster's id and key. What both have under the same name stays too, so that no peer
+loses a right for a moment. Each step can be repeated: one that was broken off is continued by doing
+it again, from what is then still there.
 """
 
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
 from liqod.errors import ConfigError, NotFound
 from liqod.install.manifests import INSTALLER, Options, manifests
+from liqod.install.overlayremoval import overlay_down
 from liqod.install.removal import daemon_stopped
 from liqod.install.verbs import POLL, SELECTOR, Progress
 from liqod.kube.client import Client
+from liqod.kube.ending import set_finalizers
 from liqod.kube.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
@@ -25,6 +31,7 @@ from liqod.kube.kinds import (
     CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
+    ENDPOINT_SLICES,
     LEASES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -42,10 +49,30 @@ from liqod.kube.kinds import (
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.network import gatewayplan
+from liqod.network.gatewayplan import Here, Listening, Object
+from liqod.network.keysecrets import KeySecret
 from liqod.ownid import own_cluster_id
 from liqod.polling import poll_until
+from liqod.procedures.networkobjects import WIREGUARD
+from liqod.provider.workloads import directpods
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
-from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS
+from liqod.resources.fabric import (
+    FIREWALL_CONFIGURATIONS,
+    GENEVE_TUNNELS,
+    INTERNAL_FABRICS,
+    INTERNAL_NODES,
+    ROUTE_CONFIGURATIONS,
+)
+from liqod.resources.ipam import IPS, NETWORKS
+from liqod.resources.networking import (
+    GATEWAY_CLIENTS,
+    GATEWAY_SERVERS,
+    WG_GATEWAY_CLIENTS,
+    WG_GATEWAY_SERVERS,
+    GatewayClient,
+    GatewayServer,
+)
 
 VALIDATING_WEBHOOKS: Final = Kind(
     "admissionregistration.k8s.io",
@@ -73,6 +100,21 @@ STOPPED_WITHIN: Final = 120.0
 HOOKS: Final = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, API_SERVICES)
 """These go first: nobody's write is to wait for a program that has ended."""
 PROGRAMS: Final = (CRON_JOBS, DAEMON_SETS, DEPLOYMENTS)
+"""Those in Liqo's own namespace go next, for they make others: one for each virtual node and each
+gateway, in the namespaces of peers, again and again."""
+NODES_OWN: Final = (
+    FIREWALL_CONFIGURATIONS,
+    ROUTE_CONFIGURATIONS,
+    GENEVE_TUNNELS,
+    INTERNAL_FABRICS,
+    INTERNAL_NODES,
+    WG_GATEWAY_SERVERS,
+    WG_GATEWAY_CLIENTS,
+)
+"""What Liqo's programs write for each other about this cluster's own nodes and pods."""
+NOT_OURS: Final = f"{labels.MANAGED_BY_LIQOD}!={labels.TRUE}"
+OF_GATEWAYS: Final = f"{OF_KUBELETS},{labels.GATEWAY_NAME}"
+"""Selects the ClusterRoleBindings of gateways."""
 NEEDED: Final = (
     SERVICES,
     CLUSTER_ROLE_BINDINGS,
@@ -121,24 +163,28 @@ class Doomed(msgspec.Struct, frozen=True):
         return f"{self.kind.name} {where}{self.name}"
 
 
-class Found(msgspec.Struct, frozen=True):
+class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What Liqo has in a cluster.
 
     Attributes:
         cluster_id: the cluster's id.
+        namespace: Liqo's own.
         doomed: what goes, in that order.
         nodes: the virtual nodes, which liqod goes on with.
         offloaded: how many pods are on them.
         guests: how many pods of peers are here.
-        network: the peers with whom Liqo's network is set up, as ``<namespace>/<gateway>``.
+        joined: the gateways that liqod goes on with, as ``<kind> <namespace>/<name>``.
+        ends: those with which it does not, by the same, and why, a clause.
     """
 
     cluster_id: str
+    namespace: str
     doomed: tuple[Doomed, ...]
     nodes: tuple[str, ...] = ()
     offloaded: int = 0
     guests: int = 0
-    network: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
+    ends: tuple[tuple[str, str], ...] = ()
 
 
 async def survey(client: Client, namespace: str) -> Found:
@@ -160,52 +206,72 @@ async def survey(client: Client, namespace: str) -> Found:
     }
     kept.add((SECRETS.name, namespace, labels.KEYS_SECRET))
     doomed: list[Doomed] = []
-    for kind in (*HOOKS, *PROGRAMS):
+    for kind in HOOKS:
         doomed += await _find(client, kind, OF_LIQO)
-    doomed += await _find(client, DEPLOYMENTS, KUBELETS)
+    doomed += await _programs(client)
     for kind in NEEDED:
         doomed += await _find(client, kind, OF_LIQO)
     bindings = await _find(client, CLUSTER_ROLE_BINDINGS, OF_KUBELETS)
     doomed += [one for one in bindings if one.name.startswith(KUBELET_BINDING)]
+    doomed += await _find(client, CLUSTER_ROLE_BINDINGS, OF_GATEWAYS)
     doomed += await _of_kubelets(client)
     doomed += await _leases(client, namespace)
+    for kind in NODES_OWN:
+        doomed += await _find(client, kind, NOT_OURS)
+    doomed += await _own_addresses(client)
     doomed += await _find(client, SECRETS, RELEASE, namespace)
     nodes = await _find(client, NODES, f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}")
     names = tuple(node.name for node in nodes)
     guests = await _find(client, PODS, labels.GUEST_PODS)
-    gateways = [
-        *await _find(client, GATEWAY_SERVERS, ""),
-        *await _find(client, GATEWAY_CLIENTS, ""),
-    ]
+    joined, ends = await _networks(client, namespace)
     return Found(
-        cluster_id,
-        tuple(
+        cluster_id=cluster_id,
+        namespace=namespace,
+        doomed=tuple(
             dict.fromkeys(
                 one for one in doomed if (one.kind.name, one.namespace, one.name) not in kept
             )
         ),
-        names,
-        await _offloaded(client, names),
-        len(guests),
-        tuple(f"{one.namespace}/{one.name}" for one in gateways),
+        nodes=names,
+        offloaded=await _offloaded(client, names),
+        guests=len(guests),
+        joined=joined,
+        ends=ends,
     )
 
 
-async def take_out(client: Client, found: Found, progress: Progress) -> None:
-    """Take out what :func:`look` has found; what has gone meanwhile is no error.
+async def take_out(client: Client, namespace: str, progress: Progress) -> None:
+    """Take out what :func:`survey` finds; what has gone meanwhile is no error.
+
+    What makes Deployments ends before they go, and is looked for again after each step: until then
+    they are made anew.
+
+    Args:
+        client: an administrator's.
+        namespace: Liqo's own.
+        progress: told what goes, and what is waited for.
 
     Raises:
         ConfigError: a program of Liqo's does not end.
+        LiqodError: as the client raises.
     """
-    for one in found.doomed:
-        if one.kind in (*HOOKS, *PROGRAMS):
-            progress(f"removing {one}")
-            await _delete(client, one)
-    await _ended(client, progress)
-    for one in found.doomed:
-        if one.kind not in (*HOOKS, *PROGRAMS):
-            progress(f"removing {one}")
-            await _delete(client, one)
+
+    async def take(*kinds: Kind, within: str | None = None) -> None:
+        for one in (await survey(client, namespace)).doomed:
+            if one.kind in kinds and within in (None, one.namespace):
+                progress(f"removing {one}")
+                await _delete(client, one)
+
+    await take(*HOOKS)
+    await take(*PROGRAMS, within=namespace)
+    await _ended(client, namespace, progress)
+    await take(*PROGRAMS)
+    await _ended(client, None, progress)
+    for kind in (*NODES_OWN, IPS, NETWORKS):
+        await _free(client, kind, _is_liqos)
+    for one in (await survey(client, namespace)).doomed:
+        progress(f"removing {one}")
+        await _delete(client, one)
 
 
 async def give_back(client: Client, namespace: str, progress: Progress) -> str:
@@ -215,14 +281,13 @@ async def give_back(client: Client, namespace: str, progress: Progress) -> str:
     over to Helm as it is.
 
     Raises:
-        ConfigError: the daemon still runs, or pods are here that Liqo would not know as a guest's.
+        ConfigError: the daemon still runs, or has not taken over pods that Liqo would not know.
     """
     cluster_id = await own_cluster_id(client, namespace)
-    direct = await _find(client, PODS, f"{labels.MANAGED_BY}={labels.MANAGED_BY_CONSUMER}")
-    if direct:
+    if await client.find(MUTATING_WEBHOOKS, directpods.WEBHOOK, decode=Partial) is not None:
         raise ConfigError(
-            f"{len(direct)} pods of peers have no ShadowPod ({direct[0]}): turn off "
-            "provider.direct_pods, restart the daemon, and run this again once they have theirs"
+            "pods of peers are here, or were, that have no ShadowPod: run the daemon of this "
+            "version until it has taken them over, then this again"
         )
     progress("stopping the daemon")
     for one in await _find(client, DEPLOYMENTS, SELECTOR, namespace):
@@ -231,9 +296,13 @@ async def give_back(client: Client, namespace: str, progress: Progress) -> str:
     progress("withdrawing the webhook")
     for one in await _find(client, MUTATING_WEBHOOKS, f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}"):
         await _delete(client, one)
+    progress("handing over joined networks")
+    await _hand_over_networks(client, namespace, progress)
     progress("taking off liqod's finalizers")
-    await _free(client, VIRTUAL_NODES, labels.HOLD_VIRTUAL_NODE)
-    await _free(client, NAMESPACE_OFFLOADINGS, labels.HOLD_NAMESPACE_OFFLOADING)
+    await _free(client, VIRTUAL_NODES, lambda each: each == labels.HOLD_VIRTUAL_NODE)
+    await _free(
+        client, NAMESPACE_OFFLOADINGS, lambda each: each == labels.HOLD_NAMESPACE_OFFLOADING
+    )
     progress("handing over what both have")
     for kind, name in SHARED:
         await _hand_over(client, kind, name, namespace)
@@ -250,6 +319,82 @@ async def give_back(client: Client, namespace: str, progress: Progress) -> str:
             await _delete(client, one)
     await client.delete(LEASES, labels.LEADER_LEASE, namespace)
     return cluster_id
+
+
+async def _hand_over_networks(client: Client, namespace: str, progress: Progress) -> None:
+    """Have Liqo find gateways as it makes them: with their keys, and with no stand-ins."""
+    ours = f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}"
+    silent = await overlay_down(client, progress)
+    for name in silent:
+        progress(
+            f"the node {name} did not answer: what is left there ends when it is started again"
+        )
+    for one in await _find(client, DAEMON_SETS, SELECTOR, namespace):
+        await _delete(client, one)
+    for kind in (INTERNAL_NODES, IPS):
+        for one in await _find(client, kind, ours):
+            await _delete(client, one)
+    for kind in (DEPLOYMENTS, SERVICES, ENDPOINT_SLICES):
+        for one in await _find(client, kind, f"{labels.STAND_IN}={labels.TRUE}"):
+            await _delete(client, one)
+    tunnels = Selection(namespace, labels=f"{labels.TUNNEL}={labels.TRUE}")
+    for kept in await client.list(SECRETS, tunnels, decode=KeySecret):
+        peer = kept.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+        shown = f"{labels.GATEWAY_RESOURCE}={labels.TRUE},{labels.REMOTE_CLUSTER_ID}={peer}"
+        for one in await _find(client, SECRETS, shown):
+            key = {labels.PRIVATE_KEY_FIELD: b64encode(kept.private).decode()}
+            await client.patch(SECRETS, one.name, {"data": key}, one.namespace)
+
+
+async def _programs(client: Client) -> list[Doomed]:
+    """Liqo's programs, first those that make others."""
+    found = [one for kind in PROGRAMS for one in await _find(client, kind, OF_LIQO)]
+    return [*found, *await _find(client, DEPLOYMENTS, KUBELETS)]
+
+
+async def _own_addresses(client: Client) -> list[Doomed]:
+    """The IPs that Liqo has made of itself: of pods, of what a peer cannot tell, of API servers.
+
+    liqod needs none of them, and would lend these addresses to peers.
+    """
+    try:
+        found = await client.list(IPS, Selection(labels=NOT_OURS), decode=Partial)
+    except NotFound:
+        return []
+    types = (labels.API_SERVER_TYPE, labels.API_SERVER_PROXY)
+    return [
+        _doomed(IPS, one)
+        for one in found
+        if one.metadata.labels.get(labels.IP_TYPE) in types
+        or any(owner.kind in ("Pod", "Configuration") for owner in one.metadata.owner_references)
+    ]
+
+
+async def _networks(
+    client: Client, namespace: str
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """The gateways with which liqod goes on, and the others with the reason."""
+    here = Here(namespace=namespace, backends={WIREGUARD: Listening()})
+    by_peer: dict[tuple[str, str], list[Object]] = {}
+    found: list[Object] = []
+    with suppress(NotFound):  # Liqo without its network
+        found += await client.list(GATEWAY_SERVERS, decode=GatewayServer)
+        found += await client.list(GATEWAY_CLIENTS, decode=GatewayClient)
+    for one in found:
+        peer = one.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+        by_peer.setdefault((one.namespace, peer), []).append(one)
+    joined, ends = [], []
+    for (_, peer), gateways in sorted(by_peer.items()):
+        chosen, refused = gatewayplan.judged(gateways, peer, here)
+        if chosen is not None:  # another one to the same peer carries nothing
+            joined.append(_shown(chosen))
+        else:
+            ends += [(_shown(one), refused[one.metadata.uid].message) for one in gateways]
+    return tuple(joined), tuple(ends)
+
+
+def _shown(one: Object) -> str:
+    return f"{one.KIND.name} {one.namespace}/{one.name}"
 
 
 async def _of_kubelets(client: Client) -> list[Doomed]:
@@ -280,8 +425,8 @@ async def _offloaded(client: Client, nodes: tuple[str, ...]) -> int:
     return count
 
 
-async def _ended(client: Client, progress: Progress) -> None:
-    """Wait until no program of Liqo's runs any more.
+async def _ended(client: Client, namespace: str | None, progress: Progress) -> None:
+    """Wait until no program of Liqo's runs any more, in one namespace or in all.
 
     Raises:
         ConfigError: one does not end.
@@ -290,7 +435,11 @@ async def _ended(client: Client, progress: Progress) -> None:
 
     async def ended() -> bool:
         nonlocal left
-        left = [*await _find(client, PODS, OF_LIQO), *await _find(client, PODS, KUBELETS)]
+        left = [
+            one
+            for which in (OF_LIQO, KUBELETS)
+            for one in await _find(client, PODS, which, namespace)
+        ]
         if left:
             progress(f"waiting for Liqo's programs to end: {left[0]}")
         return not left
@@ -325,18 +474,21 @@ async def _hand_over(client: Client, kind: Kind, name: str, namespace: str) -> N
     await client.patch(kind, name, patch, where)
 
 
-async def _free(client: Client, kind: Kind, finalizer: str) -> None:
+async def _free(client: Client, kind: Kind, which: Callable[[str], bool]) -> None:
+    """Take finalizers off all objects of a kind."""
     try:
         found = await client.list(kind, decode=Partial)
     except NotFound:
         return
     for one in found:
         meta = one.metadata
-        if finalizer in meta.finalizers:
-            left = [each for each in meta.finalizers if each != finalizer]
-            await client.patch(
-                kind, meta.name, {"metadata": {"finalizers": left}}, meta.namespace or None
-            )
+        held = [each for each in meta.finalizers if which(each)]
+        await set_finalizers(client, kind, meta, remove=held)
+
+
+def _is_liqos(finalizer: str) -> bool:
+    """Whether a finalizer waits for one of Liqo's programs."""
+    return finalizer.partition("/")[0].endswith(".liqo.io")
 
 
 async def _delete(client: Client, one: Doomed) -> None:

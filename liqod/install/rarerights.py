@@ -56,7 +56,7 @@ RARE: Final = (
         (*READ, "delete"),
     ),
     Rare("a peer serves an Ingress", ("ingresses/status",), ("patch",)),
-    Rare("a direct pod is evicted", ("shadowpods",), ("create",)),
+    Rare("pods without a ShadowPod are here from an older version", ("shadowpods",), ("create",)),
     Rare(
         "a consumer resizes a pod that runs here, or debugs it",
         ("pods/ephemeralcontainers", "pods/resize"),

@@ -43,8 +43,9 @@ from liqod.kube.leases import Lease
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.model.objects import webhook
 from liqod.polling import poll_until
-from liqod.provider.workloads.freeing import free_pods
+from liqod.provider.workloads import directpods
 from liqod.resources import (
     DEFINITIONS,
     FOREIGN_CLUSTERS,
@@ -114,6 +115,7 @@ async def uninstall(
     await daemon_stopped(client, namespace, progress)
     silent = await overlay_down(client, progress)
     await _delete_all(client, DAEMON_SETS, SELECTOR, namespace)
+    await directpods.take_over(client)
     progress("withdrawing the webhook")
     await _delete_all(client, MUTATING_WEBHOOKS, f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}")
     progress("removing what is left in the custom resources")
@@ -224,7 +226,7 @@ async def _remove_nodes(client: Client) -> None:
 
 async def _unlabel_namespaces(client: Client) -> None:
     for one in await _find(client, NAMESPACES, labels.SCHEDULING_ENABLED):
-        patch = {"metadata": {"labels": {labels.SCHEDULING_ENABLED: None}}}
+        patch = {"metadata": {"labels": dict.fromkeys(webhook.CHOSEN)}}
         await client.patch(NAMESPACES, one.metadata.name, patch)
 
 
@@ -248,8 +250,6 @@ async def _remove_namespaces(client: Client, namespace: str, progress: Progress)
     for name, uid in going.items():
         await _free_secrets(client, name)
         await client.delete(NAMESPACES, name, uid=uid)
-        while not await free_pods(client, name):
-            pass
     if namespace not in going:
         await _empty(client, namespace)
     waiting = dict(going)

@@ -68,7 +68,6 @@ def cluster_roles() -> list[Manifest]:
         streams,
         _aggregate(labels.REMOTE_ROLE, AGGREGATE_TO_REMOTE),
         _role("ClusterRole", labels.CLUSTER_WIDE_ROLE, _cluster_wide_rules()),
-        _role("ClusterRole", labels.DIRECT_ROLE, _direct_rules()),
         _role("ClusterRole", labels.BUDGETS_ROLE, _budgets_rules()),
         _role("ClusterRole", PEERING_USER_TENANT_ROLE, peering_user_rules()),
     ]
@@ -171,11 +170,6 @@ def _remote_rules() -> list[Manifest]:
 def _stream_rules() -> list[Manifest]:
     """How it reaches into its pods: ``create``, and ``get`` for those who ask by WebSocket."""
     return [rule(("",), ("pods/attach", "pods/exec", "pods/portforward"), ("create", "get"))]
-
-
-def _direct_rules() -> list[Manifest]:
-    """What it may do beside that where direct pods are taken: write those, and end them."""
-    return [rule(("",), ("pods",), ("create", "delete", "patch"))]
 
 
 def _budgets_rules() -> list[Manifest]:

@@ -6,6 +6,7 @@ the one they are told is the administrator's, unless that works on one machine o
 
 import ipaddress
 import tomllib
+from base64 import b64decode
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from liqod.install.verbs import POLL, Progress
 from liqod.install.workload import COMPONENT, CONFIG_FILE, NAME
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import check_url
-from liqod.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES
+from liqod.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, SERVICES
 from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.polling import poll_until
@@ -56,12 +57,14 @@ def _is_ip(text: str) -> bool:
 
 async def configured(client: Client, namespace: str) -> str:
     """What the daemon's configuration in the cluster tells peers; empty where it says nothing."""
-    live = await client.find(CONFIG_MAPS, NAME, namespace)
-    if live is None:
-        return ""
+    live = await client.find(SECRETS, NAME, namespace)
+    text = b64decode((live or {}).get("data", {}).get(CONFIG_FILE, ""))
+    if live is None:  # an older installation's
+        old = await client.find(CONFIG_MAPS, NAME, namespace) or {}
+        text = old.get("data", {}).get(CONFIG_FILE, "").encode()
     try:
-        found = tomllib.loads(live.get("data", {}).get(CONFIG_FILE, "")).get("api_server", {})
-    except tomllib.TOMLDecodeError:
+        found = tomllib.loads(text.decode()).get("api_server", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         return ""  # the daemon says what is wrong with it
     return str(found.get("advertise", ""))
 

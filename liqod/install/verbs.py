@@ -31,6 +31,7 @@ from liqod.kube.kinds import (
     NAMESPACES,
     ROLE_BINDINGS,
     ROLES,
+    SECRETS,
     STORAGE_CLASSES,
     Kind,
 )
@@ -105,6 +106,8 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
         await _apply(client, manifest)
     progress("taking away what an older installation left")
     await _prune(client, wanted, kept, options.namespace)
+    if options.in_cluster:
+        await _drop_old_configuration(client, options.namespace)
     return chosen
 
 
@@ -192,8 +195,12 @@ async def _apply(client: Client, manifest: Manifest) -> None:
         await _apply_crd(client, manifest)
         return
     live = await client.find(kind, metadata["name"], namespace)
-    if live is not None and _is_operators(manifest):
-        return
+    if _is_operators(manifest):
+        if live is not None:
+            return
+        old = await client.find(CONFIG_MAPS, workload.NAME, namespace)
+        if old is not None and workload.CONFIG_FILE in old.get("data", {}):
+            manifest = {**manifest, "stringData": old["data"]}
     if live is not None and live["metadata"].get("deletionTimestamp"):
         raise ConfigError(
             f"{kind.name} {metadata['name']} is being deleted: try again when it has gone"
@@ -226,7 +233,17 @@ async def _apply_crd(client: Client, manifest: Manifest) -> None:
 def _is_operators(manifest: Manifest) -> bool:
     """Whether the object is the operator's once it exists: the daemon's configuration."""
     name: str = manifest["metadata"]["name"]
-    return manifest["kind"] == CONFIG_MAPS.name and name == workload.NAME
+    return manifest["kind"] == SECRETS.name and name == workload.NAME
+
+
+async def _drop_old_configuration(client: Client, namespace: str) -> None:
+    """Take away the ConfigMap that was the configuration before, once the Secret has its content.
+
+    A pod that is being replaced has what it mounted.
+    """
+    old = await client.find(CONFIG_MAPS, workload.NAME, namespace)
+    if old is not None and workload.CONFIG_FILE in old.get("data", {}):
+        await client.delete(CONFIG_MAPS, workload.NAME, namespace, uid=old["metadata"]["uid"])
 
 
 async def _served(client: Client) -> None:

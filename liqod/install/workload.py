@@ -108,6 +108,10 @@ def _labels() -> dict[str, str]:
 
 
 def _configuration(namespace: str, server: str, ca: str, *, storage: bool) -> Manifest:
+    """The configuration, as a Secret: it may name proxies with their passwords.
+
+    ConfigMaps are shown to peering users, among whom Liqo's look for the cluster's id.
+    """
     text = f'[api_server]\nadvertise = "{server}"\n' if server else ""
     data = {CONFIG_FILE: text}
     if server and ca:
@@ -117,9 +121,9 @@ def _configuration(namespace: str, server: str, ca: str, *, storage: bool) -> Ma
         data[CONFIG_FILE] += "[storage]\nenabled = true\n"
     return {
         "apiVersion": "v1",
-        "kind": "ConfigMap",
+        "kind": "Secret",
         "metadata": {"name": NAME, "namespace": namespace},
-        "data": data,
+        "stringData": data,
     }
 
 
@@ -153,7 +157,7 @@ def _deployment(
                     "affinity": off_virtual_nodes(),
                     "containers": [_container(image, server)],
                     "volumes": [
-                        {"name": "config", "configMap": {"name": NAME}},
+                        {"name": "config", "secret": {"secretName": NAME}},
                         {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": ROOM}},
                     ],
                 },

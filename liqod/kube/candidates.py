@@ -8,18 +8,14 @@ import logging
 import os
 import secrets
 import socket
-from datetime import UTC, datetime
 from typing import Any, NoReturn
 
-import msgspec
 import trio
 
 from liqod.errors import LiqodError, NotFound
-from liqod.kube import times
+from liqod.kube import leases, times
 from liqod.kube.client import Client
 from liqod.kube.kinds import LEASES
-from liqod.kube.meta import ObjectMeta
-from liqod.kube.selection import Selection
 from liqod.model import labels
 
 RENEW = 10.0
@@ -32,25 +28,6 @@ SELECTOR = f"{labels.STANDBY}={labels.TRUE}"
 log = logging.getLogger(__name__)
 
 
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    holder_identity: str = ""
-    renew_time: str = ""
-
-
-class Candidate(msgspec.Struct, frozen=True):
-    """The Lease of a standby, for reading."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: _Spec = _Spec()
-
-    def alive(self, now: datetime) -> bool:
-        """Whether it was renewed of late."""
-        renewed = self.spec.renew_time
-        return bool(renewed) and (now - datetime.fromisoformat(renewed)).total_seconds() < (
-            GONE_AFTER
-        )
-
-
 def new_identity() -> str:
     """A name for this process in elections, which no other process has.
 
@@ -61,9 +38,13 @@ def new_identity() -> str:
 
 async def standbys(client: Client, namespace: str) -> tuple[str, ...]:
     """The identities of the standbys that live."""
-    found = await client.list(LEASES, Selection(namespace, labels=SELECTOR), decode=Candidate)
-    now = datetime.now(UTC)
-    return tuple(sorted(each.spec.holder_identity for each in found if each.alive(now)))
+    found = await leases.looks(client, namespace, SELECTOR)
+    return tuple(sorted(each.lease.spec.holder_identity or "" for each in found if _lives(each)))
+
+
+def _lives(seen: leases.Look) -> bool:
+    """Whether it was renewed of late, as far as can be told."""
+    return bool(seen.lease.spec.renew_time) and (seen.ago or 0.0) < GONE_AFTER
 
 
 async def show(client: Client, namespace: str, identity: str) -> NoReturn:
@@ -102,8 +83,7 @@ async def _renew(client: Client, namespace: str, name: str, identity: str) -> No
 
 async def _sweep(client: Client, namespace: str) -> None:
     """Remove what standbys left that were killed."""
-    now = datetime.now(UTC)
-    for each in await client.list(LEASES, Selection(namespace, labels=SELECTOR), decode=Candidate):
-        if not each.alive(now):
-            meta = each.metadata
+    for each in await leases.looks(client, namespace, SELECTOR):
+        if not _lives(each):
+            meta = each.lease.metadata
             await client.delete(LEASES, meta.name, namespace, uid=meta.uid)

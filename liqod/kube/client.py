@@ -18,9 +18,9 @@ from liqod.kube.asking import JSON, Query, headers_of, label, place, target, wri
 from liqod.kube.cache.outage import Outage
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.failures import TooLarge
+from liqod.kube.http.proxies import Dial
 from liqod.kube.http.transport import (
     ClientStats,
-    Dial,
     Request,
     Response,
     Stream,

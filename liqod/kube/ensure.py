@@ -7,11 +7,12 @@ that are ours; one that exists and is not is refused.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import msgspec
 
 from liqod.errors import AlreadyExists, Conflict, Invalid
+from liqod.kube.client import Client
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
 from liqod.model import labels
@@ -24,23 +25,6 @@ KEYS_LIMIT: Final = 64 * 1024
 
 Outcome = Literal["created", "patched", "recreated", "unchanged", "terminating"]
 _OWNERSHIP: Final = (labels.ORIGIN, labels.DESTINATION, labels.MANAGED_BY_LIQOD)
-
-
-class Writer(Protocol):
-    """The part of the client that is needed here."""
-
-    async def create(self, kind: Kind, obj: Any, namespace: str | None = None) -> Partial:
-        """Create the object."""
-
-    async def patch(
-        self, kind: Kind, name: str, patch: Any, namespace: str | None = None
-    ) -> Partial:
-        """Merge the patch into the object."""
-
-    async def delete(
-        self, kind: Kind, name: str, namespace: str | None = None, *, uid: str | None = None
-    ) -> bool:
-        """Delete the object if it still is the one of that UID."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -102,7 +86,7 @@ def change(kind: Kind, wanted: Mapping[str, Any], live: Mapping[str, Any]) -> di
 
 
 async def ensure(
-    client: Writer,
+    client: Client,
     kind: Kind,
     wanted: Mapping[str, Any],
     *,
@@ -151,7 +135,7 @@ async def ensure(
 
 
 async def make_room(
-    client: Writer, kind: Kind, body: Mapping[str, Any], uid: str | None, namespace: str | None
+    client: Client, kind: Kind, body: Mapping[str, Any], uid: str | None, namespace: str | None
 ) -> None:
     """Delete an object so that another can be created in its place, if that one would be taken.
 

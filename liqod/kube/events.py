@@ -19,12 +19,14 @@ WARNING = "Warning"
 NORMAL = "Normal"
 
 
-def event(kind: Kind, meta: ObjectMeta, reason: str, message: str, *, at: str) -> dict[str, Any]:
-    """A ``core/v1`` Warning about the object of that kind and metadata.
+def event(
+    kind: Kind, meta: ObjectMeta, reason: str, message: str, *, at: str, type: str = WARNING
+) -> dict[str, Any]:
+    """A ``core/v1`` Event about the object of that kind and metadata, a Warning unless it is said.
 
     Saying the same of the same object again gives the same name.
     """
-    return _event(kind, meta, (reason, message), at, WARNING, f"{meta.uid}/{reason}/{message}")
+    return _event(kind, meta, (reason, message), at, type, f"{meta.uid}/{reason}/{message}")
 
 
 def change(

@@ -1,50 +1,18 @@
-"""Leader election by a ``coordination.k8s.io`` Lease: one of several replicas writes.
+"""``coordination.k8s.io`` Leases as they are read: who holds one, and how long ago it was renewed.
 
-The rules are client-go's: whoever holds the Lease renews it; the others take it when its holder has
-let it go or they have not *seen* it renewed for its duration, measured on their own clock. The
-standbys watch the Lease, so a clean stop is noticed at once. The leader counts from before its last
-good renewal and stops well before anybody else may start.
+How a daemon takes one and keeps it is :mod:`liqod.kube.election`'s.
 """
 
-import logging
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from typing import Any
 
 import msgspec
-import trio
 
-from liqod.errors import (
-    AlreadyExists,
-    Conflict,
-    Expired,
-    LiqodError,
-    NotFound,
-    TransientError,
-)
+from liqod.errors import NotFound, ProtocolError
 from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.kinds import LEASES
-from liqod.kube.meta import ObjectMeta, Partial
-from liqod.kube.selection import Selection
-from liqod.kube.watch import Bookmark
-from liqod.model.peering import intervals
-
-DURATION = intervals.LEADER_LEASE
-RENEW_DEADLINE = intervals.LEADER_STOPS_AFTER
-RETRY = intervals.LEADER_RENEWS_EVERY
-"""Seconds between renewals, and between tries to read the Lease where watching it fails."""
-RELEASE_DEADLINE = 2.0
-"""Seconds that letting go may take at a clean stop."""
-PACE = 0.1
-"""Seconds before a watch that ended is begun again."""
-WATCH_SECONDS = 300
-
-log = logging.getLogger(__name__)
-
-
-class LeadershipLost(TransientError):
-    """The Lease could not be renewed in time, or another holds it."""
+from liqod.kube.meta import ObjectMeta
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -63,247 +31,95 @@ class Lease(msgspec.Struct, frozen=True):
     spec: LeaseSpec = LeaseSpec()
 
 
-class Sighting(msgspec.Struct, frozen=True):
-    """A Lease as last seen.
+class Look(msgspec.Struct, frozen=True):
+    """A Lease at one look.
 
     Attributes:
         lease: what it says.
-        since: time (``trio.current_time``) since when it says so.
+        ago: seconds since it was last renewed, to the second and by the API server's clock alone:
+            that wrote down when it took the renewal in, and dates its answer. None where it does
+            not tell. What the holder's clock says is never compared with another.
     """
 
     lease: Lease
-    since: float
-
-    def free_at(self) -> float:
-        """When anybody may take it: at once if let go, else when its duration has passed."""
-        spec = self.lease.spec
-        if not spec.holder_identity:
-            return self.since
-        return self.since + float(spec.lease_duration_seconds or DURATION)
+    ago: float | None = None
 
 
-def observe(before: Sighting | None, lease: Lease, now: float) -> Sighting:
-    """What is known after the Lease was read: a clock runs from when it last changed."""
-    if before is not None and before.lease.spec == lease.spec:
-        return Sighting(lease, before.since)
-    return Sighting(lease, now)
+class _Spec(msgspec.Struct, frozen=True):
+    renewed: Any = msgspec.field(name="f:renewTime", default=None)
 
 
-class Election:
-    """One candidate for one Lease.
+class _Fields(msgspec.Struct, frozen=True):
+    spec: _Spec = msgspec.field(name="f:spec", default=_Spec())
+
+
+class _Owner(msgspec.Struct, frozen=True):
+    time: str = ""
+    fields: _Fields = msgspec.field(name="fieldsV1", default=_Fields())
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    creation_timestamp: str = ""
+    managed_fields: tuple[_Owner, ...] = ()
+
+
+class _Written(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    items: tuple[msgspec.Raw, ...] = ()
+
+
+def read(body: bytes | msgspec.Raw, date: float | None) -> Look:
+    """A Lease of an API server's answer.
 
     Args:
-        client: asks the API server.
-        name: of the Lease.
-        namespace: of the Lease.
-        identity: unique among the candidates, such as host name and a random part.
-        standing_by: told who leads, whenever that changes, until we do.
-        notes: annotations that the Lease has from when we take it, also after we have let it go.
+        body: the object, with its ``managedFields``.
+        date: the Unix time of the answer, by the server's clock; None where it names none.
 
-    Attributes:
-        leader: identity of who leads, as far as known; ``""`` for nobody.
-        leading: whether that is us.
+    Raises:
+        msgspec.DecodeError: it is none.
     """
+    lease = msgspec.json.decode(body, type=Lease)
+    if date is None:
+        return Look(lease)
+    meta = msgspec.json.decode(body, type=_Written).metadata
+    stamps = [each.time for each in meta.managed_fields if each.fields.spec.renewed is not None]
+    written: list[float] = []
+    for stamp in (meta.creation_timestamp, *stamps):
+        with suppress(ValueError, OverflowError):
+            written.append(times.seconds(stamp))
+    return Look(lease, max(date - max(written), 0.0) if written else None)
 
-    def __init__(
-        self,
-        client: Client,
-        name: str,
-        namespace: str,
-        identity: str,
-        *,
-        standing_by: Callable[[str], None] = lambda _: None,
-        notes: Mapping[str, str] | None = None,
-    ) -> None:
-        self._client = client
-        self._name = name
-        self._namespace = namespace
-        self._identity = identity
-        self._seen: Sighting | None = None
-        self._version = ""
-        self._standing_by = standing_by
-        self._notes = {"annotations": dict(notes)} if notes else {}
-        self._complained = False
-        self.leader = ""
-        self.leading = False
 
-    @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
-        """Waits until we lead; the body runs while we do; lets go at its end.
+async def look(client: Client, name: str, namespace: str) -> Look | None:
+    """A Lease as it is now; None where there is none.
 
-        Raises:
-            LeadershipLost: the Lease is gone; the body has then been cancelled. Errors of the body
-                come in an exception group, as those of any nursery.
-        """
-        renewed = await self._acquire()
-        self.leading, lost = True, False
-        try:
-            async with trio.open_nursery() as nursery:
+    Raises:
+        LiqodError: as the client raises.
+    """
+    try:
+        found = await client.raw("GET", LEASES.path(namespace, name))
+    except NotFound:
+        return None
+    try:
+        return read(found.body, times.date_of(found.headers.get("date", "")))
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise ProtocolError(f"the lease {namespace}/{name} cannot be read: {error}") from error
 
-                async def renew() -> None:
-                    nonlocal lost
-                    await self._keep(renewed)
-                    lost = True
-                    self.leading = False
-                    nursery.cancel_scope.cancel()
 
-                nursery.start_soon(renew)
-                yield
-                nursery.cancel_scope.cancel()
-        finally:
-            self.leading = False
-            if not lost:
-                await self._release()
-        if lost:
-            raise LeadershipLost(f"the lease {self._namespace}/{self._name} was lost")
+async def looks(client: Client, namespace: str, selector: str) -> tuple[Look, ...]:
+    """The Leases of a namespace that match a label selector, as they are now.
 
-    async def _acquire(self) -> float:
-        """Wait for the Lease to be free and take it; the time from which it counts."""
-        while True:
-            try:
-                seen = await self._read()
-                if seen is not None and self._is_taken(seen):
-                    await self._await_change(seen)
-                    continue
-                began = trio.current_time()
-                if await self._take(seen):
-                    return began
-            except Expired:  # watching from there is too late: read it again
-                await trio.sleep(PACE)
-            except LiqodError as error:
-                self._complain("leader election fails", error)
-                await trio.sleep(RETRY)
-
-    def _is_taken(self, seen: Sighting) -> bool:
-        """Whether another holds it who may live. If it names us, that is from an earlier term."""
-        other = seen.lease.spec.holder_identity != self._identity
-        return other and trio.current_time() < seen.free_at()
-
-    async def _read(self) -> Sighting | None:
-        """Read the Lease; None where there is none."""
-        lease = await self._client.find(LEASES, self._name, self._namespace, decode=Lease)
-        return None if lease is None else self._see(lease)
-
-    def _see(self, lease: Lease) -> Sighting:
-        self._seen = observe(self._seen, lease, trio.current_time())
-        self._version = lease.metadata.resource_version
-        self._complained = False
-        holder = lease.spec.holder_identity or ""
-        if holder != self.leader and holder not in ("", self._identity):
-            self._standing_by(holder)
-        self.leader = holder
-        return self._seen
-
-    def _complain(self, sentence: str, error: LiqodError) -> None:
-        """Say it once, and not again before it has gone well in between."""
-        if not self._complained:
-            self._complained = True
-            log.warning(sentence, extra={"lease": self._name, "reason": str(error)})
-
-    async def _await_change(self, seen: Sighting) -> None:
-        """Watch until the Lease is free or something breaks."""
-        async with self._client.watch(
-            LEASES,
-            Selection(self._namespace, fields=f"metadata.name={self._name}"),
-            resource_version=self._version,
-            seconds=WATCH_SECONDS,
-        ) as watch:
-            while (left := seen.free_at() - trio.current_time()) > 0:
-                event = None
-                with trio.move_on_after(left) as scope:
-                    event = await watch.next(WATCH_SECONDS + RETRY)
-                if scope.cancelled_caught:
-                    return
-                if event is None:
-                    await trio.sleep(PACE)
-                    return
-                if isinstance(event, Bookmark):
-                    continue
-                if event.type == "DELETED":
-                    return
-                seen = self._see(msgspec.json.decode(event.item.body, type=Lease))
-
-    async def _take(self, seen: Sighting | None) -> bool:
-        """Write our name into the Lease; False if somebody was faster."""
-        now = times.precise()
-        spec: dict[str, Any] = {
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": int(DURATION),
-            "acquireTime": now,
-            "renewTime": now,
-            "leaseTransitions": 0,
-        }
-        try:
-            if seen is None:
-                own = {"name": self._name, "namespace": self._namespace, **self._notes}
-                new = {"metadata": own, "spec": spec}
-                made = await self._client.create(LEASES, new, self._namespace)
-            else:
-                spec["leaseTransitions"] = (seen.lease.spec.lease_transitions or 0) + 1
-                made = await self._patch(spec, self._notes)
-        except (AlreadyExists, Conflict, NotFound):
-            return False
-        self._version = made.metadata.resource_version
-        self._complained = False
-        self.leader = self._identity
-        return True
-
-    async def _keep(self, renewed: float) -> None:
-        """Renew the Lease; returns when it is lost."""
-        while True:
-            await trio.sleep(RETRY)
-            began = trio.current_time()
-            with trio.move_on_at(renewed + RENEW_DEADLINE):
-                if await self._renew():
-                    renewed = began
-                    continue
-                return
-            return
-
-    async def _renew(self) -> bool:
-        """Renew the Lease, however often that takes; False when another has it."""
-        while True:
-            try:
-                return await self._try_renewal()
-            except LiqodError as error:
-                self._complain("lease not renewed", error)
-                await trio.sleep(RETRY / 4)
-
-    async def _try_renewal(self) -> bool:
-        while True:
-            try:
-                meta = await self._patch({"renewTime": times.precise()})
-            except (Conflict, NotFound):
-                lease = await self._client.find(LEASES, self._name, self._namespace, decode=Lease)
-                if lease is None or lease.spec.holder_identity != self._identity:
-                    return False
-                self._version = lease.metadata.resource_version  # somebody else touched it
-            else:
-                self._complained = False
-                self._version = meta.metadata.resource_version
-                return True
-
-    async def _release(self) -> None:
-        """Let go, so that no standby has to wait; shielded, for it is done when cancelled too."""
-        with trio.move_on_after(RELEASE_DEADLINE, shield=True):
-            try:
-                await self._let_go()
-            except LiqodError as error:
-                extra = {"lease": self._name, "reason": str(error)}
-                log.warning("lease not let go", extra=extra)
-
-    async def _let_go(self) -> None:
-        try:
-            await self._patch({"holderIdentity": "", "renewTime": times.precise()})
-        except Conflict:  # a renewal that was cut off went through, or somebody touched it
-            lease = await self._client.get(LEASES, self._name, self._namespace, decode=Lease)
-            if lease.spec.holder_identity == self._identity:
-                self._version = lease.metadata.resource_version
-                await self._patch({"holderIdentity": "", "renewTime": times.precise()})
-
-    async def _patch(
-        self, spec: dict[str, Any], metadata: Mapping[str, Any] | None = None
-    ) -> Partial:
-        """Change the Lease as it was last seen. Raises Conflict if it was changed meanwhile."""
-        patch = {"metadata": {"resourceVersion": self._version, **(metadata or {})}, "spec": spec}
-        return await self._client.patch(LEASES, self._name, patch, self._namespace)
+    Raises:
+        LiqodError: as the client raises.
+    """
+    query = {"labelSelector": selector}
+    found = await client.raw("GET", LEASES.path(namespace), query=query)
+    date = times.date_of(found.headers.get("date", ""))
+    try:
+        listed = msgspec.json.decode(found.body, type=_Listed).items
+        return tuple(read(each, date) for each in listed)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise ProtocolError(f"the leases of {namespace} cannot be read: {error}") from error

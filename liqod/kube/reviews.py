@@ -38,7 +38,7 @@ def bearer_in(value: str) -> str:
 
 
 async def user_of(client: Client, token: str, audience: str = "") -> User | None:
-    """Whose token it is; None where it is nobody's, or not for that audience.
+    """Find the user of a token by a TokenReview; None for nobody's, or another audience's.
 
     Args:
         client: with the daemon's own identity.
@@ -65,7 +65,7 @@ async def user_of(client: Client, token: str, audience: str = "") -> User | None
 
 
 async def may(client: Client, user: User, **attributes: str) -> bool:
-    """Whether a user may do something; the attributes are those of ``ResourceAttributes``.
+    """True if a SubjectAccessReview lets a user do what the ResourceAttributes name.
 
     Raises:
         LiqodError: the API server could not be asked.

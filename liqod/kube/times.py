@@ -1,6 +1,7 @@
 """Times as Kubernetes writes them: RFC 3339, in UTC."""
 
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 
 def now() -> str:
@@ -35,3 +36,11 @@ def age(stamp: str) -> float:
         TypeError: it has no zone.
     """
     return max((datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds(), 0.0)
+
+
+def date_of(header: str) -> float | None:
+    """The Unix time that a ``Date`` header names; None where it names none."""
+    try:
+        return parsedate_to_datetime(header).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -81,7 +81,7 @@ class Watched(Generic[K]):
 
     @property
     def informer(self) -> Informer:
-        """What follows the kind, while the controller runs."""
+        """The informer that follows the kind, while the controller runs."""
         assert self._informer is not None, "the controller does not run"
         return self._informer
 

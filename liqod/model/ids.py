@@ -24,6 +24,8 @@ ID_LIMIT: Final = LABEL_LIMIT - len(TENANT_PREFIX)
 """Longest cluster id whose default tenant namespace still is a valid name: 51."""
 USER_SUFFIX: Final = 13
 """Characters that :func:`slice_user` adds to a slice's name."""
+KEY_DIGITS: Final = COMMON_NAME_LIMIT - ID_LIMIT - 1
+"""Digits of a key in :func:`keyed`: the longest id leaves room for 12."""
 SLICE_LIMIT: Final = LABEL_LIMIT - USER_SUFFIX
 """Longest slice name whose user still fits a label value (``liqo.io/creator-user``): 50."""
 
@@ -112,6 +114,22 @@ def slice_user(slice_name: str, consumer: str) -> str:
     return f"{slice_name}-{hashlib.sha256(consumer.encode()).digest()[:6].hex()}"
 
 
+def is_slice_user(user: str, consumer: str) -> bool:
+    """Whether a name is one that a slice of that consumer can have."""
+    return user.endswith(slice_user("", consumer))
+
+
+def keyed(consumer: str, key: str) -> str:
+    """Name of the user of a consumer's control plane, and of the group of its slices, that no other
+    key has: ``<consumer>:<first 12 digits of the key's SHA-256>``. No Liqo makes such a name."""
+    return f"{consumer}:{key[:KEY_DIGITS]}"
+
+
+def is_keyed(name: str) -> bool:
+    """Whether a user or group is named by :func:`keyed`; nothing that Liqo names has a colon."""
+    return ":" in name
+
+
 def control_plane_identity(provider: str) -> str:
     """Name of the Identity and of the Renew of the control plane: ``controlplane-<provider>``."""
     return f"controlplane-{provider}"
@@ -141,11 +159,6 @@ def certificate_secret(slice_name: str | None = None) -> str:
 def cluster_wide_binding(consumer: str) -> str:
     """Name of the ClusterRoleBinding of a consumer's group."""
     return f"liqo-binding-{labels.CLUSTER_WIDE_ROLE}-{consumer}"
-
-
-def direct_binding(tenant_namespace: str) -> str:
-    """Name of the RoleBinding by which a consumer may write pods in one of its namespaces."""
-    return f"{tenant_namespace}-pods"
 
 
 def budgets_binding(tenant_namespace: str) -> str:

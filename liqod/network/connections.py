@@ -19,11 +19,12 @@ from liqod.kube.meta import ObjectMeta, owner_reference
 from liqod.kube.watched import Watched
 from liqod.latest import Latest
 from liqod.model import ids, labels
+from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.network.ends import Ends
 from liqod.network.failover.role import Role
-from liqod.network.gatewayplan import TEMPLATES, Gateway
+from liqod.network.gatewayplan import Gateway, made_by
 from liqod.peer import Peer
-from liqod.resources.networking import CONNECTIONS, GROUP, VERSION, Connection
+from liqod.resources.networking import CONNECTIONS, Connection
 
 State = Literal["Connected", "Connecting", "Error"]
 
@@ -50,7 +51,7 @@ class Way(msgspec.Struct, frozen=True):
     state: State = "Connecting"
     why: str = ""
     latency: float | None = None
-    pods: str = ""
+    pods: PodPath = NOT_TRIED
 
 
 class Connections(Controller[str]):
@@ -142,23 +143,19 @@ class Connections(Controller[str]):
         return None
 
 
-def connection(peer: str, namespace: str, gateway: Gateway, pods: str = "") -> dict[str, Any]:
+def connection(
+    peer: str, namespace: str, gateway: Gateway, pods: PodPath = NOT_TRIED
+) -> dict[str, Any]:
     """The Connection of a gateway, as Liqo's gateways write it, and whether pods are reached."""
     owner = ObjectMeta(name=gateway.name, uid=gateway.uid)
-    ref = {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": TEMPLATES[gateway.side].removesuffix("Template"),
-        "name": gateway.name,
-        "namespace": namespace,
-        "uid": gateway.uid,
-    }
+    ref = made_by(gateway.side, gateway.name, namespace, gateway.uid)
     return {
         "metadata": {
             "name": ids.gateway_resource(gateway.name),
             "namespace": namespace,
             "labels": {labels.REMOTE_CLUSTER_ID: peer},
             "ownerReferences": [owner_reference(gateway.kind, owner)],
-            **({"annotations": {labels.PODS: pods}} if pods else {}),
+            **({"annotations": {labels.PODS: pods.text}} if pods.state else {}),
         },
         "spec": {"type": gateway.side.capitalize(), "gatewayRef": ref},
     }

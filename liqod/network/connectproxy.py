@@ -16,27 +16,25 @@ from urllib.parse import urlsplit
 
 import trio
 
-from liqod.errors import LiqodError, NetworkError, Unreachable
+from liqod.errors import LiqodError, NetworkError
+from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import Wire, wire_of
 from liqod.latest import News
 from liqod.log import Seldom
 from liqod.network.names import OUTER_ADDRESS, PROXY_PORT, Names
+from liqod.places import Places, serve_one
 
 R = TypeVar("R")
 
-CONNECTIONS: Final = 512
-"""Of one peer at once: a consumer has a watch for each kind in each of its namespaces."""
 HEAD_LIMIT: Final = 8192
 """Bytes of a request."""
 HEAD_WITHIN: Final = 5.0
 """Seconds for a request to come."""
 CONNECT_WITHIN: Final = 5.0
 """Seconds for the API server to accept."""
-IDLE: Final = 900.0
-"""Seconds without a byte either way after which a connection is closed. A watch has a bookmark
-every minute."""
 HALF_IDLE: Final = 30.0
-"""The same where one side has ended what it says: mostly it is gone."""
+"""Seconds without a byte after which a connection is closed, where one side has ended what it says:
+mostly it is gone."""
 BACKLOG: Final = 64
 RETRY: Final = 1.0
 """Seconds until a listener that cannot be had is tried again."""
@@ -76,12 +74,17 @@ class ConnectProxy:
         server: URL of the API server, as peers are told it: the only place that is connected to.
         dial: connects to it, by whatever way this daemon has.
         within: calls something in the node's namespace.
+        places: of all peers' connections.
+        idle: seconds without a byte either way after which a connection is closed.
     """
 
-    def __init__(self, server: str, dial: Dial, within: Within) -> None:
+    def __init__(
+        self, server: str, dial: Dial, within: Within, places: Places, idle: float
+    ) -> None:
         self._allowed = place_of(server)
         self._dial = dial
         self._within = within
+        self._places, self._idle = places, idle
         self._seldom = Seldom()
 
     async def __call__(self, names: Names, healed: Callable[[], Awaitable[None]], /) -> NoReturn:
@@ -92,7 +95,6 @@ class ConnectProxy:
             healed: waits until the peer's interfaces may be others.
         """
         async with trio.open_nursery() as nursery:
-            crowd = trio.CapacityLimiter(CONNECTIONS)
             while True:
                 try:
                     opened, index = await self._within("", partial(_listening, names.veth))
@@ -102,41 +104,26 @@ class ConnectProxy:
                     await trio.sleep(RETRY)
                     continue
                 listener = trio.SocketListener(trio.socket.from_stdlib_socket(opened))
-                async with listener, trio.open_nursery() as listening:
-                    listening.start_soon(self._accept, listener, nursery, crowd)
+                async with trio.open_nursery() as listening:
+                    attend = partial(self._attend, names.peer_id)
+                    listening.start_soon(serve_one, attend, listener, nursery)
                     while await self._within("", partial(_index, names.veth)) == index:
                         await healed()
                     listening.cancel_scope.cancel()
         raise AssertionError("a proxy ends by cancellation only")
 
-    async def _accept(
-        self, listener: trio.SocketListener, nursery: trio.Nursery, crowd: trio.CapacityLimiter
-    ) -> NoReturn:
-        while True:
-            try:
-                stream = await listener.accept()
-            except OSError:
-                # No file is free, say: the others go on.
-                await trio.sleep(RETRY)
-                continue
-            if crowd.available_tokens < 1:
-                await trio.aclose_forcefully(stream)
-                continue
-            token = object()
-            crowd.acquire_on_behalf_of_nowait(token)
-            nursery.start_soon(self._attend, stream, crowd, token)
-
-    async def _attend(
-        self, stream: trio.SocketStream, crowd: trio.CapacityLimiter, token: object
-    ) -> None:
+    async def _attend(self, peer: str, stream: trio.SocketStream) -> None:
         client = wire_of(stream)
+        place = self._places.enter(peer)
         try:
-            await self.serve(client)
+            if place is not None:
+                await self.serve(client)
         except LiqodError as error:
             log.debug("a connection by the proxy ended: %s", error)
         finally:
             client.close()
-            crowd.release_on_behalf_of(token)
+            if place is not None:
+                place.leave()
 
     async def serve(self, client: Wire) -> None:
         """One connection of a peer's, which is the caller's to close. Raises Unreachable."""
@@ -164,7 +151,7 @@ class ConnectProxy:
             await client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
             if rest:
                 await server.send(rest)
-            await _join(client, server)
+            await splice(client, server, idle=self._idle, lingering=HALF_IDLE)
         finally:
             server.close()
 
@@ -236,25 +223,3 @@ async def _say(client: Wire, status: str, *headers: str) -> None:
     lines = (f"HTTP/1.1 {status}", *headers, "Content-Length: 0", "Connection: close", "", "")
     await client.send("\r\n".join(lines).encode("ascii"))
     await client.finish()
-
-
-async def _join(one: Wire, other: Wire) -> None:
-    """Pass bytes both ways until one side is through, or nothing comes for long."""
-    idle = IDLE
-    with trio.CancelScope(deadline=trio.current_time() + idle) as scope:
-
-        async def passes(source: Wire, target: Wire) -> None:
-            nonlocal idle
-            try:
-                while data := await source.receive():
-                    scope.deadline = trio.current_time() + idle
-                    await target.send(data)
-                idle = HALF_IDLE
-                scope.deadline = trio.current_time() + idle
-                await target.finish()
-            except Unreachable:
-                scope.cancel()
-
-        async with trio.open_nursery() as both:
-            both.start_soon(passes, one, other)
-            both.start_soon(passes, other, one)

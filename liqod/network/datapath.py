@@ -20,7 +20,7 @@ from liqod.network.kernel.apply import apply, compare
 from liqod.network.kernel.events import Monitor, Touched, hear
 from liqod.network.names import Names
 from liqod.network.peerplan import PeerPlan
-from liqod.network.values import Namespace, Owned
+from liqod.network.values import KernelChange, Namespace, Owned
 
 R = TypeVar("R")
 
@@ -97,7 +97,7 @@ class KernelDatapath:
             if nft.is_anothers(found, names.mark):
                 raise NetworkError(f"the network namespace {names.namespace} is of {found}")
 
-    async def apply(self, plan: PeerPlan) -> list[str]:
+    async def apply(self, plan: PeerPlan) -> list[KernelChange]:
         """Have a peer's links, routes, rules and filters be as planned; what was changed.
 
         Raises:
@@ -106,13 +106,13 @@ class KernelDatapath:
         await self.begin(plan.names)
         # Before anything is read: what is changed from then on is heard.
         await self._attend(plan.names)
-        changes: list[str] = []
+        changes: list[KernelChange] = []
         for _ in range(ROUNDS):
             changes += await apply(self.node, plan.node, plan.node_owned)
             inside = await apply(plan.names.namespace, plan.inside, plan.inside_owned)
-            changes += [f"{plan.names.namespace}: {line}" for line in inside]
+            changes += [each.within(plan.names.namespace) for each in inside]
             # A pair that was made from inside has an end in the node's namespace that is new.
-            if f"link {called.INSIDE} made" not in inside:
+            if KernelChange(f"link {called.INSIDE} made") not in inside:
                 break
         return changes
 
@@ -126,7 +126,8 @@ class KernelDatapath:
             return [f"there is no network namespace {plan.names.namespace}"]
         node = await compare(self.node, plan.node, plan.node_owned)
         inside = await compare(plan.names.namespace, plan.inside, plan.inside_owned)
-        return [*node, *(f"{plan.names.namespace}: {line}" for line in inside)]
+        there = (each.within(plan.names.namespace) for each in inside)
+        return [each.text for each in (*node, *there)]
 
     async def wait_disturbed(self, names: Names) -> None:
         """Wait until something of a peer's has changed since it was applied, by whomever.
@@ -158,7 +159,8 @@ class KernelDatapath:
             NetworkError: something does not go.
         """
         self._disregard(names.hash)
-        changes = await apply(self.node, NOTHING, PeerPlan(names, NOTHING, NOTHING).node_owned)
+        owned = PeerPlan(names, NOTHING, NOTHING).node_owned
+        changes = [each.text for each in await apply(self.node, NOTHING, owned)]
         # A tunnel that was never moved inside, and whose owner is gone.
         unmoved = partial(_delete_link, names.tunnel)
         if await namespaces.inside(self.node, unmoved):
@@ -182,7 +184,8 @@ class KernelDatapath:
             if mark.startswith(prefix):
                 names = Left(self._own_id, "", digits, mark)
                 plan = PeerPlan(names, NOTHING, NOTHING)
-                changes += await apply(self.node, NOTHING, plan.node_owned)
+                gone = await apply(self.node, NOTHING, plan.node_owned)
+                changes += [each.text for each in gone]
         return changes
 
     async def leftovers(self, known: Collection[Names]) -> list[Names]:

@@ -70,30 +70,44 @@ class Echoes:
             OSError: it cannot be sent.
         """
         token = os.urandom(TOKEN)
-        asks, answers = ASKS[self._family]
+        began = trio.current_time()
+        if not await self.send(token, target, size):
+            return None
+        with trio.move_on_after(patience):
+            while await self.receive() != (token, target):
+                pass
+            return trio.current_time() - began
+        return None
+
+    async def send(self, token: bytes, target: str, size: int) -> bool:
+        """Ask for one, known by its token; whether a packet of that size fits at all.
+
+        Raises:
+            OSError: it cannot be sent.
+        """
         body = token + bytes(max(0, size - HEADERS[self._family] - TOKEN))
-        packet = struct.pack("!BBHHH", asks, 0, 0, 1, 1) + body
+        packet = struct.pack("!BBHHH", ASKS[self._family][0], 0, 0, 1, 1) + body
         if self._whole:
             packet = packet[:2] + struct.pack("!H", _checksum(packet)) + packet[4:]
-        began = trio.current_time()
         try:
             await self._sock.sendto(packet, (target, 0))
         except OSError as error:
             if error.errno == errno.EMSGSIZE:
-                return None
+                return False
             raise
-        with trio.move_on_after(patience):
-            while True:
-                try:
-                    answer, origin = await self._sock.recvfrom(1 << 16)
-                except OSError:
-                    continue  # an error of ICMP that is about another packet
-                if self._whole:
-                    answer = answer[(answer[0] & 15) * 4 :]
-                mine = answer[8 : 8 + TOKEN] == token and answer[0] == answers
-                if mine and origin[0] == target:
-                    return trio.current_time() - began
-        return None
+        return True
+
+    async def receive(self) -> tuple[bytes, str]:
+        """The token of the next echo that comes back, and from where."""
+        while True:
+            try:
+                answer, origin = await self._sock.recvfrom(1 << 16)
+            except OSError:
+                continue  # an error of ICMP that is about another packet
+            if self._whole:
+                answer = answer[(answer[0] & 15) * 4 :]
+            if answer[0] == ASKS[self._family][1]:
+                return answer[8 : 8 + TOKEN], origin[0]
 
     async def passes(self, target: str, size: int, patience: float) -> bool:
         """Whether one of some packets of a size comes back."""

@@ -1,18 +1,18 @@
 """What is known of a peer's network, from memory, for those who judge and show it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
 import trio
 
-from liqod.model import labels
 from liqod.model.network.ranges import PeerRanges
 from liqod.model.view.networkfacts import NetworkFacts, PodTrip
 from liqod.network.connections import Way
 from liqod.network.ends import Ends
 from liqod.network.machine import Heard
 from liqod.network.measures import FOUGHT, Measures
+from liqod.network.values import KernelChange
 from liqod.plugins.providers import TunnelProvider, TunnelStatus
 
 STANDING: Final = 0.0
@@ -87,13 +87,14 @@ def measured(
     now, status = trio.current_time(), measures.status
     lately = measures.lately()
     fought = [
-        (line, f"{line}, {times} times in a minute")
-        for line, times in lately.items()
+        KernelChange(f"{change.text}, {times} times in a minute", change.table)
+        for change, times in lately.items()
         if times >= FOUGHT
     ]
+    mended = [change for change, times in lately.items() if times < FOUGHT]
     arrived = now - measures.received_at if measures.received_at >= 0 else None
     heard = [each for each in (found.heard, arrived) if each is not None]
-    device = "" if stuck else found.device
+    device = "" if stuck else found.device or measures.broken
     if not device and status is None and measures.looked >= 0 and found.echo != STANDING:
         device = "its interface is not there"
     trip, pods = measures.trip, measures.pods
@@ -113,7 +114,8 @@ def measured(
         passes=measures.passes,
         missing=(*((stuck,) if stuck else ()), *_of(fought, table=False)),
         translation=_of(fought, table=True),
-        mended=tuple(line for line, times in lately.items() if times < FOUGHT),
+        mended=_of(mended, table=False),
+        translated=_of(mended, table=True),
         spoofed=measures.dropped["spoofed"],
         strangers=measures.dropped["strangers"],
         flooded=measures.dropped["flooded"],
@@ -126,7 +128,7 @@ def measured(
             error="" if trip.took is not None else "nothing came back",
             way=trip.way,
         ),
-        untried=pods.partition(": ")[2] if pods.startswith(labels.PODS_UNTRIED) else "",
+        untried=pods.why if pods.state == "untried" else "",
     )
 
 
@@ -147,6 +149,6 @@ def relayed(found: NetworkFacts, whose: Callable[[str], str]) -> NetworkFacts:
     return msgspec.structs.replace(found, path=path)
 
 
-def _of(lines: list[tuple[str, str]], *, table: bool) -> tuple[str, ...]:
-    """Those that are of nftables, or those that are not."""
-    return tuple(said for line, said in lines if line.endswith(" written") == table)
+def _of(changes: Iterable[KernelChange], *, table: bool) -> tuple[str, ...]:
+    """The changes of tables of nftables, or the others, as text."""
+    return tuple(change.text for change in changes if change.table == table)

@@ -23,6 +23,8 @@ PROBES: Final = "limit rate 100/second burst 200 packets"
 """What a peer may ask the gateway itself."""
 ECHOES: Final = "limit rate 20/second burst 40 packets"
 """What it may ask a node's own address among pods."""
+OWN: Final = "{ local, broadcast, anycast, multicast }"
+"""What a node takes for itself."""
 COUNTERS: Final = ("spoofed", "strangers", "flooded")
 """Packets dropped: a source that is not the peer's; a destination that was not lent; too many."""
 OVERLAY_COUNTERS: Final = ("forged", "spoofed", "strangers")
@@ -106,16 +108,9 @@ def node(called: Names, ranges: PeerRanges) -> str:
                 *(f"oifname {veth} {rule}" for rule in _unchanged(ranges.own.pod)),
                 *answered,
             ]),
-            *_chain("host", "type filter hook input priority filter", [
-                # An address of the node's among its pods', by which the other side sees that
-                # packets come through: the peer's own namespace lets no other one in.
-                f"iifname {veth} icmp type echo-request {ECHOES} accept",
-                f"iifname {veth} icmpv6 type echo-request {ECHOES} accept",
-                *(
-                    f"iifname {veth} {_to(each.host, each.protocol, each.to)} accept"
-                    for each in sorted(ranges.entrances)
-                ),
-                f"iifname {veth} ct state new counter name strangers drop",
+            *_to_this_node([f"iifname {veth}"], [
+                f"{_to(each.host, each.protocol, each.to)} accept"
+                for each in sorted(ranges.entrances)
             ]),
         )
     )  # fmt: skip
@@ -126,6 +121,7 @@ def overlay(
     nodes: Mapping[str, str],
     port: int,
     sources: Mapping[str, Iterable[str]] | None = None,
+    aliases: Iterable[str] = (),
 ) -> str:
     """The overlay's table on a node.
 
@@ -139,6 +135,8 @@ def overlay(
         port: UDP port of the overlay.
         sources: what may come from another node, by its link-layer address: its pods' ranges and
             its own addresses. Where none are named, as on all nodes but the gateway, all may.
+        aliases: of peers, whose packets are for pods alone, by whichever interface the CNI brings
+            them; none on the gateway, where each peer's own table says so.
     """
     device = f'"{names.OVERLAY}"'
     prefixes = tuple(pods)
@@ -185,7 +183,39 @@ def overlay(
         f"iifname {device} ct state new meta l4proto != {{ icmp, icmpv6 }}"
         " counter name strangers drop",
     ])  # fmt: skip
+    prefixes = tuple(aliases)
+    lines += _to_this_node(
+        f"{ADDRESS[each]} saddr {_set(of_family(each, prefixes))}" for each in families(*prefixes)
+    )
     return "\n".join(lines)
+
+
+def _to_this_node(peers: Iterable[str], opened: Iterable[str] = ()) -> list[str]:
+    """Chains that keep peers from a node's own addresses.
+
+    They come before destinations are changed: what kube-proxy answers at such an address (a node
+    port) is led elsewhere afterwards, and is of no peer's business either.
+
+    Args:
+        peers: matches, one for each way by which peers' packets are known.
+        opened: rules that let in.
+    """
+    ways = [f"{each} jump begun" for each in peers]
+    if not ways:
+        return []
+    return [
+        *_chain("begun", "", [
+            "ct state established,related accept",
+            f"fib daddr type != {OWN} accept",
+            # An address of the node's among its pods', by which the other side sees that packets
+            # come through: the peer's own namespace lets no other one in.
+            f"icmp type echo-request {ECHOES} accept",
+            f"icmpv6 type echo-request {ECHOES} accept",
+            *opened,
+            "counter name strangers drop",
+        ]),
+        *_chain("before", "type filter hook prerouting priority dstnat - 1", ways),
+    ]  # fmt: skip
 
 
 def _unchanged(pods: Iterable[str]) -> list[str]:

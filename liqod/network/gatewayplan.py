@@ -16,6 +16,8 @@ from liqod.kube.kinds import Kind
 from liqod.model import labels
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
+from liqod.network.failover.messages import PORT as CANDIDATES
+from liqod.network.names import OVERLAY_PORT
 from liqod.resources.base import ObjectRef
 from liqod.resources.networking import (
     GATEWAY_CLIENTS,
@@ -32,6 +34,11 @@ Object = GatewayServer | GatewayClient
 
 ACCEPTED: Final = "Accepted"
 """Condition of a gateway that can be, and is the one."""
+NOT_MADE: Final = "BackendNotAllowed"
+"""The reason where this cluster makes no tunnels of that kind; :func:`made_instead` reads which."""
+_MAKES: Final = ": this cluster makes "
+OTHER_NAMESPACE: Final = "OtherNamespace"
+"""The reason where it is not in the peer's tenant namespace."""
 CANNOT_JOIN: Final = "CannotJoin"
 """The reason where this machine lacks something, or was not asked to."""
 PORT: Final = 51840
@@ -43,10 +50,13 @@ MTU: Final = 1340
 LEAST_MTU: Final = 1280
 """What IPv6 needs."""
 MOST_MTU: Final = 9000
-LEAST_TCP: Final = 1024
-KEPT_TCP: Final = frozenset((2379, 2380, 6443, *range(10248, 10260)))
-"""TCP ports that no gateway has, besides those below, but for its backend's own: who may write a
-GatewayServer is not to take the place of a kubelet, an API server or a store that is down."""
+LEAST_PORT: Final = 1024
+KEPT: Final = frozenset(
+    (2379, 2380, 4789, OVERLAY_PORT, 5353, 6081, 6443, 8472, *range(10248, 10260), CANDIDATES)
+)
+"""Ports that no gateway has, of neither protocol, besides those below, but for its backend's own:
+who may write a GatewayServer is not to take the place of a kubelet, an API server, a store, a CNI's
+overlay or liqod's own that is down."""
 ENDPOINTS: Final = 8
 """Addresses of a peer's gateway that are tried."""
 WEBSOCKET: Final = "websocket"
@@ -140,6 +150,17 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
         return GATEWAY_SERVERS if self.side == "server" else GATEWAY_CLIENTS
 
 
+def made_by(side: Side, name: str, namespace: str, uid: str) -> dict[str, str]:
+    """The reference to what Liqo's tools take for the maker of a gateway: its WgGateway*."""
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": TEMPLATES[side].removesuffix("Template"),
+        "name": name,
+        "namespace": namespace,
+        "uid": uid,
+    }
+
+
 def side_of(one: Object) -> Side:
     """On which side a gateway is."""
     return "server" if isinstance(one, GatewayServer) else "client"
@@ -173,6 +194,18 @@ def judged(
         else:
             chosen = one
     return chosen, refused
+
+
+def elsewhere(one: Object, peer: str, namespace: str) -> Refusal:
+    """Why a gateway outside of its peer's tenant namespace is none.
+
+    `liqoctl create` makes it in the namespace of the kubeconfig where it is told no other.
+    """
+    message = (
+        f"gateways of {peer} belong into the namespace {namespace}: delete this one, and make it "
+        f"there (liqoctl create {one.KIND.name.lower()} … -n {namespace})"
+    )
+    return Refusal(OTHER_NAMESPACE, message)
 
 
 def refusal(one: Object, peer: str, here: Here) -> Refusal | None:
@@ -219,8 +252,14 @@ def backend_of(one: Object, here: Here) -> str | Refusal:
         )
     if backend not in here.backends:
         known = ", ".join(sorted(here.backends)) or "none"
-        return Refusal("BackendNotAllowed", f"tunnels by {backend!r}: this cluster makes {known}")
+        return Refusal(NOT_MADE, f"tunnels by {backend!r}{_MAKES}{known}")
     return backend
+
+
+def made_instead(message: str) -> tuple[str, ...]:
+    """The backends that a cluster makes, of what it says where it refuses one."""
+    known = message.partition(_MAKES)[2]
+    return tuple(known.split(", ")) if known and known != "none" else ()
 
 
 def _server(one: GatewayServer, here: Here, backend: str) -> Refusal | None:
@@ -231,18 +270,18 @@ def _server(one: GatewayServer, here: Here, backend: str) -> Refusal | None:
         return Refusal("ServiceType", "a gateway cannot be an ExternalName")
     found = (endpoint.port, *endpoint.ports, endpoint.node_port, *endpoint.node_ports)
     named = [port for port in found if port is not None]
-    return _ports(named) or _kept(named, here, backend)
-
-
-def _kept(named: Iterable[int], here: Here, backend: str) -> Refusal | None:
-    """Whether a port is kept for what else runs on a gateway's machine, and may just not now."""
     how = here.backends[backend]
-    if how.transport == "UDP":
-        return None
-    for port in named:
-        if port != how.port and (port < LEAST_TCP or port in KEPT_TCP):
-            return Refusal("PortKept", f"TCP port {port} is kept for other programs")
-    return None
+    # One that has its port already keeps it: a version before may have given it.
+    kept = next((each for each in named if _kept(each, how) and each != told_port(one)), None)
+    if kept is not None and not _ports(named):
+        said = f"{how.transport} port {kept} is kept for other programs"
+        return Refusal("PortKept", said)
+    return _ports(named)
+
+
+def _kept(port: int, how: Listening) -> bool:
+    """True for a port of what else runs on a gateway's machine, and may just not now."""
+    return port != how.port and (port < LEAST_PORT or port in KEPT)
 
 
 def _client(one: GatewayClient, here: Here) -> Refusal | None:
@@ -335,7 +374,7 @@ def port_of(
     near = range(asked, min(asked + PORTS, 65536))
     if had in near and (had not in taken or taken[had] > age(one)):
         return had
-    free = next((port for port in near if port not in taken), 0)
+    free = next((port for port in near if port not in taken and not _kept(port, how)), 0)
     return free or Refusal("PortTaken", f"no port from {asked} on is free on this machine")
 
 

@@ -17,15 +17,17 @@ from liqod.inspect.events import GatewayJudged
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import SECRETS
+from liqod.kube.kinds import NAMESPACES, SECRETS
+from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.latest import Latest
-from liqod.model import ids
+from liqod.model import ids, labels
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
 from liqod.network import exposure, gatewayplan, keysecrets, publickeys
+from liqod.network.addressing.configurations import TENANTS
 from liqod.network.ends import NO_GATEWAY, Ends
 from liqod.network.exposure import Exposed
 from liqod.network.failover.role import Role
@@ -88,10 +90,11 @@ class Gateways(Controller[str]):
         self._exposed = exposed
         place = peer.tenant_namespace
         self._servers = Watched(GATEWAY_SERVERS, self._on_server)
-        self._clients = Watched(GATEWAY_CLIENTS, self._on_ours, within=(place,))
+        self._clients = Watched(GATEWAY_CLIENTS, self._on_client)
         self._keys = Watched(PUBLIC_KEYS, self._on_key)
         self._secrets = Watched(SECRETS, self._on_secret, Selection(place))
-        watches = (self._servers, self._clients, self._keys, self._secrets)
+        self._tenants: Watched[str] = Watched(NAMESPACES, None, Selection(labels=TENANTS))
+        watches = (self._tenants, self._servers, self._clients, self._keys, self._secrets)
         told = (role, exposed) if exposed is not None else (role,)
         beside = [partial(self.whenever, each.wait_changed, self._on_ours) for each in told]
         super().__init__(peer, "network", *watches, name=GATEWAYS, beside=beside, budget=peer.work)
@@ -106,7 +109,16 @@ class Gateways(Controller[str]):
 
     def _on_server(self, change: Change) -> Iterator[str]:
         """One of ours, or another's where it may have taken our port, or given it back."""
-        if change.key[0] == self._peer.tenant_namespace or self._serves():
+        body = change.new or change.old
+        ours = change.key[0] == self._peer.tenant_namespace or self._serves()
+        if ours or (body is not None and self._is_stray(msgspec.json.decode(body, type=Partial))):
+            yield GATEWAYS
+
+    def _on_client(self, change: Change) -> Iterator[str]:
+        """One of ours, or of this peer's in another namespace."""
+        body = change.new or change.old
+        ours = change.key[0] == self._peer.tenant_namespace
+        if ours or (body is not None and self._is_stray(msgspec.json.decode(body, type=Partial))):
             yield GATEWAYS
 
     def _on_key(self, change: Change) -> Iterator[str]:
@@ -133,6 +145,9 @@ class Gateways(Controller[str]):
         for one in live:
             if one is not chosen:
                 await self._refuse(one, refused[one.metadata.uid])
+        for one in self._strays():
+            place = self._peer.tenant_namespace
+            await self._refuse(one, gatewayplan.elsewhere(one, self._peer.id, place))
         if chosen is None:
             why = next(iter(refused.values()), None)
             waits = why.message if why is not None else NO_GATEWAY
@@ -148,6 +163,16 @@ class Gateways(Controller[str]):
             *every(self._servers.store, GatewayServer, place),
             *every(self._clients.store, GatewayClient, place),
         ]
+
+    def _is_stray(self, one: Partial | Object) -> bool:
+        """Whether a gateway is labelled as one of this peer's, and is in no peer's namespace."""
+        marked = one.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == self._peer.id
+        return marked and ("", one.metadata.namespace) not in self._tenants.store
+
+    def _strays(self) -> list[Object]:
+        found: list[Object] = [*every(self._servers.store, GatewayServer)]
+        found += every(self._clients.store, GatewayClient)
+        return [one for one in found if self._is_stray(one) and not one.leaving]
 
     def _port(self, chosen: Object | None) -> int | Refusal:
         """Where it listens; a client anywhere."""
@@ -212,6 +237,10 @@ class Gateways(Controller[str]):
         """What a gateway that counts shows."""
         ref = {"kind": "Secret", "name": secret, "namespace": one.namespace}
         status: dict[str, Any] = {"secretRef": {"apiVersion": "v1", **ref}}
+        # `liqoctl create … --wait` waits for this one.
+        side = gatewayplan.side_of(one)
+        made = gatewayplan.made_by(side, one.name, one.namespace, one.metadata.uid)
+        status[f"{side}Ref"] = made
         inner = next((each for each in self._addresses if _is_ipv4(each)), "")
         if inner:
             status["internalEndpoint"] = {"ip": inner}

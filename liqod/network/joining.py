@@ -42,7 +42,8 @@ async def join(peer: Peer, machine: Machine, *, leads: bool = True) -> NoReturn:
         if failure is None or error is None:
             return
         peer.report(TunnelChanged(state="Error", reason=failure.reason))
-        peer.network.stand(False, failure.reason)
+        # What the kernel carries it carries without this task: nobody looks, that is all.
+        peer.network.stand(None, failure.reason)
         peer.network.looked.set()
         faults = [each for each in leaves(error) if not isinstance(each, OSError)]
         log.warning("the network of %s failed", peer.id, exc_info=faults[0] if faults else None)

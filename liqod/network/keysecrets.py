@@ -17,26 +17,24 @@ from liqod.identity.tunnelkeys import TunnelKeys
 from liqod.kube.client import Client
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import SECRETS
-from liqod.kube.meta import ObjectMeta, owner_reference
+from liqod.kube.meta import owner_reference
 from liqod.model import ids, labels
+from liqod.model.objects.partial import Secret
 from liqod.network.gatewayplan import Object
 
 
-class KeySecret(msgspec.Struct, frozen=True):
+class KeySecret(Secret, frozen=True):
     """A Secret with keys of a tunnel."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    data: dict[str, bytes] | None = None
 
     @property
     def private(self) -> bytes:
         """The private key; empty where there is none."""
-        return (self.data or {}).get(labels.PRIVATE_KEY_FIELD, b"")
+        return self.value(labels.PRIVATE_KEY_FIELD)
 
     @property
     def public(self) -> bytes:
         """The public key; empty where there is none."""
-        return (self.data or {}).get(labels.PUBLIC_KEY_FIELD, b"")
+        return self.value(labels.PUBLIC_KEY_FIELD)
 
 
 async def keys_of(

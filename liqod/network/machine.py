@@ -10,11 +10,14 @@ from typing import NoReturn, Protocol
 
 import msgspec
 
+from liqod.errors import LiqodError
+from liqod.model.network.ranges import Ranges
 from liqod.network.failover.role import Role
 from liqod.network.gatewayplan import Listening
 from liqod.network.names import Names, Side
 from liqod.network.overlay.ways import Ways
 from liqod.network.peerplan import PeerPlan
+from liqod.network.values import KernelChange
 from liqod.plugins.providers import Tunnel
 
 
@@ -29,7 +32,7 @@ class Datapath(Protocol):
         """
         ...
 
-    async def apply(self, plan: PeerPlan) -> list[str]:
+    async def apply(self, plan: PeerPlan) -> list[KernelChange]:
         """Have a peer's links, routes, rules and filters be as planned; what was changed.
 
         Raises:
@@ -57,10 +60,14 @@ class Told(msgspec.Struct, frozen=True):
         pod_address: an address among its pods at which it answers echoes; empty where it has none.
         seen_as: the aliases under which it sees the other side's ranges, in the order of
             :class:`liqod.model.network.ranges.Ranges`: pods' first.
+        own: its cluster's own ranges; none where it has not said so.
+        websocket: whether it takes the tunnel in a websocket, too; None where it has not said so.
     """
 
     pod_address: str = ""
     seen_as: tuple[str, ...] = ()
+    own: Ranges = Ranges()
+    websocket: bool | None = None
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -219,7 +226,13 @@ async def take_down(machine: Machine, names: Names) -> None:
     Raises:
         LiqodError: something does not go; what did is gone.
     """
+    failed: list[LiqodError] = []
     for build in machine.tunnels.values():
-        await build(names).down()
+        try:
+            await build(names).down()
+        except LiqodError as error:  # nobody's tunnel is in the way of what else is to go
+            failed.append(error)
     if machine.datapath is not None:
         await machine.datapath.remove(names)
+    if failed:
+        raise failed[0]

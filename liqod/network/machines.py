@@ -8,9 +8,13 @@ from typing import Final, NoReturn
 
 import msgspec
 
+from liqod.account import PROXY
 from liqod.context import ClusterContext
+from liqod.errors import LiqodError
+from liqod.gather import gather
 from liqod.kube.http.wire import Wire, connect
 from liqod.model.crossing.addresses import parse
+from liqod.network.backends import Backend, backend
 from liqod.network.connectproxy import ConnectProxy, place_of
 from liqod.network.datapath import KernelDatapath
 from liqod.network.failover.role import Role
@@ -20,7 +24,7 @@ from liqod.network.machine import Heard, Machine, Told
 from liqod.network.names import Names, Side
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.probes import Prober
-from liqod.plugins.providers import Place, Tunnel, TunnelProvider, TunnelServices
+from liqod.plugins.providers import TunnelProvider, TunnelServices
 from liqod.supervise import Failure, Supervision
 
 FOLDER: Final = "/run/liqod-network"
@@ -29,8 +33,6 @@ NOBODY: Final = Names("liqod", "nobody")
 """By these names it is asked what a backend lacks here; nothing is made."""
 
 log = logging.getLogger(__name__)
-
-How = Callable[[Names], Tunnel]
 
 
 async def look(home: ClusterContext, role: Role) -> tuple[Machine, KernelDatapath]:
@@ -46,18 +48,19 @@ async def look(home: ClusterContext, role: Role) -> tuple[Machine, KernelDatapat
         return Machine(problem="the configuration says so ([network] enabled)"), kernel
     lacks = await kernel.problem()
     if lacks is not None:
-        log.info("the networks of peers cannot be joined: %s", lacks)
+        log.warning("the networks of peers cannot be joined: %s", lacks)
         return Machine(problem=lacks), kernel
     services = TunnelServices(cluster_id=home.cluster_id, host=kernel, folder=FOLDER)
-    tunnels: dict[str, How] = {}
+    tunnels: dict[str, Backend] = {}
     quiet: set[str] = set()
     listening: dict[str, Listening] = {}
     why = "there is no backend for tunnels"
-    for provider in sorted(home.plugins.network, key=lambda each: each.order):
-        if not is_allowed(provider, settings.backends):
-            continue
-        build = how(home, provider, services)
-        problem = await build(NOBODY).problem()
+    found = sorted(home.plugins.network, key=lambda each: each.order)
+    allowed = [each for each in found if is_allowed(each, settings.backends)]
+    builds = [how(home, provider, services) for provider in allowed]
+    # Side by side: one that does not answer is waited for, and the others with it only once.
+    lacking = await gather(*(partial(lacks_of, build) for build in builds))
+    for provider, build, problem in zip(allowed, builds, lacking, strict=True):
         if problem is None:
             tunnels[provider.name] = build
             if provider.stands_by:
@@ -70,7 +73,7 @@ async def look(home: ClusterContext, role: Role) -> tuple[Machine, KernelDatapat
             )
         else:
             why = f"tunnels by {provider.name}: {problem}"
-            log.info("%s", why)
+            log.warning("%s", why)
     return (
         Machine(
             problem="" if tunnels else why,
@@ -80,7 +83,11 @@ async def look(home: ClusterContext, role: Role) -> tuple[Machine, KernelDatapat
             datapath=kernel,
             probes=probe,
             gauge=KernelGauge(kernel),
-            proxy=ConnectProxy(home.endpoint.server, partial(to_server, home), kernel.within),
+            proxy=ConnectProxy(
+                *(home.endpoint.server, partial(to_server, home), kernel.within),
+                places=home.account[PROXY],
+                idle=home.config.handshake.stream_idle,
+            ),
             stands_by=frozenset(quiet),
             role=role,
         ),
@@ -127,17 +134,20 @@ def is_allowed(provider: TunnelProvider, named: tuple[str, ...]) -> bool:
     return provider.encrypted and not provider.on_request
 
 
-def how(home: ClusterContext, provider: TunnelProvider, services: TunnelServices) -> How:
+def how(home: ClusterContext, provider: TunnelProvider, services: TunnelServices) -> Backend:
     """How a tunnel of a backend is had, for the names of a peer."""
     settings = home.plugins.settings.get(("network", provider.name))
     if settings is None:
         settings = msgspec.convert({}, provider.config_type)
+    return backend(provider, settings, services, home.gauge("network", provider.name))
 
-    def build(names: Names) -> Tunnel:
-        place = Place(interface=names.tunnel, namespace=names.namespace)
-        return provider.build(settings, services, place)
 
-    return build
+async def lacks_of(build: Backend) -> str | None:
+    """Why a backend cannot be used on this machine; None where it can."""
+    try:
+        return await build(NOBODY).problem()
+    except LiqodError as error:
+        return str(error)
 
 
 def own_addresses(node: str) -> tuple[str, ...]:

@@ -17,12 +17,13 @@ from typing import Final, NoReturn
 import msgspec
 import trio
 
-from liqod.errors import NetworkError
-from liqod.model import labels
+from liqod.errors import LiqodError, NetworkError, PluginError
+from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.model.network.ranges import PeerRanges
 from liqod.network.machine import Gauge, Heard
 from liqod.network.names import Names, Side
 from liqod.network.peerplan import LEAST_MTU
+from liqod.network.values import KernelChange
 from liqod.plugins.providers import Tunnel, TunnelStatus
 
 REST: Final = 30.0
@@ -31,8 +32,8 @@ SOON: Final = 1.0
 """The same while nothing answers, and the least between two."""
 RAISE: Final = 600.0
 """Seconds until more than the way carried is tried again."""
-LISTENS: Final = 6.0
-"""Seconds for which it is listened at a time: handshakes are tried each 5 s."""
+LISTENS: Final = 12.0
+"""Seconds for which it is listened at a time: handshakes are tried each 5.3 s at the most."""
 ARRIVALS: Final = 2
 """Datagrams within that time of which one may be anybody's."""
 FOUGHT: Final = 3
@@ -83,10 +84,12 @@ class Measures:
         names: of the peer.
         gauge: what measures; None where nothing does but the tunnel itself.
         turned: called when the way carries another size, and when a trip turns out otherwise.
+        goes: told at each look which way the tunnel goes.
 
     Attributes:
         own: address among this cluster's pods at which this gateway answers; empty for none.
         status: of the tunnel; None where there is none, or nobody has looked.
+        broken: why its backend cannot say how it is, where that is the plugin's fault.
         looked: when the tunnel was looked at last; ``-inf`` for never.
         received_at: when bytes were last seen to have come; ``-inf`` for never.
         arrived_at: when datagrams last came that the tunnel may have refused; ``-inf`` for never.
@@ -99,8 +102,14 @@ class Measures:
         trip: the newest.
     """
 
-    def __init__(self, names: Names, gauge: Gauge | None, turned: Callable[[], None]) -> None:
-        self.own = self.unreachable = ""
+    def __init__(
+        self,
+        names: Names,
+        gauge: Gauge | None,
+        turned: Callable[[], None],
+        goes: Callable[[TunnelStatus], None] = lambda status: None,
+    ) -> None:
+        self.own = self.unreachable = self.broken = ""
         self.status: TunnelStatus | None = None
         self.looked = self.received_at = self.arrived_at = -inf
         self.guards: list[str] | None = None
@@ -110,31 +119,28 @@ class Measures:
         self._names = names
         self._gauge = gauge
         self._turned = turned
+        self._goes = goes
         self._heard = Heard(False)
         self._counted: dict[str, int] = {}
         self._received = 0
         self._sized_at = self._checked_at = self._tripped_at = -inf
         self._wake, self._fell = trio.Event(), trio.Event()
-        self._mended: deque[tuple[float, str]] = deque(maxlen=256)
+        self._mended: deque[tuple[float, KernelChange]] = deque(maxlen=256)
 
     @property
-    def pods(self) -> str:
-        """Whether a packet goes from a pod's address here to one there and back.
-
-        One of :data:`liqod.model.labels.PODS_TRYING`, ``PODS_REACHED``, a reason that begins with
-        ``PODS_UNTRIED`` or with ``PODS_FAILED``; empty where nobody tries.
-        """
+    def pods(self) -> PodPath:
+        """The path of a packet from a pod's address here to one there and back."""
         if self._gauge is None:
-            return ""
+            return NOT_TRIED
         if self.trip is not None:
             if self.trip.took is None:
-                return f"{labels.PODS_FAILED}: nothing came back, {self.trip.way}"
-            return labels.PODS_REACHED
+                return PodPath("failed", f"nothing came back, {self.trip.way}")
+            return PodPath("reached")
         if not self.own:
-            return f"{labels.PODS_UNTRIED}: this gateway has no address among its pods"
+            return PodPath("untried", "this gateway has no address among its pods")
         if self._heard.alive and not self._heard.told.pod_address:
-            return f"{labels.PODS_UNTRIED}: the peer's gateway names no address that answers"
-        return labels.PODS_TRYING
+            return PodPath("untried", "the peer's gateway names no address that answers")
+        return PodPath("trying")
 
     def carries(self, mtu: int) -> int:
         """Bytes for which routes and segments are to be made; never below what IPv6 needs."""
@@ -158,17 +164,17 @@ class Measures:
         """Somebody looks: what is cheap is read again."""
         self._wake.set()
 
-    def mended(self, lines: Iterable[str]) -> None:
-        """Something of what stands had to be made again, by these lines."""
+    def mended(self, changes: Iterable[KernelChange]) -> None:
+        """Something of what stands had to be made again, by these changes."""
         now = trio.current_time()
-        self._mended.extend((now, line) for line in lines)
+        self._mended.extend((now, each) for each in changes)
         self._tripped_at = -inf
         self._wake.set()
 
-    def lately(self) -> Counter[str]:
+    def lately(self) -> Counter[KernelChange]:
         """What was mended within the last minute, and how many times."""
         since = trio.current_time() - MINUTE
-        return Counter(line for at, line in self._mended if at >= since)
+        return Counter(each for at, each in self._mended if at >= since)
 
     @property
     def _slow(self) -> float:
@@ -200,7 +206,7 @@ class Measures:
         for look in (self._look, self._count, self._size, self._travel):
             try:
                 await look(stands)
-            except (NetworkError, OSError) as error:
+            except (LiqodError, OSError) as error:
                 # Those who keep the network say what is wrong with it; here it is not known.
                 log.debug("%s of %s: %s", look.__name__, self._names.peer_id, error)
 
@@ -228,11 +234,17 @@ class Measures:
 
     async def _look(self, stands: Stands) -> None:
         """The tunnel's own word."""
-        self.status = status = await stands.tunnel.status()
+        try:
+            self.status = status = await stands.tunnel.status()
+        except PluginError as error:
+            self.status, self.broken = None, str(error)
+            raise
+        self.broken = ""
         now, self.looked = trio.current_time(), trio.current_time()
         if status is None:
             self._received = 0
             return
+        self._goes(status)
         # Of what had come before nobody knows when it did.
         if status.received > self._received and self._received:
             self.received_at = now

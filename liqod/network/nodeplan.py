@@ -150,7 +150,11 @@ def plan(
             Forwarding(OVERLAY, each.mac, str(ip_address(each.address))) for each in reached
         ),
         sysctls=_sysctls(used, leads),
-        tables={names.OVERLAY_TABLE: filters.overlay(overlay.pods, senders, overlay.port, sources)},
+        tables={
+            names.OVERLAY_TABLE: filters.overlay(
+                overlay.pods, senders, overlay.port, sources, () if leads else overlay.aliases
+            )
+        },
     )
 
 

@@ -157,7 +157,8 @@ class Addresses(Generic[O]):
         if place is None:
             while self._low in self._owners:
                 self._low += 1
-            if self._low >= self._network.num_addresses:
+            # The last one of IPv4 is a broadcast to whoever has the range on an interface.
+            if self._low >= self._network.num_addresses - (self._network.version == 4):
                 raise ConfigError(f"no address of {self.prefix} is free")
             place = self._low
             self._owners[place] = owner

@@ -19,12 +19,14 @@ import trio
 from msgspec.structs import replace
 
 from liqod.errors import LiqodError
+from liqod.inspect.events import TunnelChanged
 from liqod.kube.backoff import Backoff
 from liqod.latest import Latest
 from liqod.log import Seldom
+from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.model.network.ranges import Ranges
 from liqod.model.view.networkfacts import NetworkFacts
-from liqod.network import keysecrets, peerplan
+from liqod.network import keysecrets, later, peerplan
 from liqod.network.connections import Connections, Way
 from liqod.network.connectproxy import Healings
 from liqod.network.ends import Ends
@@ -36,9 +38,10 @@ from liqod.network.machine import Datapath, Heard, Machine, Told, take_down
 from liqod.network.madeof import MADE_OF, is_there
 from liqod.network.measures import Measures, Stands
 from liqod.network.names import Names, Side
-from liqod.network.wanted import Wanted, wanted
+from liqod.network.probes import MOST_RANGES
+from liqod.network.wanted import Wanted, is_same, wanted
 from liqod.peer import Peer
-from liqod.plugins.providers import Tunnel, TunnelProvider
+from liqod.plugins.providers import Tunnel, TunnelProvider, TunnelStatus
 
 RETRIES = Backoff(first=0.5, last=30.0)
 """Seconds between tries of what the machine refuses."""
@@ -46,6 +49,8 @@ QUARREL = 0.5
 """Seconds between two applications where somebody takes away again what was mended."""
 DOUBT = 5.0
 """Seconds until it is asked again whether something has ended."""
+LAST_RESORT = 60.0
+"""Seconds of silence after which a websocket is tried that was said to be offered no more."""
 
 Wait = Callable[[], Awaitable[None]]
 log = logging.getLogger(__name__)
@@ -92,12 +97,16 @@ class Room:
         self._stirred, self._seldom = trio.Event(), Seldom()
         self._last: tuple[Heard, float] | None = None
         """What the probes said last, and when they last said that the other side is there."""
+        self._learned = Ranges()
+        self._offers: bool | None = None
         self._failures, self._had_at = 0, 0.0
         self._laid: tuple[Wanted, int] | None = None
         """What was applied last, and for which size of packets."""
+        self._path = ""
+        """Which way the tunnel went when that was known last, by the backend's own word."""
         self._stuck = ""
         """What the kernel refuses of the data path; empty for nothing."""
-        self._measures = Measures(self._names, machine.gauge, self._turned)
+        self._measures = Measures(self._names, machine.gauge, self._turned, self._goes)
 
     async def run(self) -> NoReturn:
         """Keep it until cancelled, which ends nothing."""
@@ -172,7 +181,8 @@ class Room:
         if network.ranges is None:
             return network.waits
         where = machine.role.now
-        found = wanted(self._peer.id, ends, network.ranges, where, machine.stands_by)
+        told = (where, machine.stands_by, self._offers)
+        found = wanted(self._peer.id, ends, network.ranges, *told)
         return found or ends.waits
 
     async def _have(self, wanted: Wanted) -> None:
@@ -202,10 +212,10 @@ class Room:
         await self._lay(wanted, datapath)
         if self._up != wanted:
             await self._measures.find_own(wanted.ranges)
-            # What is lent or opened meanwhile changes nothing of a tunnel that stands.
-            same = self._up is not None and replace(self._up, ranges=wanted.ranges) == wanted
+            # What is lent, opened or offered meanwhile changes nothing of a tunnel that stands.
+            same = self._up is not None and is_same(self._up, wanted)
             if not same or self._connections.way.state == "Error":
-                self._say(Way("Connecting", "the peer has not answered yet"))
+                self._say(Way("Connecting", "the peer has not answered yet"), judged=False)
         self._up, self._left, self._disturbed = wanted, True, False
         self._had_at = trio.current_time()
         lends = has_proxy(wanted.ranges.entrances)
@@ -231,17 +241,17 @@ class Room:
             active=wanted.active,
         )
         try:
-            lines = await datapath.apply(plan)
+            changes = await datapath.apply(plan)
         except LiqodError as error:
             self._stuck = str(error)
             raise
         self._stuck = ""
-        for line in lines:
-            log.info("the network of %s: %s", self._peer.id, line)
-        if lines:
+        for change in changes:
+            log.info("the network of %s: %s", self._peer.id, change.text)
+        if changes:
             self._healed.tell()
         if self._laid == (wanted, carries):
-            measures.mended(lines)
+            measures.mended(changes)
         self._laid = (wanted, carries)
 
     def _tunnel_of(self, backend: str) -> Tunnel:
@@ -278,7 +288,10 @@ class Room:
     def _tells(self) -> Told:
         """What the peer's gateway is told."""
         seen = self._up.ranges.seen if self._up is not None else Ranges()
-        return Told(self._measures.own, (*seen.pod, *seen.external))
+        own = self._up.ranges.own if self._up is not None else Ranges()
+        serves = self._up is not None and self._up.gateway.side == "server"
+        offers = bool(self._up.spec.websocket) if self._up is not None and serves else None
+        return Told(self._measures.own, (*seen.pod, *seen.external), own, offers)
 
     def _leave(self) -> None:
         """Attend it no more."""
@@ -286,7 +299,7 @@ class Room:
             self._attended[0].cancel()
             self._attended = self._last = None
             self._silent_since = inf
-            self._measures = Measures(self._names, self._machine.gauge, self._turned)
+            self._measures = Measures(self._names, self._machine.gauge, self._turned, self._goes)
 
     def _stands(self) -> Stands:
         """What is measured."""
@@ -309,6 +322,15 @@ class Room:
         self._disturbed = True
         self._stirred.set()
         self._say(self._connections.way)
+
+    def _goes(self, status: TunnelStatus) -> None:
+        """Tell of a tunnel that goes another way than before, such as by a websocket."""
+        before, self._path = self._path, status.path or self._path
+        if before not in ("", self._path):
+            told = TunnelChanged(
+                state=self._connections.way.state, path=self._path, endpoint=status.endpoint
+            )
+            self._peer.report(told)
 
     def _nudge(self) -> None:
         self._measures.nudge()
@@ -340,11 +362,20 @@ class Room:
             # Told when it turns: until then there was an answer, but for the time that doubt takes.
             seen = trio.current_time() - (0.0 if heard.alive else DEADLINE)
         self._last = (heard, seen)
+        if heard.told.own.pod and heard.told.own != self._learned:
+            self._learned = heard.told.own
+            self._nursery.start_soon(self._learn, heard.told.own)
+        if heard.told.websocket not in (None, self._offers):
+            self._offers = heard.told.websocket
+            self._stirred.set()
         self._measures.heard(heard)
         if heard.alive:
             self._silent_since = inf
             self._say(Way("Connected", latency=heard.latency))
         else:
+            if self._offers is False and trio.current_time() - self._silent_since > LAST_RESORT:
+                self._offers = None  # it may be otherwise by now, and nothing else is left to try
+                self._stirred.set()
             if self._silent_since == inf:
                 # The tunnel may know other endpoints, or have to agree on keys anew: at once.
                 self._silent_since = trio.current_time() - DEADLINE
@@ -352,13 +383,45 @@ class Room:
                 self._stirred.set()
             self._say(Way("Connecting", heard.why or "the peer's gateway does not answer"))
 
-    def _say(self, way: Way) -> None:
+    def _say(self, way: Way, *, judged: bool = True) -> None:
+        """Say how the way is; what has just been made is not judged, until the probes have it."""
         if not self._machine.role.now.active and way.state != "Error":
             return  # the gateway says it
-        pods = self._measures.pods if self._up is not None else ""
-        self._connections.tell(msgspec.structs.replace(way, pods=pods))
-        stands = None if self._up is None and not self._ends.now.gateway else False
+        self._connections.tell(msgspec.structs.replace(way, pods=self._pods()))
+        nothing = self._up is None and not self._ends.now.gateway
+        stands = None if nothing or not judged else False
         self._peer.network.stand(True if way.state == "Connected" else stands, way.why)
+
+    def _pods(self) -> PodPath:
+        """The path from pod to pod, where there is a tunnel at all."""
+        if self._up is None:
+            return NOT_TRIED
+        unseen = self._unseen()
+        return PodPath("failed", unseen) if unseen else self._measures.pods
+
+    async def _learn(self, told: Ranges) -> None:
+        """Take up what the peer's gateway says of its ranges."""
+        if not self._machine.role.now.active:
+            return
+        try:
+            problem = await later.take_up(self._peer, told)
+        except LiqodError as error:
+            problem, self._learned = str(error), Ranges()  # it is told again
+        if problem and self._seldom.allows(problem):
+            log.warning("ranges that %s has told: %s", self._peer.id, problem)
+
+    def _unseen(self) -> str:
+        """Why not all of this cluster's pods reach the peer's, by that gateway's word."""
+        if self._up is None or self._last is None:
+            return ""
+        own = self._up.ranges.own
+        seen, have = self._last[0].told.seen_as, (*own.pod, *own.external)
+        if not seen or len(seen) >= min(len(have), MOST_RANGES):
+            return ""
+        return (
+            f"{self._peer.id} does not know all of {', '.join(own.pod)} yet; "
+            "an older one is told by `liqod peer` with an administrator's kubeconfig of it"
+        )
 
     async def _surely_ended(self) -> bool:
         """Whether one of what it is made of is not there, by the API server's own word."""

@@ -4,7 +4,8 @@
 the gateway. Here the daemon is, mostly outside of the cluster or in a pod of its own. So this pod
 is never scheduled (a gate that nobody opens keeps it from that, and says so in ``kubectl get``),
 runs nothing, and is Ready when the gateway is accepted and its tunnel in order. Its condition says
-for what it stands.
+for what it stands. Its phase is that of the gateway, too: monitors take a pod that is Pending for
+long for one in trouble.
 """
 
 from functools import partial
@@ -32,6 +33,8 @@ STAND_IN: Final = "standin"
 """The one key: a peer has one gateway that counts."""
 SELECTION: Final = Selection(labels=f"{labels.STAND_IN}={labels.TRUE}")
 READY: Final = "Ready"
+RUNNING: Final = "Running"
+PENDING: Final = "Pending"
 GATE: Final = labels.STAND_IN_GATE
 BROKEN: Final = "Error"
 """State of a tunnel that cannot be as it is wanted, whatever the other side does."""
@@ -96,17 +99,21 @@ class StandIns(Controller[str]):
         """Have a pod say how the gateway is."""
         found = pod.status.conditions
         told = conditions.dated(ready(self._connections.way), found, times.now())
-        if told.items() <= (conditions.find(found, READY) or {}).items():
+        phase = RUNNING if told["status"] == "True" else PENDING
+        known = told.items() <= (conditions.find(found, READY) or {}).items()
+        if known and pod.status.phase == phase:
             return
         others = [one for one in found if one["type"] != READY]
         # The scheduler writes the same list: whoever has not seen the other's word tries again.
         version = {"resourceVersion": pod.metadata.resource_version}
-        patch = {"metadata": version, "status": {"conditions": [*others, told]}}
+        status = {"phase": phase, "conditions": [*others, told]}
+        patch = {"metadata": version, "status": status}
         where = (PODS, pod.metadata.name, patch, pod.metadata.namespace)
         await self._client.patch(*where, subresource="status")
 
 
 class _Status(msgspec.Struct, frozen=True):
+    phase: str = ""
     conditions: tuple[Json, ...] = ()
 
 
@@ -140,6 +147,15 @@ def deployment(peer: str, namespace: str, gateway: Gateway) -> Json:
     """
     owner = ObjectMeta(name=gateway.name, uid=gateway.uid)
     marks = {labels.STAND_IN: labels.TRUE, labels.REMOTE_CLUSTER_ID: peer}
+    # Those of Liqo's gateways, by which its tools find the one that is active. They are no part of
+    # the selector, which cannot be changed.
+    shown = {
+        **marks,
+        labels.NETWORKING_COMPONENT: labels.GATEWAY_COMPONENT,
+        labels.GATEWAY_NAME: gateway.name,
+        labels.GATEWAY_NAMESPACE: namespace,
+        labels.ACTIVE_GATEWAY: labels.TRUE,
+    }
     container = {
         "name": "gateway",
         "image": "liqod",
@@ -153,14 +169,14 @@ def deployment(peer: str, namespace: str, gateway: Gateway) -> Json:
         "metadata": {
             "name": ids.gateway_resource(gateway.name),
             "namespace": namespace,
-            "labels": marks,
+            "labels": shown,
             "ownerReferences": [owner_reference(gateway.kind, owner)],
         },
         "spec": {
             "replicas": 1,
             "selector": {"matchLabels": marks},
             "template": {
-                "metadata": {"labels": marks},
+                "metadata": {"labels": shown},
                 "spec": {
                     "schedulingGates": [{"name": GATE}],
                     "automountServiceAccountToken": False,

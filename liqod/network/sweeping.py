@@ -20,6 +20,7 @@ from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.network.backends import Backend, backend
 from liqod.network.datapath import KernelDatapath
 from liqod.network.failover.fence import Fence
 from liqod.network.machine import Machine, take_down
@@ -27,7 +28,8 @@ from liqod.network.machines import FOLDER
 from liqod.network.names import Names
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.plugins import loader
-from liqod.plugins.providers import Place, TunnelServices
+from liqod.plugins.calls import Calls
+from liqod.plugins.providers import TunnelServices
 from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster
 
 GRACE: Final = 60.0
@@ -105,13 +107,28 @@ async def sweep_all(own_id: str) -> list[str]:
     kernel = KernelDatapath(own_id)
     if not own_id or await kernel.problem() is not None:
         return []
-    services = TunnelServices(cluster_id=own_id, host=kernel, folder=FOLDER)
+    machine = Machine(tunnels=_all_backends(own_id, kernel))
     changes: list[str] = []
+    failed: list[LiqodError] = []
     for names in await kernel.leftovers([]):
-        for provider in loader.load().network:
-            settings = msgspec.convert({}, provider.config_type)
-            place = Place(interface=names.tunnel, namespace=names.namespace)
-            await provider.build(settings, services, place).down()
+        try:
+            await take_down(machine, names)
+        except LiqodError as error:
+            failed.append(error)
         changes += await kernel.remove(names)
     changes += await Fence(own_id).remove()
-    return [*changes, *await NodeKernel().remove(own_id)]
+    changes += await NodeKernel().remove(own_id)
+    if failed:
+        raise failed[0]
+    return changes
+
+
+def _all_backends(own_id: str, kernel: KernelDatapath) -> dict[str, Backend]:
+    """How a tunnel is had of each backend that is installed."""
+    services = TunnelServices(cluster_id=own_id, host=kernel, folder=FOLDER)
+    plugins, calls = loader.load(), Calls()
+    found = {}
+    for each in plugins.network:
+        gauge = calls.of("network", each.name, own=("network", each.name) in plugins.own)
+        found[each.name] = backend(each, msgspec.convert({}, each.config_type), services, gauge)
+    return found

@@ -11,6 +11,22 @@ import msgspec
 Family = Literal[4, 6]
 
 
+class KernelChange(msgspec.Struct, frozen=True):
+    """One thing that was changed in the kernel to have it be as planned.
+
+    Attributes:
+        text: what, as one reads it in the log.
+        table: whether it is a table of nftables, by which addresses are translated.
+    """
+
+    text: str
+    table: bool = False
+
+    def within(self, namespace: str) -> "KernelChange":
+        """The same, named as one of a network namespace."""
+        return KernelChange(f"{namespace}: {self.text}", self.table)
+
+
 class Veth(msgspec.Struct, frozen=True):
     """One end of a pair, whose other end lies in another namespace.
 
@@ -51,6 +67,8 @@ class Vxlan(msgspec.Struct, frozen=True):
 
 class Held(msgspec.Struct, frozen=True):
     """A link that somebody else made, such as a tunnel's: it is only set up here.
+
+    It gets addresses and neighbours; where its frames go stays its maker's.
 
     Attributes:
         name: of the interface.

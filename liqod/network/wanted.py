@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 import msgspec
+from msgspec.structs import replace
 
 from liqod.model.network.ranges import PeerRanges
 from liqod.network.ends import Ends
@@ -28,7 +29,12 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 def wanted(
-    peer: str, ends: Ends, ranges: PeerRanges, where: Where, stands_by: Collection[str]
+    peer: str,
+    ends: Ends,
+    ranges: PeerRanges,
+    where: Where,
+    stands_by: Collection[str],
+    offers: bool | None = None,
 ) -> Wanted | None:
     """What is wanted; None while an end is not known.
 
@@ -38,6 +44,8 @@ def wanted(
         ranges: of both clusters.
         where: whether this machine is the gateway.
         stands_by: backends whose tunnels can be quiet.
+        offers: whether the peer's gateway says that it takes the tunnel in a websocket; a client's
+            annotation does not know that it has ended. None: it has not said anything.
     """
     if ends.gateway is None or ends.keys is None or not ends.peer_key:
         return None
@@ -54,6 +62,12 @@ def wanted(
         quiet=warm and not active,
         mark=where.mark if warm else 0,
         last=where.endpoints.get(peer, "") if warm and active else "",
-        websocket=gateway.websocket,
+        websocket=0 if gateway.side == "client" and offers is False else gateway.websocket,
     )
     return Wanted(ranges, gateway, spec, active)
+
+
+def is_same(stands: Wanted, wants: Wanted) -> bool:
+    """Whether a tunnel that stands is what is wanted, but for what changes nothing of it."""
+    spec = replace(stands.spec, websocket=wants.spec.websocket)
+    return replace(stands, ranges=wants.ranges, spec=spec) == wants

@@ -1,26 +1,32 @@
-"""The wall around every call of a plugin: timed, named, and only a cancellation gets through.
+"""The wall around every call of a plugin: timed, named, and nothing that it raises gets through.
 
 A plugin runs on the daemon's one event loop: while a function of it does not come back, every peer
 waits. That cannot be interrupted, so it is measured (:class:`Gauge`), said while it lasts
-(:mod:`liqod.stalls`, which finds the culprit by :func:`running`), and not done again for a while:
-who is slow again and again is parked. Who fails is not parked as a whole, as one bad object would
-then stop the good ones; the object waits instead (:mod:`liqod.reflection.worker`).
+(:mod:`liqod.stalls`, which finds the culprit by :mod:`liqod.plugins.running`), and not done again
+for a while: who is slow again and again is parked. Who fails is not parked as a whole, as one bad
+object would then stop the good ones; the object waits instead (:mod:`liqod.reflection.worker`).
+
+What is awaited runs in a task of its own, whose every stretch between two waits is timed. So a
+cancellation is always the caller's, and a plugin that does not mind it is left behind: its caller
+goes on, and :mod:`liqod.ending` sees to it that the daemon ends all the same.
 """
 
+import contextvars
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import partial
 from time import perf_counter
-from types import FrameType
-from typing import NamedTuple, ParamSpec, TypeVar
+from types import FunctionType, coroutine
+from typing import Any, ParamSpec, TypeVar, cast
 
 import trio
 
 from liqod.errors import LiqodError, PluginError
 from liqod.log import Seldom
 from liqod.model.view.figures import counted
+from liqod.plugins.raised import described, without_cancellation
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,20 +45,26 @@ FORGIVEN = 3600.0
 RESTING = 4096
 """Objects that rest which are counted."""
 FAILING = 3
-"""Failures in a row, without a success of any object, from which on a plugin is shown as failing.
-"""
+"""Failures in a row from which on a plugin is shown as failing; of a reflector, for one object."""
+
+ENDING = 2.0
+"""Seconds for which a call that is cancelled is waited for: then it is left behind."""
 
 LASTING = ("discovery", "network")
 """Kinds of plugins that run on and on: that one could be made is no sign that it works."""
+
+RESTING_ONLY = ("reflector", "probe")
+"""Kinds of which failures say nothing by themselves: one object's may be followed by others'
+successes, and what a probe raises may be the fault of whom it asks."""
 
 log = logging.getLogger(__name__)
 
 
 class Gauge:
-    """What the calls of one plugin have cost and come to.
+    """Calls one plugin, and keeps the time and the failures of its calls.
 
     Args:
-        kind: ``reflector``, ``discovery``, ``check`` or ``network``.
+        kind: ``reflector``, ``discovery``, ``check``, ``probe`` (of a check) or ``network``.
         name: its name.
         own: it is part of liqod: timed like the others, and never parked, as no one could mend it.
 
@@ -65,7 +77,9 @@ class Gauge:
         error: why the last one failed; empty once one has succeeded.
         parked_until: Trio time until which it is not called.
         why: why it is parked.
-        resting: the objects, with their peer, for which it failed so often that they wait long.
+        resting: the objects, with their peer, for which it fails, until it succeeds or they are
+            gone: that is all that counts of a reflector. Of others the functions that failed last.
+        left: the functions that were awaited, were cancelled, and have not ended, by their end.
     """
 
     def __init__(self, kind: str, name: str, *, own: bool = False) -> None:
@@ -75,6 +89,7 @@ class Gauge:
         self.error = self.why = ""
         self.parked_until = -math.inf
         self.resting: dict[tuple[str, ...], str] = {}
+        self.left: dict[trio.Event, str] = {}
         self._recent: deque[float] = deque(maxlen=PATIENCE + 1)
         self._parkings = 0
         self._seldom = Seldom()
@@ -86,53 +101,128 @@ class Gauge:
         """Call a plain function of the plugin.
 
         Raises:
-            PluginError: it raised; the text names the plugin and what it raised.
-            trio.Cancelled: a cancellation passes.
+            PluginError: it raised; the text names the plugin and what it raised. A cancellation,
+                too: what does not wait is not cancelled.
         """
-        gauge = self  # for `running`
-        began = perf_counter()
-        try:
-            answer = function(*args, **named)
-        except trio.Cancelled:
-            raise
-        except BaseException as error:  # the wall: SystemExit would end the daemon
-            raise gauge.failed(error) from error
-        finally:
-            took = perf_counter() - began
-            self.calls += 1
-            self.spent += took
-            if took > self.worst:
-                self.worst = took
-            if took >= SLOW:
-                self._slow(took)
+        answer = self._ask(function, *args, **named)
         if self.failures and self.kind not in LASTING:
             self.well()
         return answer
 
+    def judge(
+        self,
+        odd: Callable[[R], str | None],
+        function: Callable[P, R],
+        /,
+        *args: P.args,
+        **named: P.kwargs,
+    ) -> R:
+        """Call a plain function of the plugin, and look at what it returns.
+
+        Args:
+            odd: why something is not what it is to return, in a clause; None where it is.
+            function, args, named: as of :meth:`ask`.
+
+        Raises:
+            PluginError: it raised, or returned something odd.
+        """
+        answer = self._ask(function, *args, **named)
+        self._judged(odd, function, answer)
+        if self.failures and self.kind not in LASTING:
+            self.well()
+        return answer
+
+    def _judged(
+        self, odd: Callable[[R], str | None], function: Callable[..., Any], answer: R
+    ) -> None:
+        wrong = odd(answer)
+        if wrong is not None:
+            raise self.noted(
+                PluginError(f"{self} returned nonsense from {named(function)}: {wrong}")
+            )
+
+    def _ask(self, function: Callable[P, R], /, *args: P.args, **named: P.kwargs) -> R:
+        gauge = self  # for `liqod.plugins.running`
+        began = perf_counter()
+        self.calls += 1
+        try:
+            return function(*args, **named)
+        except BaseException as error:  # the wall: SystemExit would end the daemon
+            raise gauge.failed(error) from error
+        finally:
+            self.took(perf_counter() - began)
+
     async def run(
-        self, function: Callable[P, Awaitable[R]], /, *args: P.args, **named: P.kwargs
+        self,
+        function: Callable[..., Awaitable[R]],
+        /,
+        *args: Any,
+        odd: Callable[[R], str | None] = lambda answer: None,
+        within: float = math.inf,
     ) -> R:
         """Await a function of the plugin, behind the same wall; the time is the loop's to share.
 
+        Args:
+            function: what is awaited.
+            args: what it is given.
+            odd: why something is not what it is to give, in a clause; None where it is.
+            within: seconds in which it has to come back.
+
         Raises:
             LiqodError: as the plugin raises on purpose.
-            PluginError: it raised anything else.
-            trio.Cancelled: a cancellation passes.
+            PluginError: it raised anything else, has not come back in time, or what was awaited of
+                it before has not ended yet.
+            trio.Cancelled: the caller is cancelled.
         """
-        gauge = self  # for `running`
-        try:
-            answer = await function(*args, **named)
-        except trio.Cancelled:
-            raise
-        except BaseException as error:  # the wall
-            rest = without_cancellation(error)
-            if rest is None:
-                raise
-            if isinstance(rest, LiqodError):
-                raise gauge.noted(rest) from error
-            raise gauge.failed(rest) from error
-        self.well()
-        return answer
+        if self.left:
+            raise self.noted(PluginError(f"{self} {self.clings}"))
+        self.calls += 1
+        scope, over = trio.CancelScope(), trio.Event()
+        answers: list[R] = []
+        errors: list[BaseException] = []
+        name = named(function)
+
+        async def behind() -> None:
+            try:
+                with scope:
+                    answers.append(await _stepping(self, function, *args))
+            except BaseException as error:  # the wall
+                errors.append(error)
+            finally:
+                over.set()
+                self.left.pop(over, None)
+
+        context = contextvars.copy_context()
+        trio.lowlevel.spawn_system_task(behind, name=f"{self}: {name}", context=context)
+        with trio.move_on_after(within):
+            try:
+                await over.wait()
+            finally:
+                if not over.is_set():
+                    scope.cancel()
+                    await self._end(name, over)
+        if answers:
+            self._judged(odd, function, answers[0])
+            self.well()
+            return answers[0]
+        if not errors:
+            late = f"{self} has not come back from {name} within {within:g} s"
+            raise self.noted(PluginError(late))
+        rest = without_cancellation(errors[0]) or errors[0]
+        if isinstance(rest, LiqodError):
+            # What a tunnel says so is a fault of the machine or of the way, which its caller shows.
+            raise rest if self.kind == "network" else self.noted(rest) from errors[0]
+        raise self.failed(rest) from errors[0]
+
+    async def _end(self, name: str, over: trio.Event) -> None:
+        """Wait until what was cancelled is over; what is not, soon, is left behind."""
+        patience = math.inf if self.own else ENDING
+        with trio.move_on_after(patience, shield=True):
+            await over.wait()
+        if over.is_set():
+            return
+        self.left[over] = name
+        log.error("%s %s, and is left behind", self, self.clings)
 
     def well(self) -> None:
         """Take note that it works."""
@@ -148,11 +238,6 @@ class Gauge:
         self.error = str(error)
         return error
 
-    def blocked(self, seconds: float) -> None:
-        """Take note that a function which is to await has blocked, as seen from outside."""
-        self.worst = max(self.worst, seconds)
-        self._slow(seconds)
-
     @property
     def rests(self) -> float:
         """Seconds for which it is still parked, 0 when it is not."""
@@ -161,23 +246,43 @@ class Gauge:
     @property
     def trouble(self) -> str:
         """What is wrong with it now, in a clause; empty when nothing is."""
+        if self.left:
+            return self.clings
         if self.rests:
             return f"parked for {self.rests:.0f} s more: {self.why}"
-        if self.failures >= FAILING:
+        if self.failures >= FAILING and self.kind not in RESTING_ONLY:
             return f"the last {self.failures} calls failed: {self.error}"
         if self.resting:
-            error = next(iter(self.resting.values()))
-            return f"{counted(len(self.resting), 'object')} cannot be worked on: {error}"
+            (_, *what), error = next(iter(self.resting.items()))
+            if self.kind == "network" or len(what) < 2:
+                return error
+            more = len(self.resting) - 1
+            others = f" and {counted(more, 'other')}" if more else ""
+            return f"{'/'.join(filter(None, what))}{others} cannot be worked on: {error}"
         return ""
+
+    @property
+    def clings(self) -> str:
+        """What of it does not end, in a clause; empty when all does."""
+        name = next(iter(self.left.values()), "")
+        return f"does not end: {name} was cancelled, and goes on" if name else ""
 
     def leave(self, peer: str) -> None:
         """A peer is gone, or begins anew: none of its objects rest."""
         self.resting = {key: why for key, why in self.resting.items() if key[0] != peer}
 
     def rest(self, what: tuple[str, ...], error: str) -> None:
-        """Take note that an object, named after its peer, waits long: every call for it failed."""
+        """Take note that an object, named after its peer, cannot be worked on: its calls fail."""
         if what in self.resting or len(self.resting) < RESTING:
             self.resting[what] = error
+
+    def took(self, took: float) -> None:
+        """Take note of the time of a call, or of one stretch of it between two waits."""
+        self.spent += took
+        if took > self.worst:
+            self.worst = took
+        if took >= SLOW:
+            self._slow(took)
 
     def _slow(self, took: float) -> None:
         self.slow += 1
@@ -226,57 +331,52 @@ class Calls:
         return {str(each): said for each in self._gauges.values() if (said := each.trouble)}
 
 
-def described(error: BaseException) -> str:
-    """An error with its type, and of a group each once."""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(dict.fromkeys(described(each) for each in error.exceptions))
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+def named(function: Callable[..., Any]) -> str:
+    """How a function is called."""
+    inner = function.func if isinstance(function, partial) else function
+    found: str = getattr(inner, "__qualname__", type(inner).__name__)
+    return found
 
 
-def without_cancellation(error: BaseException) -> BaseException | None:
-    """What is left of an error, or of a group, without the cancellations in it."""
-    if isinstance(error, trio.Cancelled):
-        return None
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    rest = error.split(trio.Cancelled)[1]
-    while isinstance(rest, BaseExceptionGroup) and len(rest.exceptions) == 1:
-        rest = rest.exceptions[0]
-    return rest
+@coroutine
+def _stepping(
+    gauge: Gauge, function: Callable[..., Awaitable[R]], *args: Any
+) -> Generator[Any, Any, R]:
+    """Await a function, and time each stretch of it between two waits."""
+    began = perf_counter()
+    try:
+        inner = _begun(function, *args)  # by this name `liqod.inspect.tasks` finds it
+    finally:
+        gauge.took(perf_counter() - began)
+    step: Callable[[], Any] = partial(inner.send, None)
+    while True:
+        began = perf_counter()
+        try:
+            waits = step()
+        except StopIteration as end:
+            answer: R = end.value
+            return answer
+        finally:
+            gauge.took(perf_counter() - began)
+        try:
+            step = partial(inner.send, (yield waits))
+        except BaseException as error:
+            step = partial(inner.throw, error)
 
 
-_WALLS = frozenset({Gauge.ask.__code__, Gauge.run.__code__})
+def _begun(function: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]:
+    """What awaits. Raises TypeError where a function is no such one."""
+    found = function(*args)
+    if isinstance(found, Coroutine):
+        return found
+    if not isinstance(found, Awaitable):
+        raise TypeError(f"it is to be awaited, and gave {type(found).__name__}")
+
+    async def waits() -> Any:
+        return await found
+
+    return waits()
 
 
-class Running(NamedTuple):
-    """Where a thread is.
-
-    Attributes:
-        gauge: of the plugin that it is in.
-        place: file, line and function.
-        awaits: the function is one that is to await, whose calls are not timed.
-    """
-
-    gauge: Gauge
-    place: str
-    awaits: bool
-
-
-def running(frame: FrameType | None) -> Running | None:
-    """Which plugin a thread is in, whose innermost frame is given; None where it is in none."""
-    inner = frame
-    while frame is not None:
-        if frame.f_code in _WALLS:
-            awaits = frame.f_code is Gauge.run.__code__
-            return Running(frame.f_locals["gauge"], place(inner), awaits)
-        inner, frame = frame, frame.f_back
-    return None
-
-
-def place(frame: FrameType | None) -> str:
-    """Where a frame is: file, line and function."""
-    if frame is None:
-        return ""
-    code = frame.f_code
-    return f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_name}"
+WALLS = frozenset({Gauge._ask.__code__, cast("FunctionType", _stepping).__code__})
+"""The code by which a plugin is called; its frame has the gauge."""

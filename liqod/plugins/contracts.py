@@ -7,7 +7,7 @@ reads through its :class:`View` is remembered, so that a change there calls it a
 cannot know from objects (a token, a full object over there) it asks for as a :class:`Need`.
 
 The contracts of the other plugins are in :mod:`liqod.plugins.providers`; the suite that holds a
-reflector to this one is :mod:`liqod.plugins.testing`.
+reflector to this one is :mod:`simulator.suites`.
 """
 
 from collections.abc import Callable, Mapping
@@ -118,20 +118,18 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
         kind: the kind.
         write: how it is written; None for a kind that is only watched.
         watch: how it is watched.
-        fields: a field selector, for a kind that is only watched (``write=None``; or ``marked``,
-            where the peer takes none of that): an object that it does not select is as good as
-            not there. One that leaves the selection may still be there, so its absence alone
-            decides nothing.
+        fields: a field selector, for a kind that is only watched (``write=None``): an object that
+            it does not select is as good as not there. One that leaves the selection may still be
+            there, so its absence alone decides nothing.
         debounce: the seconds for which a changed object, given as JSON, may wait for its next
             change before the reflector is asked; None for none.
-        marked: labels that what is written has. What lacks them there is made by others: it is
-            neither written nor removed; and the content of what has them is fixed. It is written
-            only where a virtual node of the peer says so (``VirtualNode.direct``).
-        finalizer: put on what is created, where it is ``marked``, and taken off when it is to end;
-            empty for none. While it is there, the peer has not been told of an end.
         follows: with ``Write.ONCE``: paths of what follows the local object afterwards, too, such
             as ``spec.pod.containers[*].image`` (of items by their names). A part that the peer's
             API server does not take is a refusal like any other; the object is never made anew.
+        fixed: with ``Write.APPLY``: paths of what an API server keeps as an object was made, also
+            where an apply does not name it any more, such as ``spec.clusterIP``. Where the local
+            object is another one of the same name, and wants another value or none, the one there
+            is made anew.
     """
 
     kind: Kind
@@ -139,15 +137,8 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
     watch: Watch = Watch.METADATA
     fields: str = ""
     debounce: Callable[[bytes], float] | None = None
-    marked: Mapping[str, str] = {}
-    finalizer: str = ""
     follows: tuple[str, ...] = ()
-
-    def writes(self, marks: Mapping[str, str]) -> bool:
-        """Whether an object there with these labels is one that the reflector writes."""
-        if self.write is None:
-            return False
-        return all(marks.get(key) == value for key, value in self.marked.items())
+    fixed: tuple[str, ...] = ()
 
 
 class Governor(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,10 +161,12 @@ class Reason(msgspec.Struct, frozen=True):
     Attributes:
         code: one CamelCase word, such as ``FailedReflection``.
         message: one sentence.
+        expected: whether it is as it is meant to be: then it is a Normal Event and no problem.
     """
 
     code: str
     message: str
+    expected: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -319,7 +312,6 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
         slice: the ResourceSlice whose identity writes for it.
         patch: its ``offloadingPatch``, as the API server has it.
         labels: labels of the node's resource, such as os and arch.
-        direct: whether its provider takes pods that are written there without a ShadowPod.
         budgets: whether its provider takes PodDisruptionBudgets.
         storage_classes: those that its provider offers, the one to take first.
         ingress_class: the class of Ingresses that its provider offers as default; empty for none.
@@ -330,7 +322,6 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
     slice: str
     patch: Mapping[str, Any] = {}
     labels: Mapping[str, str] = {}
-    direct: bool = False
     budgets: bool = False
     storage_classes: tuple[str, ...] = ()
     ingress_class: str = ""
@@ -362,6 +353,8 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
         annotations_not_reflected: annotation keys that stay at home in the same way.
         home_api: how far the peer's pods may speak with this cluster's API server.
         storage: whether claims of the virtual StorageClass follow pods.
+        unreachable: why nothing gets through to what runs at the peer, a sentence; empty where it
+            does, None while that is not known.
     """
 
     consumer: str
@@ -382,6 +375,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     annotations_not_reflected: frozenset[str] = frozenset()
     home_api: HomeApi = HomeApi()
     storage: bool = False
+    unreachable: str | None = ""
 
     @property
     def crosses(self) -> bool:

@@ -24,7 +24,7 @@ def crossing_labels(source: Json, view: View) -> dict[str, str]:
     """The labels of a local object that its reflection has too."""
     absent = _absent(view.names.labels_not_reflected, "labelsNotReflected", source, view)
     found = source["metadata"].get("labels") or {}
-    return {key: value for key, value in found.items() if key not in absent}
+    return {key: value for key, value in found.items() if key not in absent | {labels.OF_IP}}
 
 
 def crossing_annotations(source: Json, view: View) -> dict[str, str]:

@@ -145,9 +145,11 @@ class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         state: ``up``, ``down`` or ``idle``.
         reason: why, in one clause.
+        problem: what kind of reason that is, ``refused`` or ``untrusted``; empty for the way there.
         path: the way that was taken last: ``direct``, or ``in-band`` through the tunnel.
         since: when that last changed.
-        silence: seconds since anything last came back; None: nothing yet.
+        silence: seconds since anything last came back, from the host at least; None: nothing yet.
+        answered: seconds since the server itself last answered; None: never, or not known.
         rtt: seconds of the newest round trip.
         loss: part of the last hundred probes that were lost.
         skew: seconds by which the peer's clock is ahead of ours.
@@ -155,19 +157,27 @@ class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
         daemon: the peer's daemon ``runs``, is ``silent``, is ``untold`` where the peer does not
             show it, or ``unasked`` while that is not known yet.
         daemon_why: why, in one clause, where it is silent.
+        daemon_renewed: seconds since it renewed its Lease, or less than that; None: not known.
+        daemon_quiet: seconds for which it is known not to have renewed it, at the last look.
+        daemon_looked: seconds since that was looked at; None: not known.
     """
 
     state: str = "idle"
     reason: str = ""
+    problem: str = ""
     path: str = "direct"
     since: float = 0.0
     silence: float | None = None
+    answered: float | None = None
     rtt: float | None = None
     loss: float | None = None
     skew: float | None = None
     degraded: str = ""
     daemon: str = "unasked"
     daemon_why: str = ""
+    daemon_renewed: float | None = None
+    daemon_quiet: float = 0.0
+    daemon_looked: float | None = None
 
 
 class ReflectionFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,6 +217,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         unfollowed: kinds of what is replicated that cannot be followed there, with the reason.
         denied: slices that it denied, with the reason.
         unanswered: slices that it has not answered yet.
+        former: it knows this cluster by its former key alone.
         tenant: condition of the tenant here that is the peer's; empty where there is none.
         network: what is known of the network that is joined with it; None where none is to be.
         usage: why it did not tell what its guests use; empty where it did, None: nobody asked.
@@ -229,6 +240,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     unfollowed: dict[str, str] = {}
     denied: dict[str, str] = {}
     unanswered: tuple[str, ...] = ()
+    former: bool = False
     tenant: str = ""
     network: NetworkFacts | None = None
     usage: str | None = None

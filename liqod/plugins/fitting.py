@@ -145,6 +145,10 @@ def _name(hint: Any) -> str:
 
 
 def _wanted(where: str, what: str, value: Any) -> str:
-    shown = f"{value!r}" if isinstance(value, str | int | float | None) else ""
-    given = f"{type(value).__name__} {shown}".strip()[:SHOWN]
-    return f"{where} is to be {what}, and is {given}"
+    return f"{where} is to be {what}, and is {shown(value)}"
+
+
+def shown(value: Any) -> str:
+    """A value in a few words: its type, and what it is where that is short."""
+    plain = f"{value!r}" if isinstance(value, str | int | float | None) else ""
+    return f"{type(value).__name__} {plain}".strip()[:SHOWN]

@@ -6,9 +6,9 @@ takes nothing with it but itself; what came of each is a :class:`Loaded` record,
 ``liqod plugins``.
 """
 
-import difflib
 import inspect
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module, metadata
 from types import ModuleType
@@ -18,11 +18,14 @@ import msgspec
 import pluggy
 
 from liqod.errors import ConfigError, PluginError
+from liqod.model.nearest import nearest
+from liqod.model.text import printable
 from liqod.plugins import hookspecs
-from liqod.plugins.calls import described
 from liqod.plugins.contracts import NoSettings, Reflector
 from liqod.plugins.diagnosis import Check
+from liqod.plugins.looking import system_task
 from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
+from liqod.plugins.raised import described
 from liqod.plugins.sound import fault
 
 BUILT_IN: tuple[tuple[str, str], ...] = (
@@ -61,6 +64,9 @@ HOOKS: Mapping[str, tuple[str, type[Any]]] = {
 
 Provided = Reflector | DiscoveryProvider | TunnelProvider | Check
 State = Literal["active", "blocked", "left out", "off"]
+
+UNKNOWN = re.compile(r"unknown field `([^`]*)`$")
+"""How msgspec says that a table has a key that is not known, where it is no table within it."""
 
 log = logging.getLogger(__name__)
 
@@ -181,22 +187,30 @@ def load(
                 state, why = "off", f"an empty table [plugins.settings.{name}] switches it on"
             elif provided is not None and state == "active":
                 active[kind, name] = provided
-            if state == "left out":
-                log.warning("plugin left out", extra={"plugin": name, "why": why})
-            records.append(
-                Loaded(
-                    name=name,
-                    kind=kind,
-                    version=source.version,
-                    package=source.package,
-                    state=state,
-                    why=why,
-                )
+            record = Loaded(
+                name=name,
+                kind=kind,
+                version=source.version,
+                package=source.package,
+                state=state,
+                why=why,
             )
-    values = tuple(active.values())
+            records.append(_left_out(record, why) if state == "left out" else record)
     _all_known(tables, records, found)
+    records = [_needing(each, active, records) for each in records]
+    decoded: dict[tuple[str, str], Any] = {}
+    for at, each in enumerate(records):
+        value = active.get((each.kind, each.name)) if each.state == "active" else None
+        if value is None:
+            continue
+        try:
+            decoded[each.kind, each.name] = _settings_of(value, tables, active.values())
+        except PluginError as error:
+            records[at] = _left_out(each, str(error))
+    active = {key: value for key, value in active.items() if key in decoded}
+    values = tuple(active.values())
     return Plugins(
-        settings={key: _settings_of(value, tables, values) for key, value in active.items()},
+        settings=decoded,
         own=frozenset((each.kind, each.name) for each in records if each.package == OWN),
         reflectors=tuple(value for value in values if isinstance(value, Reflector)),
         discovery=tuple(value for value in values if isinstance(value, DiscoveryProvider)),
@@ -209,6 +223,38 @@ def load(
         ),
         records=tuple(records),
     )
+
+
+def _needing(
+    record: Loaded, active: Mapping[tuple[str, str], Provided], records: Iterable[Loaded]
+) -> Loaded:
+    """The record of one, left out where it is a check that needs a layer which there is not."""
+    check = active.get((record.kind, record.name)) if record.state == "active" else None
+    if not isinstance(check, Check):
+        return record
+    others = (each for each in active.values() if isinstance(each, Check) and each is not check)
+    layers = {each.name for each in others if each.scope == check.scope}
+    # One that is blocked, or left out itself, has a name all the same; its scope is not known.
+    layers |= {each.name for each in records if each.state in ("blocked", "left out")}
+    strange = next((each for each in check.needs if each not in layers), None)
+    if strange is None:
+        return record
+    what = f"no layer of a {check.scope}{nearest(strange, layers)}"
+    return _left_out(record, f"needs names {strange!r}, which is {what}")
+
+
+def _left_out(record: Loaded, why: str) -> Loaded:
+    """The record of one that cannot be used."""
+    text = printable(" ".join(why.split()))
+    return msgspec.structs.replace(record, state="left out", why=text)
+
+
+def tell(plugins: Plugins) -> None:
+    """Say in the log what was left out."""
+    for each in plugins.records:
+        if each.state == "left out":
+            what = each.name if each.kind == "plugin" else f"{each.kind} {each.name}"
+            log.warning("the plugin %s of %s is left out: %s", what, each.package, each.why)
 
 
 _Outcome = tuple[str, str, Provided | None, State, str]
@@ -225,13 +271,16 @@ def _load_one(source: Source, blocked: frozenset[str]) -> list[_Outcome]:
     if source.name in blocked:
         return [(source.name, "plugin", None, "blocked", "blocked by the configuration")]
     try:
-        provided = _ask(source.name, source.load())
+        plugin = source.load()
+        provided = _ask(source.name, plugin)
+        problems = [fault(value) for _, value in provided]
+        if source.package != OWN and (task := system_task(plugin)):
+            raise PluginError(f"{task}: what a system task raises would end the daemon")
     except BaseException as error:  # the wall: a module that exits is no reason to end
         why = str(error) if isinstance(error, PluginError) else described(error)
         return [(source.name, "plugin", None, "left out", why)]
     outcomes: list[_Outcome] = []
-    for kind, value in provided:
-        problem = fault(value)
+    for (kind, value), problem in zip(provided, problems, strict=True):
         name = value.name if isinstance(value.name, str) and value.name else source.name
         if name in blocked:
             outcomes.append((name, kind, None, "blocked", "blocked by the configuration"))
@@ -259,11 +308,18 @@ def _ask(name: str, plugin: Any) -> list[tuple[str, Provided]]:
             raise PluginError(f"{hook} is asynchronous; hooks are plain functions")
     manager.register(plugin, name)
     manager.check_pending()
-    if not manager.get_hookcallers(plugin):
+    callers = {each.name for each in manager.get_hookcallers(plugin) or ()}
+    for hook in HOOKS.keys() - callers:
+        if callable(getattr(plugin, hook, None)):
+            raise PluginError(f"{hook} is there, but not marked with @hookimpl")
+    if not callers:
         raise PluginError(f"it implements none of the hooks {', '.join(HOOKS)}")
     provided: list[tuple[str, Provided]] = []
     for hook, (kind, expected) in HOOKS.items():
-        for answer in getattr(manager.hook, hook)():
+        answers = getattr(manager.hook, hook)()
+        if hook in callers and not answers:
+            raise PluginError(f"{hook} returned None, not a list")
+        for answer in answers:
             if not isinstance(answer, list | tuple):
                 raise PluginError(f"{hook} returned {type(answer).__name__}, not a list")
             for value in answer:
@@ -278,7 +334,11 @@ def _ask(name: str, plugin: Any) -> list[tuple[str, Provided]]:
 def _settings_of(
     provided: Provided, tables: Mapping[str, Mapping[str, Any]], others: Iterable[Provided]
 ) -> Any:
-    """A plugin's settings, decoded strictly by its own type. Raises ConfigError.
+    """A plugin's settings, decoded strictly by its own type.
+
+    Raises:
+        ConfigError: the table does not fit.
+        PluginError: the type breaks at it.
 
     Of things of one name (a reflector and its check) the table is for those that have settings.
     """
@@ -291,7 +351,19 @@ def _settings_of(
     try:
         return msgspec.convert(dict(table), provided.config_type)
     except (msgspec.ValidationError, TypeError) as error:
-        raise ConfigError(f"plugins.settings.{provided.name}: {error}") from error
+        meant = _meant(str(error), provided.config_type)
+        raise ConfigError(f"plugins.settings.{provided.name}: {error}{meant}") from error
+    except BaseException as error:  # the wall
+        raise PluginError(f"its config_type raised {described(error)}") from error
+
+
+def _meant(message: str, config_type: type[Any]) -> str:
+    """The setting that may have been meant, where an error names one that there is not."""
+    unknown = UNKNOWN.search(message)
+    if unknown is None or not issubclass(config_type, msgspec.Struct):
+        return ""
+    known = [field.encode_name for field in msgspec.structs.fields(config_type)]
+    return nearest(unknown.group(1), known, f"; known are {', '.join(known)}" if known else "")
 
 
 def _all_known(tables: Iterable[str], records: Iterable[Loaded], sources: Iterable[Source]) -> None:
@@ -299,8 +371,7 @@ def _all_known(tables: Iterable[str], records: Iterable[Loaded], sources: Iterab
     known = {each.name for each in records} | {each.name for each in sources}
     for name in tables:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            meant = f"; did you mean {near[0]}?" if near else "; `liqod plugins` lists them"
+            meant = nearest(name, known, "; `liqod plugins` lists them")
             raise ConfigError(f"plugins.settings.{name}: there is no plugin of that name{meant}")
 
 

@@ -152,7 +152,12 @@ class Discovery(Protocol):
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
-        """Report sightings until cancelled; ``started()`` once the first round is through."""
+        """Report sightings until cancelled. It minds its cancellation, and never returns.
+
+        Args:
+            sighted: told of each.
+            task_status: ``started()`` as soon as it looks; the contract suite waits for that.
+        """
         ...
 
 
@@ -201,7 +206,7 @@ class TunnelServices(msgspec.Struct, frozen=True, kw_only=True):
         cluster_id: this cluster's id.
         host: the machine.
         folder: path of a folder of root's alone that lasts until the machine starts anew, for
-            sockets and what is needed to find a process again.
+            sockets and what is needed to find a process again. It is there before ``up`` is called.
     """
 
     cluster_id: str

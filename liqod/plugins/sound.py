@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +12,7 @@ from liqod.model.objects import following
 from liqod.model.text import is_fit
 from liqod.plugins.contracts import API, Plan, Reflector, Scope, Several, Watch, Write
 from liqod.plugins.diagnosis import Check
-from liqod.plugins.fitting import SHOWN, arity, misfit, takes
+from liqod.plugins.fitting import SHOWN, arity, misfit, shown, takes
 from liqod.plugins.providers import (
     LONGEST_TTL,
     MOST_ADDRESSES,
@@ -78,9 +79,12 @@ def _of_reflector(provided: Reflector) -> str | None:
     for each in provided.remote:
         if each.follows and each.write is not Write.ONCE:
             return "follows belongs to write=Write.ONCE, and only to that"
-        wrong = next(filter(None, map(following.problem, each.follows)), None)
-        if wrong is not None:
-            return f"follows: {wrong}"
+        if each.fixed and each.write is not Write.APPLY:
+            return "fixed belongs to write=Write.APPLY, and only to that"
+        for field, paths in (("follows", each.follows), ("fixed", each.fixed)):
+            wrong = next(filter(None, map(following.problem, paths)), None)
+            if wrong is not None:
+                return f"{field}: {wrong}"
     if provided.governor is not None and provided.governor.kind not in {
         reads.kind for reads in provided.reads
     }:
@@ -138,7 +142,33 @@ def strange(plan: object) -> str | None:
             names = (each.get("apiVersion"), each.get("kind"), known.get("name"))
             if not all(isinstance(name, str) and name for name in names):
                 return f"{field}[{at}] is to have an apiVersion, a kind and a metadata.name"
+            wrong = unwritable(each)
+            if wrong is not None:
+                return f"{field}[{at}] is {wrong}"
+    wrong = None if plan.status is None else unwritable(plan.status)
+    return None if wrong is None else f"status is {wrong}"
+
+
+def unwritable(value: object) -> str | None:
+    """Why something is no object of JSON, in a clause; None if it is one."""
+    if type(value) is not dict:
+        return f"{shown(value)}, not an object of JSON"
+    try:
+        msgspec.json.encode(value)
+    except BaseException as error:  # whatever is inside may raise what it likes
+        return f"not to be written as JSON: {type(error).__name__}: {error}"
     return None
+
+
+def no_answer(value: object) -> str | None:
+    """Why something does not say yes or no; None if it does."""
+    return None if type(value) is bool else f"{shown(value)}, not True or False"
+
+
+def no_pause(value: object) -> str | None:
+    """Why something is no number of seconds to wait; None if it is one."""
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf
+    return None if good else f"{shown(value)}, not a number of seconds"
 
 
 def odd(seen: Sighting) -> str | None:

@@ -13,7 +13,7 @@ from liqod.kube.kinds import SECRETS, Kind
 from liqod.kube.meta import ObjectMeta
 from liqod.kube.selection import Selection
 from liqod.model import labels
-from liqod.procedures.answering import key_of
+from liqod.procedures.answering import is_barred, key_of
 from liqod.procedures.asking import secret_of
 from liqod.resources import (
     INCOMING_PEERINGS,
@@ -23,7 +23,6 @@ from liqod.resources import (
     Invitation,
     OutgoingPeering,
 )
-from liqod.resources.peering import DENY
 from liqod.tenancy import find_tenant
 
 
@@ -77,11 +76,7 @@ async def of_peer(
     if revoking:
         keys = {*map(key_of, asking), *(each.status.key for each in asked)}
         keys = (keys | {await _accepted_key(client, peer)}) - {""}
-    found = [
-        Found(INCOMING_PEERINGS, each.metadata)
-        for each in asking
-        if not (each.spec.always and each.spec.decision == DENY)
-    ]
+    found = [Found(INCOMING_PEERINGS, each.metadata) for each in asking if not is_barred(each)]
     found += [Found(OUTGOING_PEERINGS, each.metadata) for each in asked]
     found += [
         Found(INVITATIONS, each.metadata, _left(each, peer, keys))

@@ -9,10 +9,13 @@ from typing import Any, Final
 from liqod.errors import ConfigError, Misuse, ProtocolError
 from liqod.identity import keys
 from liqod.kube.client import Client
+from liqod.kube.kinds import NAMESPACES
 from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects import quantities
+from liqod.model.peering import providerkeys
 from liqod.polling import poll_until
+from liqod.provider.tenants.following import former_of
 from liqod.resources import (
     INCOMING_PEERINGS,
     OUTGOING_PEERINGS,
@@ -83,12 +86,61 @@ async def known_key(
             return ""
         if labels.ACCEPTED_KEY in tenant.annotations:
             return tenant.annotations[labels.ACCEPTED_KEY]
+    found = await _of_cluster(client, namespace, cluster_id, cached=cached)
+    coming = [each for each in found if each.status.phase == "Accepted"]  # to be a tenant
+    # The operator's word that a key replaces another is about all the others.
+    first = min(coming, key=lambda each: (not is_replaced(each), each.name), default=None)
+    return key_of(first) if first is not None else ""
+
+
+async def known_keys(client: Client, namespace: str, cluster_id: str) -> frozenset[str]:
+    """The same, and the key before for as long as the consumer has its rights under both.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    known = await known_key(client, namespace, cluster_id)
+    tenant = await find_tenant(client, cluster_id) if known else None
+    former = "" if tenant is None else former_of(tenant.annotations)
+    return frozenset(filter(None, (known, former)))
+
+
+async def _of_cluster(
+    client: Client, namespace: str, cluster_id: str, *, cached: bool = False
+) -> list[IncomingPeering]:
+    """The entries of all who call themselves by that id."""
     label = f"{labels.REMOTE_CLUSTER_ID}={cluster_id}"
     mine = Selection(namespace, labels=label, cached=cached)
-    for entry in await client.list(INCOMING_PEERINGS, mine, decode=IncomingPeering):
-        if entry.status.phase == "Accepted":  # and on the way to be a tenant
-            return key_of(entry)
-    return ""
+    return await client.list(INCOMING_PEERINGS, mine, decode=IncomingPeering)
+
+
+def is_replaced(entry: IncomingPeering) -> bool:
+    """Whether the operator has said that this cluster has another key now."""
+    return entry.spec.replace and entry.spec.decision == ACCEPT
+
+
+def is_barred(entry: IncomingPeering) -> bool:
+    """Whether the operator has denied it for ever, whatever an invitation or a policy says."""
+    return entry.spec.always and entry.spec.decision == DENY
+
+
+async def put_in_place(client: Client, namespace: str, entry: IncomingPeering) -> None:
+    """Have the key of an entry be the one by which its cluster is known here, and no other.
+
+    What the holder of another key has asked ends; that one was denied for ever stays.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    who = entry.spec.cluster_id
+    tenant = await find_tenant(client, who)
+    if tenant is not None:
+        marks = {labels.ACCEPTED_KEY: key_of(entry), labels.FORMER_KEY: None}
+        mark = {"metadata": {"annotations": marks}}
+        await client.patch(NAMESPACES, tenant.name, mark)
+    for each in await _of_cluster(client, namespace, who):
+        if each.name != entry.name and not is_barred(each):
+            await client.delete(INCOMING_PEERINGS, each.name, namespace, uid=each.metadata.uid)
 
 
 async def key_here(client: Client, namespace: str, cluster_id: str, *, cached: bool = False) -> str:
@@ -110,7 +162,11 @@ async def key_here(client: Client, namespace: str, cluster_id: str, *, cached: b
     mine = Selection(namespace, cached=cached)
     asked = await client.list(OUTGOING_PEERINGS, mine, decode=OutgoingPeering)
     agreed = (each.status for each in asked if each.status.phase in ("Accepted", "Done"))
-    return next((each.key for each in agreed if each.cluster_id == cluster_id), "")
+    key = next((each.key for each in agreed if each.cluster_id == cluster_id), "")
+    find = look_up_tenant if cached else find_tenant
+    tenant = await find(client, cluster_id) if key else None
+    noted = None if tenant is None else tenant.annotations.get(labels.PROVIDER_KEYS)
+    return providerkeys.follow(noted, key)
 
 
 def key_problem(name: str, cluster_id: str, known: str, shown: str) -> str:
@@ -182,7 +238,7 @@ def problem(entry: IncomingPeering, decision: Decision) -> str:
         )
     over = f"{who} does not wait for an answer: its request is over ({phase})"
     again = f"`liqod peer` there asks again, and `liqod inbox accept {name}` then lets it in"
-    for_ever = entry.spec.always and entry.spec.decision == DENY
+    for_ever = is_barred(entry)
     if accepts:
         lifted = f"it is denied for ever: `liqod inbox deny {name}` without --always lifts that; "
         return f"{over}; {lifted if for_ever else ''}{again}"

@@ -5,8 +5,9 @@ again, it finds the same one. Deadlines are the caller's.
 """
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -22,10 +23,16 @@ from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.resources import OUTGOING_PEERINGS, RESOURCE_SLICES, OutgoingPeering, ResourceSlice
 from liqod.resources.authentication import PERMISSION_WITHDRAWN
+from liqod.resources.peering import NOT_SEEN, REACHED
 from liqod.tenancy import find_tenant
 
 LAST_WORD: Final = 3.0
 """Seconds for taking back what a request that did not come about has left."""
+SEEN_WITHIN: Final = 5.0
+"""Seconds after which nobody waits for a cluster that nobody sees; it may announce itself once
+in a few seconds."""
+FORMER: Final = 8
+"""Former words that a request remembers."""
 ENDED = ("Denied", "Refused", "Expired", "Cancelled", "Failed")
 
 
@@ -41,6 +48,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         resources, slice, networking, replace, lend, awaited: as of
             :class:`~liqod.resources.peering.OutgoingPeeringSpec`.
         sought: whether a policy asks, since the cluster is seen.
+        confirms: whether somebody has compared the words of the request that waits, so that this
+            one goes on as it is: another would have other words.
     """
 
     name: str
@@ -55,13 +64,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     lend: bool = False
     awaited: bool = False
     sought: bool = False
+    confirms: bool = False
 
     def __repr__(self) -> str:
         return f"Request({self.name!r})"
 
 
-async def ask(client: Client, namespace: str, request: Request) -> None:
+class NotSeen(ConfigError):
+    """Nobody says where the cluster is that is asked."""
+
+
+async def ask(client: Client, namespace: str, request: Request) -> bool:
     """Have the request; one that came to an end, or asks for something else, begins anew.
+
+    Returns whether it was made just now.
 
     Args:
         client: an administrator's.
@@ -69,15 +85,21 @@ async def ask(client: Client, namespace: str, request: Request) -> None:
         request: what is asked.
 
     Raises:
+        ConfigError: words are confirmed of a request that does not wait, or asks for other things.
         LiqodError: the API server refuses, or does not answer.
     """
     live = await client.find(OUTGOING_PEERINGS, request.name, namespace, decode=OutgoingPeering)
+    if request.confirms:
+        _check_confirmed(live, request)
+        return False
+    words: tuple[str, ...] = ()
     if live is not None and (not _goes_on(live, request) or await _is_withdrawn(client, live)):
         await client.delete(OUTGOING_PEERINGS, live.name, namespace, uid=live.metadata.uid)
         await client.delete(SECRETS, secret_of(live.name), namespace)
+        words = shown_words(live)
         live = None
     if live is not None:
-        return
+        return False
     spec: dict[str, Any] = {
         "addresses": list(request.addresses),
         "resources": dict(request.resources),
@@ -98,18 +120,69 @@ async def ask(client: Client, namespace: str, request: Request) -> None:
     marks = {labels.MANAGED: labels.TRUE}
     if request.sought:
         marks[labels.SOUGHT] = labels.TRUE
-    metadata = {"name": request.name, "labels": marks}
+    metadata: dict[str, Any] = {"name": request.name, "labels": marks}
+    if words:
+        metadata["annotations"] = remembered(words)
     try:
         await client.create(OUTGOING_PEERINGS, {"metadata": metadata, "spec": spec}, namespace)
     except BaseException:
         if request.invitation is not None:
             await _drop_invitation(client, namespace, request.name)
         raise
+    return True
+
+
+async def take_back(client: Client, namespace: str, name: str) -> None:
+    """Ask no more. Raises LiqodError where the API server refuses."""
+    await client.delete(OUTGOING_PEERINGS, name, namespace)
+
+
+def taking_back(namespace: str, name: str) -> str:
+    """The command that takes a request back."""
+    return f"`kubectl -n {namespace} delete outgoingpeering {name}`"
+
+
+def going_on(namespace: str, name: str) -> str:
+    """The daemon goes on where a command stops waiting, said to whoever stopped it."""
+    return f"the daemon goes on asking {name}: {taking_back(namespace, name)} ends that"
 
 
 def secret_of(name: str) -> str:
     """Name of the Secret with the invitation of a request, by the request's."""
     return f"{name}-invitation"
+
+
+def shown_words(request: OutgoingPeering) -> tuple[str, ...]:
+    """The words that a request has shown until now, the newest last."""
+    before = request.metadata.annotations.get(labels.FORMER_WORDS, "").split()
+    now = [request.status.words] if request.status.words else []
+    return (*(each for each in before if each not in now), *now)
+
+
+def remembered(words: Iterable[str]) -> dict[str, str]:
+    """Annotations of a request by which former words are told from those of somebody between."""
+    return {labels.FORMER_WORDS: " ".join(tuple(words)[-FORMER:])}
+
+
+def _check_confirmed(live: OutgoingPeering | None, request: Request) -> None:
+    """A request whose words were compared goes on as it is. Raises ConfigError where none does."""
+    name = request.name
+    if live is None:
+        raise ConfigError(
+            f"nothing is asked of {name}, so no words are to be compared: `liqod peer {name}` asks"
+        )
+    if live.leaving or live.status.phase in ENDED:
+        raise ConfigError(
+            f"what was asked of {name} has ended ({live.status.phase or 'taken back'}): "
+            f"`liqod peer {name}` asks anew, with new words"
+        )
+    if (request.resources or request.slice) and not _asks_the_same(live, request):
+        asked = ", ".join(f"{each} {amount}" for each, amount in live.spec.resources.items())
+        raise ConfigError(
+            f"the words are of the request that waits, which asks {name} for "
+            f"{asked or 'what it lends by default'}: `liqod peer {name} --words …` and nothing "
+            "else goes on with that; without --words, other things are asked for, with new words"
+        )
 
 
 def _goes_on(live: OutgoingPeering, request: Request) -> bool:
@@ -120,6 +193,10 @@ def _goes_on(live: OutgoingPeering, request: Request) -> bool:
         return False
     if live.status.phase == "Done" and request.invitation is not None:
         return True  # it was used by this
+    return _asks_the_same(live, request)
+
+
+def _asks_the_same(live: OutgoingPeering, request: Request) -> bool:
     same = live.spec.slice == request.slice and set(live.spec.resources) == set(request.resources)
     return same and all(
         quantities.equal(live.spec.resources[name], n) for name, n in request.resources.items()
@@ -175,11 +252,17 @@ async def confirm(client: Client, namespace: str, name: str, words: str) -> None
         raise ConfigError(f"nothing has answered for {name} yet, so there are no words to compare")
     if live.spec.key not in ("", live.status.key):
         raise ConfigError(other_key(live))
-    if " ".join(words.lower().replace("-", " ").split()) != shown.replace("-", " "):
+    said = "-".join(words.lower().replace("-", " ").split())
+    if said != shown and said in shown_words(live):
+        raise ConfigError(
+            f"these were the words of {name} before: what is asked has changed since, or the "
+            f"connection broke, and then both sides show others. Compare anew: {shown}, and "
+            f"`liqod peer {name} --words {shown}` if {name} shows the same"
+        )
+    if said != shown:
         raise ConfigError(
             f"these are not the words that are shown here ({shown}): somebody may stand between. "
-            f"Do not go on; `kubectl -n {namespace} delete outgoingpeering {name}` takes the "
-            "request back"
+            f"Do not go on; {taking_back(namespace, name)} takes the request back"
         )
     patch = {
         "metadata": {"resourceVersion": live.metadata.resource_version},
@@ -197,7 +280,7 @@ def other_key(request: OutgoingPeering) -> str:
     return (
         f"what answers for {name} shows the key {shown[:16]}…, and {expected[:16]}… is expected by"
         f" the configuration or by whoever asked: find out which key {name} has; if it is the one"
-        " that is shown, name that in [[peers]], and ask with `liqod peer --replace`"
+        f" that is shown, name that in [[peers]], and ask with `liqod peer {name} --replace`"
     )
 
 
@@ -222,7 +305,9 @@ async def wait(
 
     Raises:
         ConfigError: it has come to another end, and why.
+        NotSeen: for :data:`SEEN_WITHIN` nobody has said where the cluster is.
     """
+    unseen = inf
 
     async def look() -> OutgoingPeering | None:
         found = await client.find(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
@@ -233,11 +318,22 @@ async def wait(
             who = status.cluster_id or name
             what = f"nothing is lent to {who}" if found.spec.lend else f"{who} does not agree"
             raise ConfigError(f"{what} ({status.phase}): {status.message}")
+        nonlocal unseen
+        unseen = min(unseen, trio.current_time()) if _is_unseen(found) else inf
+        if trio.current_time() - unseen > SEEN_WITHIN:
+            raise NotSeen(status.message)
         progress(status.message or _step(found))
         await shown(found)
         return found if status.phase == "Done" else None
 
     return await poll_until(look, longest_pause=0.3)
+
+
+def _is_unseen(found: OutgoingPeering) -> bool:
+    return any(
+        each.type == REACHED and each.status == "False" and each.reason == NOT_SEEN
+        for each in found.status.conditions
+    )
 
 
 def _step(found: OutgoingPeering) -> str:

@@ -17,7 +17,7 @@ from liqod.model.network.ranges import Ranges, server_in, translate
 from liqod.network.names import PROXY_PORT
 from liqod.polling import poll_until
 from liqod.procedures import Progress
-from liqod.procedures.networking import Site
+from liqod.procedures.networksites import Site
 from liqod.resources import CONFIGURATIONS, IP, IPS, Configuration
 
 ANSWERS_WITHIN: Final = 15.0

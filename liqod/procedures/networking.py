@@ -7,10 +7,9 @@ tools, or keeps no ranges) says so, and nothing is left of what was begun. Who p
 later, or at the same time, keeps the tunnel that is there: it carries the packets of both.
 
 A peering user may write them only until its consumer is accepted, so this comes before the
-handshake, and :func:`wait_connected` after it.
+handshake, and waiting for packets (:func:`.networksites.wait_connected`) after it.
 """
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -18,13 +17,13 @@ import msgspec
 import trio
 
 from liqod.errors import AlreadyExists, ConfigError, Conflict, Forbidden, NotFound
-from liqod.kube.client import Client
 from liqod.kube.kinds import SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects import conditions
-from liqod.network.gatewayplan import told_websocket
+from liqod.model.objects.partial import Secret
+from liqod.network.gatewayplan import NOT_MADE, made_instead, told_websocket
 from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.procedures.networkobjects import (
@@ -36,16 +35,14 @@ from liqod.procedures.networkobjects import (
     gateway_server,
     public_key,
 )
+from liqod.procedures.networksites import Site, wait_connected
 from liqod.procedures.relaying import Relay
-from liqod.procedures.tenantrequest import Sides
 from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
 from liqod.resources.networking import (
-    CONNECTIONS,
     GATEWAY_CLIENTS,
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
     RANGES_REFUSED,
-    Connection,
     Endpoint,
     GatewayClient,
     GatewayServer,
@@ -56,13 +53,13 @@ ANSWERS_WITHIN: Final = 15.0
 """Seconds that a daemon may take for its part of a step."""
 EXPOSED_WITHIN: Final = 60.0
 """Seconds that a cloud may take for the address of a load balancer."""
-CONNECTED_WITHIN: Final = 30.0
-"""Seconds until packets have gone both ways."""
 BEGUN_WITHIN: Final = 5.0
 """Seconds in which who has told the ranges makes a gateway, too."""
 LOOK_EVERY: Final = 0.25
 TRIES: Final = 5
 """How often an object is found or made, where somebody else does the same."""
+TAKEN: Final = (WIREGUARD, WEBSOCKET)
+"""What makes the tunnel where nobody says: the first that both make. Both encrypt."""
 CANNOT_JOIN: Final = "CannotJoin"
 CONFIGURED: Final = "NetworkCIDRsConfigured"
 
@@ -74,29 +71,18 @@ class CannotJoin(ConfigError):
     """A side cannot join its network; the peering goes on without."""
 
 
-class Site(msgspec.Struct, frozen=True):
-    """One of the two clusters.
+class _NotMade(ConfigError):
+    """A side makes no tunnels of a kind.
 
-    Attributes:
-        client: of its API server.
-        id: its own.
-        peer: the other's.
-        namespace: where it keeps the other.
-        liqo: liqod's (or Liqo's) own namespace there.
+    Args:
+        site: id of the cluster.
+        makes: those that it makes.
+        message: its own word.
     """
 
-    client: Client
-    id: str
-    peer: str
-    namespace: str
-    liqo: str
-
-
-def sites(sides: Sides, liqo: str, remote_liqo: str) -> tuple[Site, Site]:
-    """This cluster and the other."""
-    here = Site(sides.local, sides.here, sides.there, sides.local_namespace, liqo)
-    there = Site(sides.remote, sides.there, sides.here, sides.remote_namespace, remote_liqo)
-    return here, there
+    def __init__(self, site: str, makes: tuple[str, ...], message: str) -> None:
+        super().__init__(message)
+        self.site, self.makes = site, makes
 
 
 class Joining:
@@ -116,6 +102,7 @@ class Joining:
         self._relay = relay
         self._progress = progress
         self._sites: tuple[Site, Site] | None = None
+        self._backend = asked.backend
         self.without = ""
 
     async def begin(self, here: Site, there: Site) -> None:
@@ -128,7 +115,9 @@ class Joining:
         self._sites = here, there
         made = _Made()
         try:
-            await _join(here, there, self._asked, made, self._progress, self._relay)
+            self._backend = await _join(
+                *(here, there, self._asked, made), self._progress, self._relay
+            )
         except CannotJoin as error:
             self.without = str(error)
             self._progress(f"peer without a network: {error}")
@@ -149,7 +138,7 @@ class Joining:
             ConfigError: they do not, and what each side says of it.
         """
         if not self.without and self._sites is not None:
-            await wait_connected(self._sites, self._progress, self._asked.backend)
+            await wait_connected(self._sites, self._progress, self._backend)
 
 
 class _Made:
@@ -171,7 +160,8 @@ class _Made:
 
 async def _join(
     here: Site, there: Site, asked: Asked, made: _Made, progress: Progress, relay: Relay | None
-) -> None:
+) -> str:
+    """Have all objects of both sides; what makes the tunnel."""
     progress("tell each side the other's address ranges")
     # In one order, whoever does it: where both peer at once, one of them makes the first of these.
     begins: list[Site] = []
@@ -189,7 +179,57 @@ async def _join(
     if await _is_begun(client, server) and not await _is_begun(server, client):
         progress(f"keep the tunnel that is there, in which {client.id} is dialled")
         await _kept(client, server)
-        return
+        return await _made_before(client)
+    return await _have_gateways(server, client, asked, made, progress, relay)
+
+
+async def _have_gateways(
+    server: Site, client: Site, asked: Asked, made: _Made, progress: Progress, relay: Relay | None
+) -> str:
+    """Have both gateways, of what is asked for, else of the first kind that both make; which.
+
+    Raises:
+        CannotJoin: there is none.
+        ConfigError: a gateway cannot be; why.
+    """
+    backend = asked.backend or await _made_before(server) or WIREGUARD
+    makes: dict[str, tuple[str, ...]] = {}
+    tried: list[str] = []
+    while True:
+        tried.append(backend)
+        each = msgspec.structs.replace(asked, backend=backend)
+        try:
+            await _gateways(server, client, each, made, progress, relay)
+            return backend
+        except _NotMade as error:
+            if asked.backend:
+                raise
+            makes[error.site] = error.makes
+        left = [each for each in TAKEN if each not in tried]
+        backend = next((each for each in left if all(each in has for has in makes.values())), "")
+        if not backend:
+            raise CannotJoin(_differing(makes, tried))
+        progress(f"take {backend} in the place of {tried[-1]}, which one of the two does not make")
+
+
+async def _made_before(server: Site) -> str:
+    """What makes the tunnel that is there; empty where there is none."""
+    name = await _oldest(server, GATEWAY_SERVERS)
+    if name is None:
+        return ""
+    found = await server.client.find(GATEWAY_SERVERS, name, server.namespace, decode=GatewayServer)
+    ref = found.spec.server_template_ref if found is not None else None
+    return ref.name.removesuffix("-server") if ref is not None else ""
+
+
+def _differing(makes: dict[str, tuple[str, ...]], tried: list[str]) -> str:
+    said = "; ".join(f"{site} makes {', '.join(has) or 'none'}" for site, has in makes.items())
+    return f"no kind of tunnel is made on both sides ({', '.join(tried)} tried): {said}"
+
+
+async def _gateways(
+    server: Site, client: Site, asked: Asked, made: _Made, progress: Progress, relay: Relay | None
+) -> None:
     progress(f"make the gateway of {server.id}, which is dialled")
     name = await _have(
         server, GATEWAY_SERVERS, gateway_server(server.peer, server.liqo, asked), made
@@ -369,6 +409,9 @@ async def _accepted(site: Site, kind: Kind, type_: type[R], name: str) -> R:
         if told is not None and told.status == "False":
             if told.reason == CANNOT_JOIN:
                 raise CannotJoin(f"{site.id}: {told.message}")
+            if told.reason == NOT_MADE:
+                message = f"{site.id} refuses the gateway {name}: {told.message}"
+                raise _NotMade(site.id, made_instead(told.message), message)
             raise ConfigError(f"{site.id} refuses the gateway {name}: {told.message}")
         if found.status.secret_ref is None:
             return None
@@ -428,86 +471,8 @@ async def _key(site: Site, gateway: GatewayServer | GatewayClient) -> bytes:
     """
     ref = gateway.status.secret_ref
     assert ref is not None
-    found = await site.client.get(SECRETS, ref.name, ref.namespace or site.namespace, decode=_Keys)
-    key = (found.data or {}).get(labels.PUBLIC_KEY_FIELD, b"")
+    found = await site.client.get(SECRETS, ref.name, ref.namespace or site.namespace, decode=Secret)
+    key = found.value(labels.PUBLIC_KEY_FIELD)
     if not key:
         raise ConfigError(f"the Secret {ref.name} at {site.id} has no public key in it")
     return key
-
-
-class _Keys(msgspec.Struct, frozen=True):
-    data: dict[str, bytes] | None = None
-
-
-async def wait_connected(
-    both: Iterable[Site], progress: Progress, backend: str = WIREGUARD
-) -> None:
-    """Until each side says that its tunnel stands, and that pods are reached through it.
-
-    A gateway that runs Liqo, or has no address among its pods, cannot say the latter.
-
-    Raises:
-        ConfigError: they do not within :data:`CONNECTED_WITHIN`; what each side says.
-    """
-    every = tuple(both)
-    waiting = {site.id: "no Connection yet" for site in every}
-    told: dict[str, str] = {}
-
-    async def look() -> bool:
-        for site in every:
-            if site.id in waiting and await _connected(site, waiting, told):
-                del waiting[site.id]
-        progress("wait until packets go both ways" + _said(waiting))
-        return not waiting
-
-    await poll_until(
-        look,
-        within=CONNECTED_WITHIN,
-        failing=lambda: ConfigError(
-            f"the clusters are peered, but no packet goes from one to the other{_said(waiting)}; "
-            f"{_remedy(waiting, backend)}; `liqod network status` shows each part"
-        ),
-    )
-    for site in every:
-        progress(f"{site.id}: {told[site.id]}")
-
-
-def _remedy(waiting: dict[str, str], backend: str) -> str:
-    if all(each.startswith("Connected") for each in waiting.values()):
-        return "the tunnel stands: what filters packets between a gateway and its pods?"
-    if backend == WEBSOCKET:
-        return "are the gateway's TCP port, and `CONNECT` to it by a proxy on the way, let through"
-    return (
-        "is the gateway's UDP port let through? Where no UDP passes, `[network] websocket = true` "
-        "on the side that is dialled and `liqod peer` again, or `liqod unpeer` and "
-        f"`liqod peer … --tunnel {WEBSOCKET}`, go by TCP port 443"
-    )
-
-
-async def _connected(site: Site, waiting: dict[str, str], told: dict[str, str]) -> bool:
-    selector = f"{labels.REMOTE_CLUSTER_ID}={site.peer}"
-    found = await site.client.list(
-        CONNECTIONS, Selection(site.namespace, labels=selector), decode=Connection
-    )
-    for one in found:
-        waiting[site.id] = state = one.status.value or "Connecting"
-        pods = one.metadata.annotations.get(labels.PODS, "")
-        if state != "Connected":
-            continue
-        if pods == labels.PODS_TRYING or pods.startswith(labels.PODS_FAILED):
-            waiting[site.id] = f"Connected, pods {pods}"
-            continue
-        reached = f"a packet went to a pod's address of {site.peer}, and came back"
-        told[site.id] = reached if pods == labels.PODS_REACHED else _plain(pods)
-        return True
-    return False
-
-
-def _plain(pods: str) -> str:
-    return f"Connected; from pod to pod {pods}" if pods else "Connected"
-
-
-def _said(waiting: dict[str, str]) -> str:
-    return (
-        ": " + ", ".join(f"{id_} says {what}" for id_, what in waiting.items()) if waiting else ""
-    )

@@ -39,7 +39,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         client_address: the address that is dialled, where it is not the one that the server tells.
         client_port: likewise its port; 0 for the one that is told.
         mtu: of the tunnel, in bytes.
-        backend: what makes the tunnel.
+        backend: what makes the tunnel; empty for WireGuard, or what both sides make.
     """
 
     server_at: Where = "Provider"
@@ -50,7 +50,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     client_address: str = ""
     client_port: int = 0
     mtu: int = MTU
-    backend: str = WIREGUARD
+    backend: str = ""
+
+    @property
+    def made_by(self) -> str:
+        """What makes the tunnel, as far as one side knows."""
+        return self.backend or WIREGUARD
 
     def dialled(self, told: Endpoint) -> Endpoint:
         """Where the client dials, of what the server tells."""
@@ -70,7 +75,7 @@ def gateway_server(peer: str, liqo: str, asked: Asked) -> Json:
     """The gateway that is dialled, for the side that has the peer."""
     endpoint: Json = {"serviceType": asked.service_type}
     # WireGuard's is told, as Liqo wants it; of others the daemon there knows it.
-    if port := asked.port or (PORT if asked.backend == WIREGUARD else 0):
+    if port := asked.port or (PORT if asked.made_by == WIREGUARD else 0):
         endpoint["port"] = port
     if asked.node_port:
         endpoint["nodePort"] = asked.node_port
@@ -124,6 +129,6 @@ def _template(side: Literal["Server", "Client"], liqo: str, asked: Asked) -> Jso
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": f"WgGateway{side}Template",
-        "name": f"{asked.backend}-{side.lower()}",
+        "name": f"{asked.made_by}-{side.lower()}",
         "namespace": liqo,
     }

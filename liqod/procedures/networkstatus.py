@@ -13,6 +13,7 @@ from liqod.kube.leases import Lease
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.model.network import podpath
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.nodeways import ways
 from liqod.network.failover.election import Claim
@@ -234,8 +235,9 @@ def status_of(
         latency = connection.status.latency
         facts["latency"] = latency.value if latency is not None else ""
         facts["pods"] = pods = connection.metadata.annotations.get(labels.PODS, "")
-        if pods.startswith(labels.PODS_FAILED) and connection.status.value == "Connected":
-            problems.append(f"from pod to pod: {pods.partition(': ')[2]}")
+        path = podpath.read(pods)
+        if path.state == "failed" and connection.status.value == "Connected":
+            problems.append(f"from pod to pod: {path.why}")
     if not configurations:
         problems.append("there is no Configuration")
     for found in configurations:

@@ -40,24 +40,31 @@ FIXED = ("namespaceMappingStrategy", "remoteNamespaceName")
 """What cannot be changed: the remote namespaces have their names."""
 
 
-def manifest(namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
+def manifest(
+    namespace: str, spec: dict[str, Any], annotations: Mapping[str, str] = {}
+) -> dict[str, Any]:
     """The NamespaceOffloading that says so, as one would apply it."""
+    metadata: dict[str, Any] = {"name": NAME, "namespace": namespace}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
     return {
         "apiVersion": NAMESPACE_OFFLOADINGS.api_version,
         "kind": NAMESPACE_OFFLOADINGS.name,
-        "metadata": {"name": NAME, "namespace": namespace},
+        "metadata": metadata,
         "spec": spec,
     }
 
 
-async def spread(client: Client, namespace: str, asked: Mapping[str, Any]) -> int:
+async def spread(
+    client: Client, namespace: str, asked: Mapping[str, Any], annotations: Mapping[str, str] = {}
+) -> int:
     """Create the NamespaceOffloading, or change in it what is asked for; its generation.
 
     What is not asked for stays as it is. Raises ConfigError where that cannot be changed.
     """
     found = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
     if found is None:
-        new = manifest(namespace, {**DEFAULTS, **asked})
+        new = manifest(namespace, {**DEFAULTS, **asked}, annotations)
         made = await client.create(NAMESPACE_OFFLOADINGS, new, namespace)
         return made.metadata.generation
     old = found["spec"]
@@ -66,7 +73,8 @@ async def spread(client: Client, namespace: str, asked: Mapping[str, Any]) -> in
             f"{namespace} is offloaded already, as {old.get('namespaceMappingStrategy')}; "
             f"its mapping cannot be changed: `liqod unoffload namespace {namespace}` first"
         )
-    changed = await client.patch(NAMESPACE_OFFLOADINGS, NAME, {"spec": dict(asked)}, namespace)
+    patch = {"metadata": {"annotations": dict(annotations)}, "spec": dict(asked)}
+    changed = await client.patch(NAMESPACE_OFFLOADINGS, NAME, patch, namespace)
     return changed.metadata.generation
 
 

@@ -28,7 +28,7 @@ from liqod.model import ids, labels
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR, ESTABLISHED
 from liqod.ownid import cluster_id, own_cluster_id
 from liqod.polling import poll_until
-from liqod.procedures import Progress, networking
+from liqod.procedures import Progress, networksites
 from liqod.procedures.inband import InBand
 from liqod.procedures.networking import Joining
 from liqod.procedures.slicerequest import ask, wait_borrowed
@@ -102,10 +102,11 @@ async def peer(
     sides = await meet(local, remote, here, there, progress=progress)
     if joining is not None:
         # Before the handshake ends: from then on a peering user may only read.
-        await joining.begin(*networking.sites(sides, liqo, remote_liqo))
+        await joining.begin(*networksites.sites(sides, liqo, remote_liqo))
     if in_band is not None:
-        proxy = await in_band.proxy(*networking.sites(sides, liqo, remote_liqo), progress)
+        proxy = await in_band.proxy(*networksites.sites(sides, liqo, remote_liqo), progress)
         sides = msgspec.structs.replace(sides, proxy=proxy)
+    own = own if replace else await key_at(local, own, there, sides.local_namespace)
     given = await admitted(sides, own, progress)
     if known is not None and strange(place_of(given.api_server, given.ca), known):
         raise ConfigError(_impostor(there, place_of(given.api_server, given.ca), known))
@@ -120,6 +121,22 @@ async def peer(
     await wait_borrowed(local, there, sides.local_namespace, asked, before, progress)
     await _joined(joining)
     return there
+
+
+async def key_at(local: Client, own: ClusterKeys, there: str, namespace: str) -> ClusterKeys:
+    """The pair by which a provider knows this cluster; the present one where it is new.
+
+    Args:
+        local: of this cluster.
+        own: its keys.
+        there: the provider's id.
+        namespace: its tenant namespace here.
+    """
+    if own.former is None:
+        return own
+    name = ids.control_plane_identity(there)
+    known = await local.find(IDENTITIES, name, namespace, decode=Identity)
+    return own if known is None else own.of(known.spec.auth_params.signed_crt)
 
 
 async def _joined(joining: Joining | None) -> None:
@@ -153,7 +170,7 @@ async def _refuse_revoked(local: Client, there: str, *, replace: bool) -> None:
     if labels.REVOKED_PROVIDER not in live.metadata.annotations:
         return
     if not replace:
-        raise ConfigError(f"{there} was revoked here: `liqod peer --replace` takes that back")
+        raise ConfigError(f"{there} was revoked here: --replace takes that back")
     lifted = {"metadata": {"annotations": {labels.REVOKED_PROVIDER: None}}}
     await local.patch(NAMESPACES, namespace, lifted)
 

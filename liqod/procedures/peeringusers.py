@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from liqod.errors import AlreadyExists, ConfigError, Conflict
+from liqod.errors import AlreadyExists, ConfigError, Conflict, ProtocolError
 from liqod.gather import gather
 from liqod.identity import keys, requests
 from liqod.identity.signingrequests import SigningRequests, sign
@@ -19,10 +19,11 @@ from liqod.install import rights
 from liqod.install.daemonrights import rule
 from liqod.kube.client import Client
 from liqod.kube.credentials.render import kubeconfig
-from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, ROLES, SIGNING_REQUESTS
+from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, ROLES, SIGNING_REQUESTS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import ids, labels
+from liqod.procedures.revocations import living, marked
 from liqod.provider.tenants import narrowing
 from liqod.provider.tenants.tenants import proven
 from liqod.resources import TENANTS, Tenant
@@ -31,6 +32,8 @@ from liqod.tenancy import drop_unused_tenant_namespace, ensure_tenant_namespace,
 RBAC = "rbac.authorization.k8s.io"
 ROLE = "liqo-peering-user"
 """Name of the role, before the consumer's id."""
+SHOWN = 32
+"""Digits of a key by which the users that were made for it are found."""
 
 
 def user_name(consumer: str, suffix: str) -> str:
@@ -59,8 +62,10 @@ async def generate(
     namespace: str = labels.LIQO_NAMESPACE,
     list_secrets: bool = False,
     lifetime: float = narrowing.LIFE,
+    key: str = "",
     anew: bool = False,
     lifts: str | None = None,
+    replace_living: bool = False,
 ) -> bytes:
     """A kubeconfig for one consumer; the users made for it before are revoked.
 
@@ -77,10 +82,12 @@ async def generate(
         list_secrets: let it read all Secrets of its tenant namespace, which ``liqoctl`` needs and
             ``liqod`` does not.
         lifetime: seconds for which it is good, 600 or more.
-        anew: forget by which key the consumer was accepted before: somebody says that another one
-            is its key now.
+        key: SHA-256 of the consumer's key, hexadecimal; empty where nobody knows it yet.
+        anew: have a Tenant that shows another key go: somebody says that this one is its key now.
         lifts: the mark of the only revocation that this takes back, empty for none; one that came
             after somebody had agreed to let the consumer in stands. None: whatever there is.
+
+        replace_living: have names be good again for which certificates live that were revoked.
 
     Raises:
         ConfigError: the id is none, or this cluster's own; or the consumer was revoked meanwhile.
@@ -90,18 +97,22 @@ async def generate(
     if consumer == here:
         raise ConfigError(f"{consumer} is this cluster's own id; name the consumer's")
     tenant = await ensure_tenant_namespace(client, consumer)
-    await _let_in_again(client, consumer, tenant, anew=anew, lifts=lifts)
+    await _let_in_again(client, consumer, tenant, key=key if anew else "", lifts=lifts)
+    if replace_living:
+        nothing = {"metadata": {"annotations": {labels.LIVING: None}}}
+        await client.patch(NAMESPACES, tenant, nothing)
     user = user_name(consumer, secrets.token_hex(4))
     private = keys.generate()
     csr = requests.make_csr(private, user, labels.PEERING_USERS_GROUP)
 
     async def certified() -> bytes:
         # The signing request has the label by which those of earlier users go.
-        await _revoke_users(client, consumer)
+        # Their Role stays: by it nobody may do anything who is not bound to it.
+        await _revoke(client, consumer, (ROLE_BINDINGS, SIGNING_REQUESTS))
         return await sign(
             client,
             csr,
-            {labels.PEERING_USER: consumer},
+            _marks(consumer, key),
             in_hand=SigningRequests(),
             lifetime=int(lifetime),
         )
@@ -109,9 +120,10 @@ async def generate(
     # The role is the earlier there the better: a binding is made when the API server has seen all
     # that was written before, which it looks for every 100 ms. Nobody is bound to it yet.
     certificate, _ = await gather(
-        certified, partial(_renew_role, client, consumer, tenant, needed=not list_secrets)
+        certified, partial(_renew_role, client, consumer, tenant, key, needed=not list_secrets)
     )
-    await _bind(client, consumer, tenant, namespace, user, lifetime, list_secrets=list_secrets)
+    who = (consumer, user, key)
+    await _bind(client, who, tenant, namespace, lifetime, list_secrets=list_secrets)
     return kubeconfig(
         server=server,
         ca=ca,
@@ -125,31 +137,36 @@ async def generate(
 
 async def _bind(
     client: Client,
-    consumer: str,
+    who: tuple[str, str, str],
     tenant: str,
     namespace: str,
-    user: str,
     lifetime: float,
     *,
     list_secrets: bool,
 ) -> None:
-    """Give a peering user what its consumer needs, in its tenant namespace and in liqod's."""
+    """Give a peering user what its consumer needs, in its tenant namespace and in liqod's.
+
+    Args:
+        who: the consumer, the user's name, the consumer's key.
+    """
+    consumer, user, key = who
     until = datetime.now(UTC) + timedelta(seconds=lifetime)
     marks = {labels.PEERING_USER_ENDS: narrowing.stamp(until)}
     bindings: list[dict[str, Any]] = []
     if await _is_accepted(client, consumer, tenant):
         await client.delete_selected(ROLES, Selection(labels=users_of(consumer)))
-        await narrowing.bind_reader(client, consumer, tenant, [user], until, lists=list_secrets)
+        labelled = _marks(consumer, key)
+        await narrowing.bind_reader(client, labelled, tenant, [user], until, lists=list_secrets)
     else:
         role = rights.PEERING_USER_TENANT_ROLE
         if not list_secrets:
             role = labels.PEERING_USER_WRITER_ROLE
-            reader = _binding(consumer, user, tenant, ("Role", f"{ROLE}-{consumer}"), marks)
+            reader = _binding(who, tenant, ("Role", f"{ROLE}-{consumer}"), marks)
             reader["metadata"]["name"] += "-key"
             bindings.append(reader)
-        bindings.append(_binding(consumer, user, tenant, ("ClusterRole", role), marks))
+        bindings.append(_binding(who, tenant, ("ClusterRole", role), marks))
     seen = rights.PEERING_USER_LIQO_ROLE
-    bindings.append(_binding(consumer, user, namespace, ("Role", seen), marks))
+    bindings.append(_binding(who, namespace, ("Role", seen), marks))
     await gather(
         *(
             partial(client.create, ROLE_BINDINGS, each, each["metadata"]["namespace"])
@@ -158,13 +175,15 @@ async def _bind(
     )
 
 
-async def _renew_role(client: Client, consumer: str, tenant: str, *, needed: bool) -> None:
+async def _renew_role(
+    client: Client, consumer: str, tenant: str, key: str, *, needed: bool
+) -> None:
     """Have the Role of a consumer's users as it is now, or none."""
     outdated = Selection(labels=users_of(consumer))
     if not needed:
         await client.delete_selected(ROLES, outdated)
         return
-    own = {"metadata": _metadata(consumer, tenant), "rules": rules(consumer)}
+    own = {"metadata": _metadata(consumer, tenant, key), "rules": rules(consumer)}
     try:
         await client.create(ROLES, own, tenant)
     except AlreadyExists:
@@ -179,24 +198,50 @@ async def _is_accepted(client: Client, consumer: str, namespace: str) -> bool:
 
 
 async def _let_in_again(
-    client: Client, consumer: str, namespace: str, *, anew: bool, lifts: str | None
+    client: Client, consumer: str, namespace: str, *, key: str, lifts: str | None
 ) -> None:
-    """Whoever makes a user for a consumer that was revoked takes that back, with all it had."""
+    """Whoever makes a user for a consumer that was revoked takes that back, with all it had.
+
+    Args:
+        key: the only one by which it is known from now on; empty where nobody has said so.
+    """
     live = await client.get(NAMESPACES, namespace, decode=Partial)
     revoked = live.metadata.annotations.get(labels.REVOKED_TENANT)
     if None not in (revoked, lifts) and revoked != lifts:
         raise ConfigError(f"{consumer} has been revoked meanwhile")
-    if revoked is None and not anew:
+    if revoked is None and not (key and await _is_another(client, consumer, namespace, key)):
         return
     await client.delete(TENANTS, consumer, namespace)
-    marks = (labels.REVOKED_TENANT, labels.ACCEPTED_KEY, labels.NONCE_DIGEST)
+    gone = (
+        labels.REVOKED_TENANT,
+        labels.ACCEPTED_KEY,
+        labels.NONCE_DIGEST,
+        labels.UNKEYED_NAMES,
+        labels.FORMER_KEY,
+    )
+    marks: dict[str, str | None] = dict.fromkeys(gone)
+    if key:
+        marks[labels.ACCEPTED_KEY] = key
+    noted = marked(live.metadata.annotations, labels.REVOKED_TENANT)
+    lives = [living(noted) if noted else "", live.metadata.annotations.get(labels.LIVING, "")]
+    if any(lives):
+        marks[labels.LIVING] = max(lives)
     # Over what was read: a revocation that comes in between is none of those.
     version = live.metadata.resource_version
-    patch = {"metadata": {"resourceVersion": version, "annotations": dict.fromkeys(marks)}}
+    patch = {"metadata": {"resourceVersion": version, "annotations": marks}}
     try:
         await client.patch(NAMESPACES, namespace, patch)
     except Conflict:
-        await _let_in_again(client, consumer, namespace, anew=anew, lifts=lifts)
+        await _let_in_again(client, consumer, namespace, key=key, lifts=lifts)
+
+
+async def _is_another(client: Client, consumer: str, namespace: str, key: str) -> bool:
+    """Whether the Tenant shows another key than that one."""
+    tenant = await client.find(TENANTS, consumer, namespace, decode=Tenant)
+    try:
+        return tenant is not None and keys.print_of(tenant.spec.public_key) != key
+    except ProtocolError:
+        return True
 
 
 async def delete(client: Client, consumer: str) -> int:
@@ -211,36 +256,43 @@ async def delete(client: Client, consumer: str) -> int:
     return gone + await drop_unused_tenant_namespace(client, consumer)
 
 
-async def revoke(client: Client, consumer: str) -> int:
-    """Take the rights of a consumer's peering users, for good; how many objects went."""
-    gone = await _revoke_users(client, consumer)
-    return gone + await client.delete_selected(ROLES, Selection(labels=users_of(consumer)))
+async def revoke(client: Client, consumer: str, key: str = "") -> int:
+    """Take the rights of a consumer's peering users, for good; how many objects went.
+
+    Args:
+        client: with an administrator's rights.
+        consumer: the consumer's id.
+        key: only of those that were made for this key; empty for all.
+    """
+    return await _revoke(client, consumer, (ROLE_BINDINGS, SIGNING_REQUESTS, ROLES), key)
 
 
-async def _revoke_users(client: Client, consumer: str) -> int:
-    """The same without their Role, by which nobody may do anything who is not bound to it."""
-    users = Selection(labels=users_of(consumer))
-    kinds = (ROLE_BINDINGS, SIGNING_REQUESTS)
+async def _revoke(client: Client, consumer: str, kinds: tuple[Kind, ...], key: str = "") -> int:
+    of_key = f",{labels.PEERING_USER_KEY}={key[:SHOWN]}" if key else ""
+    users = Selection(labels=users_of(consumer) + of_key)
     return sum([await client.delete_selected(kind, users) for kind in kinds])
 
 
-def _metadata(consumer: str, namespace: str) -> dict[str, Any]:
-    return {
-        "name": f"{ROLE}-{consumer}",
-        "namespace": namespace,
-        "labels": {labels.MANAGED: labels.TRUE, labels.PEERING_USER: consumer},
-    }
+def _marks(consumer: str, key: str) -> dict[str, str]:
+    """The labels of what is made for a peering user."""
+    of_key = {labels.PEERING_USER_KEY: key[:SHOWN]} if key else {}
+    return {labels.MANAGED: labels.TRUE, labels.PEERING_USER: consumer, **of_key}
+
+
+def _metadata(consumer: str, namespace: str, key: str) -> dict[str, Any]:
+    name = f"{ROLE}-{consumer}"
+    return {"name": name, "namespace": namespace, "labels": _marks(consumer, key)}
 
 
 def _binding(
-    consumer: str,
-    user: str,
+    who: tuple[str, str, str],
     namespace: str,
     role: tuple[str, str],
     marks: dict[str, str],
 ) -> dict[str, Any]:
+    consumer, user, key = who
     return {
-        "metadata": {**_metadata(consumer, namespace), "annotations": marks},
+        "metadata": {**_metadata(consumer, namespace, key), "annotations": marks},
         "roleRef": {"apiGroup": RBAC, "kind": role[0], "name": role[1]},
         "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
     }

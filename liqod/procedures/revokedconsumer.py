@@ -3,7 +3,8 @@
 No API server of Kubernetes revokes a certificate, so what is taken is everything that it is good
 for: every binding of the consumer's users and groups, in all namespaces, also those made by hand.
 The tenant namespace is marked, so that the daemon gives nothing of it again; a new peering user
-(:mod:`liqod.procedures.peeringusers`) lifts that.
+(:mod:`liqod.procedures.peeringusers`) lifts that. What was signed for a name with a key stays dead
+then, too; what was signed for a name of Liqo's is noted, and holds that name back while it lives.
 """
 
 from base64 import b64decode
@@ -21,61 +22,22 @@ from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.procedures import peeringusers
+from liqod.procedures.revocations import Living, Mark, marked
 from liqod.provider.tenants.certificates import CERTIFICATE_FIELD
 from liqod.provider.tenants.trust import Binding, Subject
-from liqod.provider.workloads.freeing import free_pods
 from liqod.resources import REPLICATED, TENANTS
 from liqod.tenancy import replicas_of, users_of
 
 BINDINGS: tuple[Kind, ...] = (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
 
 
-class Living(msgspec.Struct, frozen=True):
-    """What is still open: what cannot be taken back, and most of which ends by itself.
-
-    Attributes:
-        what: in a few words.
-        until: when it ends, RFC 3339; empty where nobody here knows.
-    """
-
-    what: str
-    until: str = ""
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended by now."""
-        try:
-            return bool(self.until) and times.seconds(self.until) <= times.seconds(times.now())
-        except ValueError:
-            return False
-
-
-class Mark(msgspec.Struct, frozen=True):
-    """What a tenant namespace notes of a revocation, as JSON."""
-
-    at: str
-    lives: tuple[Living, ...] = ()
-
-
 def is_theirs(subject: Subject, consumer: str) -> bool:
-    """Whether a binding's subject is a user or the group of that consumer."""
-    if subject.kind == "Group":
-        return subject.name == consumer
-    if subject.kind != "User":
+    """Whether a binding's subject is a user or the group of that consumer, with whatever key."""
+    if subject.kind not in ("Group", "User"):
         return False
-    slices = subject.name.endswith(ids.slice_user("", consumer))
-    return subject.name == consumer or slices
-
-
-def marked(annotations: dict[str, str], key: str) -> Mark | None:
-    """The mark of a tenant namespace; an unreadable one still is a mark."""
-    text = annotations.get(key)
-    if text is None:
-        return None
-    try:
-        return msgspec.json.decode(text, type=Mark)
-    except msgspec.MsgspecError:
-        return Mark(at=text)
+    if subject.kind == "User" and ids.is_slice_user(subject.name, consumer):
+        return True
+    return subject.name == consumer or subject.name.startswith(ids.keyed(consumer, ""))
 
 
 async def mark(client: Client, namespace: str, key: str, lives: tuple[Living, ...]) -> Mark:
@@ -117,7 +79,8 @@ async def certificates_of(client: Client, consumer: str, namespace: str) -> tupl
         until = bound.metadata.annotations.get(labels.PEERING_USER_ENDS, "")
         ends |= {subject.name: until for subject in bound.subjects or ()}
     found = [
-        Living(f"the certificate of {user}, without rights", until) for user, until in ends.items()
+        Living(f"the certificate of {user}, without rights", until, dead=True)
+        for user, until in ends.items()
     ]
     for each in await client.list(SECRETS, Selection(namespace)):
         if not each["metadata"]["name"].startswith(ids.certificate_secret()):
@@ -127,7 +90,8 @@ async def certificates_of(client: Client, consumer: str, namespace: str) -> tupl
         except (ProtocolError, ValueError):
             continue
         what = f"the certificate of {facts.common_name}, without rights"
-        found.append(Living(what, times.of(facts.ends)))
+        dead = ids.is_keyed(facts.common_name) or any(map(ids.is_keyed, facts.organizations))
+        found.append(Living(what, times.of(facts.ends), dead))
     return tuple(found)
 
 
@@ -170,9 +134,6 @@ async def _end(client: Client, consumer: str, namespace: str) -> list[str]:
         gone += await _delete(client, kind, await client.list(kind, mine, decode=Partial))
     mapped = await namespaces_of(client, consumer, namespace)
     gone += await _delete(client, NAMESPACES, mapped)
-    for each in mapped:
-        while not await free_pods(client, each.metadata.name):
-            pass
     return gone
 
 

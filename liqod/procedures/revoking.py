@@ -20,7 +20,7 @@ from liqod.procedures import (
     revokedconsumer,
     revokedprovider,
 )
-from liqod.procedures.revokedconsumer import Living
+from liqod.procedures.revocations import Living
 from liqod.tenancy import find_tenant_namespace
 
 QUIET = 1.0

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from liqod.consumer.slices.borrowed import request_of
+from liqod.consumer.slices.borrowed import group_of, request_of
 from liqod.errors import AlreadyExists, ConfigError
+from liqod.identity.keys import public_pem
 from liqod.kube.client import Client
 from liqod.kube.kinds import NODES
 from liqod.model import ids, labels
@@ -19,7 +20,7 @@ from liqod.model.objects.patches import exact_patch
 from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.procedures.wanted import Asked
-from liqod.resources import RESOURCE_SLICES, ResourceSlice
+from liqod.resources import IDENTITIES, RESOURCE_SLICES, Identity, ResourceSlice
 from liqod.resources.authentication import (
     ACCEPTED,
     AUTHENTICATION,
@@ -52,7 +53,10 @@ async def ask(
     problem = ids.slice_name_problem(name)
     if problem is not None:
         raise ConfigError(problem)
-    request = request_of(name, here, provider, private)
+    known = ids.control_plane_identity(provider)
+    identity = await local.find(IDENTITIES, known, namespace, decode=Identity)
+    group = group_of(identity, here, public_pem(private))
+    request = request_of(name, here, provider, private, group)
     return await _keep_slice(local, provider, namespace, name, asked, request)
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from liqod.consumer.identities.keys import ClusterKeys
+from liqod.consumer.identities.keys import ClusterKeys, keyed_request
 from liqod.errors import Forbidden, ProtocolError
 from liqod.identity import requests
 from liqod.kube.client import Client
 from liqod.kube.kinds import EVENTS, SECRETS
-from liqod.kube.meta import ObjectMeta
 from liqod.kube.selection import Selection
 from liqod.model import ids, labels
+from liqod.model.objects.partial import Event, Secret
 from liqod.resources import TENANTS, Tenant
 
 
@@ -37,20 +37,6 @@ class Sides(msgspec.Struct, frozen=True):
     proxy: str = ""
 
 
-class _Event(msgspec.Struct, frozen=True, rename="camel"):
-    reason: str = ""
-    message: str = ""
-    last_timestamp: str | None = None
-    involved_object: dict[str, Any] = {}
-
-
-class _Kept(msgspec.Struct, frozen=True):
-    """A Secret, which may keep a certificate that was given before, with its request."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    data: dict[str, bytes] | None = None
-
-
 async def write_tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> None:
     """Looked for before it is made: Liqo's webhook refuses a second one, whoever made the first."""
     wanted = _tenant(sides, own, signature)
@@ -60,6 +46,8 @@ async def write_tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> None
         await sides.remote.create(TENANTS, wanted, sides.remote_namespace)
     elif not _is_current(live, own, signature, sides.proxy):
         live["spec"] = {**live.get("spec", {}), **wanted["spec"]}
+        asked = wanted["metadata"]["annotations"]
+        live["metadata"]["annotations"] = {**live["metadata"].get("annotations", {}), **asked}
         await sides.remote.update(TENANTS, live, sides.remote_namespace)
 
 
@@ -73,7 +61,7 @@ async def _forget_certificates(sides: Sides, own: ClusterKeys) -> None:
     mine = f"{labels.REMOTE_CLUSTER_ID}={sides.here}"
     with suppress(Forbidden):
         found = await sides.remote.list(
-            SECRETS, Selection(sides.remote_namespace, labels=mine), decode=_Kept
+            SECRETS, Selection(sides.remote_namespace, labels=mine), decode=Secret
         )
         for each in found:
             name = each.metadata.name
@@ -83,7 +71,7 @@ async def _forget_certificates(sides: Sides, own: ClusterKeys) -> None:
             if name != prefix:
                 user = ids.slice_user(name.removeprefix(f"{prefix}-"), sides.here)
                 subject = (user, sides.here)
-            if (each.data or {}).get("csr") != requests.make_csr(own.private, *subject):
+            if each.value("csr") != requests.make_csr(own.private, *subject):
                 uid = each.metadata.uid
                 await sides.remote.delete(SECRETS, name, sides.remote_namespace, uid=uid)
 
@@ -95,6 +83,9 @@ def _tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> dict[str, Any]:
             "name": sides.here,
             "namespace": sides.remote_namespace,
             "labels": {labels.REMOTE_CLUSTER_ID: sides.here},
+            "annotations": {
+                labels.KEYED_REQUEST: b64encode(keyed_request(own, sides.here)).decode()
+            },
         },
         "spec": {
             "clusterID": sides.here,
@@ -131,12 +122,12 @@ def asks_for(tenant: Tenant, own: ClusterKeys) -> bool:
 async def refusal(sides: Sides, tenant: Tenant) -> str:
     """The provider's newest word on why it refuses; empty if it says nothing."""
     try:
-        found = await sides.remote.list(EVENTS, Selection(sides.remote_namespace), decode=_Event)
+        found = await sides.remote.list(EVENTS, Selection(sides.remote_namespace), decode=Event)
     except Forbidden:
         return ""
     about = [
         each
         for each in found
-        if each.reason == "TenantRefused" and each.involved_object.get("uid") == tenant.metadata.uid
+        if each.reason == "TenantRefused" and each.involved_object.uid == tenant.metadata.uid
     ]
     return max(about, key=lambda each: each.last_timestamp or "").message if about else ""

@@ -4,7 +4,7 @@ A namespace is offloaded to the peers, so the peers' own daemons make the pods t
 this cluster's API server is asked, with the rights that offloading takes.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -13,14 +13,14 @@ import trio
 
 from liqod.errors import ConfigError, Forbidden, Invalid, NotFound
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES, NODES, PODS, SERVICES, Kind
-from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.kinds import EVENTS, NAMESPACES, NODES, PODS, SERVICES, Kind
+from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
-from liqod.model.objects.partial import Node, Pod, PodStatus
-from liqod.model.objects.podsight import unready, why
+from liqod.model.objects.partial import Event, Node, Pod, PodStatus
+from liqod.model.objects.podsight import unpulled, unready, why
 from liqod.polling import poll_until
 from liqod.procedures import Progress, testplan
 from liqod.procedures.offloading import NAME, bring_back, offloaded, spread
@@ -33,6 +33,10 @@ CLEAN_UP: Final = 60.0
 SETTLING: Final = 20.0
 """Seconds that a namespace may take to have a ServiceAccount."""
 LOOK: Final = 0.5
+REFUSED: Final = "ReflectionRefused"
+"""Reason of the Event on an object that a peer refuses (:mod:`liqod.reflection.remotewriter`)."""
+PULLED_WITHIN: Final = 5.0
+"""Seconds for which an image may fail to come before it is taken not to come at all."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -176,10 +180,13 @@ async def _tried(
             services[made["metadata"]["name"]] = await _create(client, SERVICES, made)
         await _create(client, PODS, testplan.server(place, asked.image))
     progress("wait for the servers to start")
-    late = await _started(client, servers, asked.ready)
-    pods = await client.list(PODS, Selection(NAMESPACE), decode=_Addressed)
-    addresses = {each.metadata.name: _addresses(each) for each in pods}
-    clients, found = _clients(asked, here, there, addresses, services)
+    late = await _started(client, servers, asked)
+    pods = await client.list(PODS, Selection(NAMESPACE), decode=Pod)
+    addresses = {
+        each.metadata.name: [one.ip for one in each.status.pod_ips if one.ip] for each in pods
+    }
+    refused = await _refused_ports(client, own, there)
+    clients, found = _clients(asked, here, there, addresses, services, refused)
     for place in there:
         if not addresses.get(f"server-{place.number}"):
             reason = late.get(place.cluster) or await _no_address(client, place)
@@ -197,8 +204,12 @@ def _clients(
     there: list[Place],
     addresses: Mapping[str, Sequence[str]],
     services: Mapping[str, Json],
+    refused: Collection[str],
 ) -> tuple[list[Trier], list[Row]]:
-    """The clients, and rows of what none of them can try."""
+    """The clients, and rows of what none of them can try.
+
+    ``refused`` are the peers whose guests choose no node ports.
+    """
     own, ports = here[0], dict[int, int]()
     for place in (own, *there):
         offered: Json = services[f"port-{place.number}"].get("spec", {})
@@ -222,29 +233,65 @@ def _clients(
             manifest = testplan.client(name, place, asked.image, tries, host=host)
             made.append(Trier(manifest, tries))
     for place in there:
-        tries = testplan.tries_there(place, [own], ports, asked.outside)
+        offered_there = {} if place.cluster in refused else ports
+        tries = testplan.tries_there(place, [own], offered_there, asked.outside)
         name = f"client-at-{place.number}"
         made.append(Trier(testplan.client(name, place, asked.image, tries), tries))
     stay = "pods on a node's own network do not leave their cluster: try it from there"
     sources = [f"node {place.cluster}" for place in there]
-    return made, testplan.skipped(sources, f"pods {asked.cluster}", stay)
+    rows = testplan.skipped(sources, f"pods {asked.cluster}", stay)
+    for each in sorted(refused):
+        ports_of = f"node port of {own.cluster}'s pods"
+        why_not = f"{each} lets guests choose no node ports (`fields` under [guests] there)"
+        rows += testplan.skipped([f"pod {each}"], ports_of, why_not)
+    return made, rows
 
 
-async def _started(client: Client, servers: list[Place], within: float) -> dict[str, str]:
-    """Wait until all servers are ready; why those are not that are not in time, by cluster."""
+async def _refused_ports(client: Client, own: Place, there: list[Place]) -> set[str]:
+    """The peers that refuse the node port of this cluster's servers, as the Service's Events tell.
+
+    A Service asks for the same port there, which providers let no guest choose by default.
+    """
+    told = await client.list(
+        EVENTS, Selection(NAMESPACE, fields=f"involvedObject.name=port-{own.number}"), decode=Event
+    )
+    refusals = [each.message for each in told if each.reason == REFUSED]
+    return {
+        place.cluster
+        for place in there
+        if any(f"refused by {place.cluster}:" in text for text in refusals)
+    }
+
+
+async def _started(client: Client, servers: list[Place], asked: Asked) -> dict[str, str]:
+    """Wait until all servers are ready; why those are not that are not in time, by cluster.
+
+    Raises:
+        ConfigError: a cluster cannot pull the image, so that nothing can be tried with it.
+    """
     waiting: dict[str, str] = {}
+    missed: dict[str, float] = {}
 
     async def look() -> bool:
         waiting.clear()
+        now = trio.current_time()
         for place in servers:
             name = f"server-{place.number}"
             pod = await client.find(PODS, name, NAMESPACE, decode=Pod)
             if pod is None or not conditions.holds(pod.status.conditions, "Ready"):
                 reason = "" if pod is None else why(pod.status)
                 waiting[place.cluster] = f"{name} does not start: {reason or 'nothing is said'}"
+            unpulled_by = "" if pod is None else unpulled(pod.status)
+            if not unpulled_by:
+                missed.pop(place.cluster, None)
+            elif now >= missed.setdefault(place.cluster, now) + PULLED_WITHIN:
+                raise ConfigError(
+                    f"untried: the image {asked.image} cannot be pulled at {place.cluster}"
+                    f" ({unpulled_by}); --image names another that has busybox"
+                )
         return not waiting
 
-    with trio.move_on_after(within):
+    with trio.move_on_after(asked.ready):
         await poll_until(look, longest_pause=LOOK)
     return waiting
 
@@ -293,19 +340,6 @@ def _last_word(status: Mapping[str, Any]) -> str:
         if ended.get("message"):
             return str(ended["message"])
     return ""
-
-
-class _AddressedStatus(msgspec.Struct):
-    pod_ips: list[dict[str, str]] = msgspec.field(name="podIPs", default_factory=list)
-
-
-class _Addressed(msgspec.Struct):
-    metadata: ObjectMeta
-    status: _AddressedStatus = msgspec.field(default_factory=_AddressedStatus)
-
-
-def _addresses(pod: _Addressed) -> list[str]:
-    return [each["ip"] for each in pod.status.pod_ips if each.get("ip")]
 
 
 async def _create(client: Client, kind: Kind, manifest: Json) -> Json:

@@ -2,7 +2,9 @@
 
 What belongs to the peer here is deleted in the order that lets virtual nodes be drained; the tenant
 namespace is marked, and the daemon deletes it when it is empty. A peer that does not answer leaves
-a tombstone behind and holds nothing up (rule 2 of the architecture).
+a tombstone behind and holds nothing up (rule 2 of the architecture). What a peer has made of the
+peering itself it keeps until somebody ends it there: that is named, and cleared by a client with
+the rights.
 """
 
 import datetime
@@ -10,7 +12,7 @@ import datetime
 import msgspec
 import trio
 
-from liqod.errors import ConfigError, LiqodError
+from liqod.errors import ConfigError, Forbidden, LiqodError
 from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
 from liqod.kube.meta import Partial
@@ -36,16 +38,63 @@ PATIENCE = 3.0
 """Seconds for which a peer that seems not to answer is waited for before it is left behind."""
 
 
+class Half(msgspec.Struct, frozen=True, kw_only=True):
+    """What a peer has made of a peering itself, and keeps until it is ended there.
+
+    Attributes:
+        here: this cluster's id.
+        lends: its Tenant of this cluster, with certificates and rights.
+        borrows: its slices, virtual nodes and identity.
+        joined: its gateway.
+        runs: ``liqod`` where it is known to run that; empty for Liqo, and where nobody knows.
+    """
+
+    here: str = ""
+    lends: bool = False
+    borrows: bool = False
+    joined: bool = False
+    runs: str = ""
+
+    def told(self, peer: str) -> str:
+        """The half and how it is ended, as a clause; empty for nothing."""
+        parts = {
+            "its virtual nodes and slices": self.borrows,
+            f"its Tenant {self.here}": self.lends,
+            "its gateway": self.joined,
+        }
+        kept = [part for part, is_kept in parts.items() if is_kept]
+        if not kept:
+            return ""
+        end = f"`liqod unpeer {self.here}`"
+        if not self.runs:
+            end += f" (where it runs Liqo, `liqoctl force unpeer {self.here}`)"
+        return f"{peer} keeps {', '.join(kept)} until {end} is run there"
+
+
+NOTHING_KEPT = Half()
+
+
 class Departed(msgspec.Struct, frozen=True):
     """How an unpeering ended.
 
     Attributes:
         complete: nothing is left, here or (of ours) there.
         pending: what the peer, which does not answer, still has of ours; empty if complete.
+        keeps: what the peer keeps of its own half.
     """
 
     complete: bool
     pending: str = ""
+    keeps: Half = NOTHING_KEPT
+
+    def told(self, peer: str) -> str:
+        """The end, for people: with what is still to be done, and where."""
+        if not self.complete:
+            return (
+                f"unpeered from {peer}, which does not answer: what it still has of ours is "
+                f"removed when it does; `liqod unpeer {peer} --forget` gives it up"
+            )
+        return "; ".join(filter(None, (f"unpeered from {peer}", self.keeps.told(peer))))
 
 
 async def plan(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> list[str]:
@@ -71,6 +120,26 @@ async def plan(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> l
     return [*lines, f"Namespace {namespace}"]
 
 
+async def half(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> Half:
+    """What the peer has made of the peering, by what is here of it.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    namespace = await find_tenant_namespace(local, peer)
+    if namespace is None:
+        return NOTHING_KEPT
+    cluster = await local.find(FOREIGN_CLUSTERS, peer, decode=ForeignCluster)
+    told = cluster is not None and labels.PEER_DAEMON in cluster.metadata.annotations
+    return Half(
+        here=await own_cluster_id(local, liqo),
+        lends=not await _none(local, IDENTITIES, namespace),
+        borrows=not await _none(local, TENANTS, namespace),
+        joined=bool(await networkleaving.parts(local, namespace)),
+        runs="liqod" if told else "",
+    )
+
+
 async def unpeer(
     local: Client,
     peer: str,
@@ -84,24 +153,30 @@ async def unpeer(
     Args:
         local: an administrator's client of this cluster.
         peer: the peer's id.
-        remote: a peering user's client of the peer, which then clears its Tenant too.
+        remote: a client of the peer, which then clears its half, too: with a peering user's rights
+            its Tenant and its end of the network, with an administrator's what it borrows here.
         liqo: liqod's namespace here.
         progress: told what is waited for.
 
     Raises:
         LiqodError: the API server does not answer, or refuses.
     """
+    keeps = await half(local, peer, liqo)
     await agreements.end(local, liqo, peer)
     namespace = await find_tenant_namespace(local, peer)
+    if remote is not None and keeps.borrows:
+        # While it is still served here: pods of a provider that is gone cannot be moved.
+        borrows = not await _borrows_no_more(
+            remote, await _place_there(local, remote, liqo), progress
+        )
+        keeps = msgspec.structs.replace(keeps, borrows=borrows)
     if namespace is not None:
         progress(f"withdraw from {peer}")
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         mark = {"metadata": {"annotations": {labels.TOMBSTONE: now}}}
         await local.patch(NAMESPACES, namespace, mark)
         await local.delete_selected(TENANTS, Selection(namespace))
-        sources = f"{labels.REPLICATION}={labels.TRUE}"
-        await local.delete_selected(RESOURCE_SLICES, Selection(namespace, labels=sources))
-        await local.delete_selected(VIRTUAL_NODES, Selection(namespace))
+        await _give_back(local, namespace)
         progress("drain and remove the virtual nodes")
         await poll_until(lambda: _none(local, VIRTUAL_NODES, namespace))
         if await networkleaving.parts(local, namespace):
@@ -113,7 +188,9 @@ async def unpeer(
     if remote is not None:
         progress(f"clear what is ours at {peer}")
         await _clear_there(local, remote, peer, liqo)
-    return await _wait_gone(local, peer, namespace, progress)
+        keeps = msgspec.structs.replace(keeps, lends=False, joined=False)
+    end = await _wait_gone(local, peer, namespace, progress)
+    return msgspec.structs.replace(end, keeps=keeps)
 
 
 async def forget(local: Client, peer: str, *, progress: Progress) -> None:
@@ -155,11 +232,36 @@ async def _wait_gone(
     return await poll_until(look)
 
 
+async def _give_back(client: Client, namespace: str) -> None:
+    """Delete what is borrowed by a tenant namespace; virtual nodes are drained before they go."""
+    sources = f"{labels.REPLICATION}={labels.TRUE}"
+    await client.delete_selected(RESOURCE_SLICES, Selection(namespace, labels=sources))
+    await client.delete_selected(VIRTUAL_NODES, Selection(namespace))
+
+
+async def _borrows_no_more(remote: Client, namespace: str, progress: Progress) -> bool:
+    """Have a peer give back what it borrows here; False where the client has not the right."""
+    try:
+        await _give_back(remote, namespace)
+    except Forbidden:
+        return False
+    progress("drain and remove the peer's virtual nodes")
+    await poll_until(lambda: _none(remote, VIRTUAL_NODES, namespace))
+    await remote.delete_selected(IDENTITIES, Selection(namespace))
+    return True
+
+
+async def _place_there(local: Client, remote: Client, liqo: str) -> str:
+    """This cluster's tenant namespace at a peer."""
+    if remote.namespace != "default":
+        return remote.namespace
+    here = await own_cluster_id(local, liqo)
+    return await find_tenant_namespace(remote, here) or ids.tenant_namespace(here)
+
+
 async def _clear_there(local: Client, remote: Client, peer: str, liqo: str) -> None:
     here = await own_cluster_id(local, liqo)
-    namespace = remote.namespace
-    if namespace == "default":
-        namespace = await find_tenant_namespace(remote, here) or ids.tenant_namespace(here)
+    namespace = await _place_there(local, remote, liqo)
     try:
         await remote.delete(TENANTS, here, namespace)
         await remote.delete(SECRETS, labels.NONCE_SECRET, namespace)

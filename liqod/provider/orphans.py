@@ -26,10 +26,9 @@ from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids, labels
-from liqod.provider.slices.slices import is_from
 from liqod.provider.tenants import bindings
-from liqod.provider.workloads.freeing import free_pods
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS, NamespaceMap
+from liqod.tenancy import is_from
 
 WAIT = 5.0
 """Seconds until it is looked again for what others are about to do."""
@@ -150,9 +149,8 @@ class Orphans(Controller[Suspect]):
             self._awaiting.discard(suspect.name)
             return None
         if namespace.metadata.deletion_timestamp:
-            # Who lent to its consumer may have ended before its pods have.
             self._awaiting.discard(suspect.name)
-            return None if await free_pods(self._client, suspect.name) else WAIT
+            return None
         known = self._maps.store.decode(owner, Partial)
         if not _ended(known):
             self._awaiting.discard(suspect.name)

@@ -87,23 +87,20 @@ class Context:
         home = peer.home
         self.events = PeerEvents(home.client, peer.id, home.config.reflection.events)
         self._names: dict[str, Names] = {}
+        self._asked: dict[str, VirtualNode] | None = None
+        """The nodes by which the reflectors said last what is offered."""
+        self._offered: frozenset[str] = frozenset()
         self._unreadable: dict[Kind, float] = {}
         self.unmapped: dict[str, float] = {}
 
     @property
-    def direct(self) -> bool:
-        """Whether the peer takes, on any node, what is written without a ShadowPod."""
-        return any(node.direct for node in self.nodes.values())
-
-    @property
     def offered(self) -> frozenset[str]:
         """The names of the reflectors of which the peer takes what they write, on any node."""
-        return frozenset(
-            name
-            for name, worker in self.workers.items()
-            if (offered := worker.reflector.offered) is None
-            or any(offered(node) for node in self.nodes.values())
-        )
+        if self._asked != self.nodes:
+            self._asked = dict(self.nodes)
+            workers = self.workers.items()
+            self._offered = frozenset(name for name, worker in workers if worker.serves())
+        return self._offered
 
     def names(self, namespace: str) -> Names:
         """Names and settings as they are for a namespace."""
@@ -143,6 +140,7 @@ class Context:
                 begun=self.peer.pod_network == "tunnel",
             ),
             storage=home.config.storage.enabled,
+            unreachable=self.peer.reach.now,
         )
         return made
 
@@ -233,6 +231,7 @@ class State(NamedTuple):
     remote: tuple[Stamps, ...]
 
 
+# Read at each event of an object, so these are no Partial, which takes a quarter longer.
 class _Meta(msgspec.Struct, rename="camel"):
     uid: str = ""
     resource_version: str = ""

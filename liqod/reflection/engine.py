@@ -38,6 +38,7 @@ from liqod.reflection.placement import placement
 from liqod.reflection.session import Session
 from liqod.reflection.topology import GRACE, NamespaceMapping, Node
 from liqod.reflection.view import Key, Subject
+from liqod.reflection.withdrawals import Withdrawals
 from liqod.reflection.worker import Worker
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES
 from liqod.resources.offloading import NamespaceMap
@@ -77,6 +78,7 @@ class Engine:
         self._borrows = False
         """Whether this peer lends us anything: what is watched everywhere is watched from then."""
         self._changed = trio.Event()
+        self._withdrawals = Withdrawals(self.context)
 
     # For those who inspect
 
@@ -135,6 +137,7 @@ class Engine:
                 nursery.start_soon(self._follow_ranges, ranges)
                 nursery.start_soon(HealthCheck(context, self._requeue_all).run)
                 nursery.start_soon(context.events.writer.run)
+                nursery.start_soon(self._withdrawals.run)
                 task_status.started()
                 while True:
                     # Made before reading: what changes while this round goes on begins another.
@@ -245,6 +248,7 @@ class Engine:
                     self._follow_nodes()
                 if anew:
                     self._requeue_all()  # what went between the two watches, neither has told
+                self._withdrawals.look()
                 await trio.sleep_forever()
             finally:
                 if stop is not None:
@@ -283,7 +287,7 @@ class Engine:
         due = dict(context.mapping.accepted) if remote is not None else {}
         for namespace, session in list(context.sessions.items()):
             same = remote is not None and session.client is remote.client
-            same = same and (session.direct, session.offered) == (context.direct, context.offered)
+            same = same and session.offered == context.offered
             if due.get(namespace) != session.remote_namespace or not same:
                 self._scopes.pop(namespace).cancel()
                 del context.sessions[namespace]

@@ -20,7 +20,7 @@ from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.http.turns import Budget
 from liqod.kube.kinds import EVENTS, PODS, Kind
-from liqod.kube.meta import ObjectMeta, Partial, newer
+from liqod.kube.meta import Partial, newer
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Bookmark
 from liqod.latest import News
@@ -28,7 +28,8 @@ from liqod.log import Seldom
 from liqod.model import labels
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.objects import remoteevents
-from liqod.model.objects.remoteevents import WARNING, LocalObject, RemoteEvent
+from liqod.model.objects.partial import Event, Pod
+from liqod.model.objects.remoteevents import WARNING, LocalObject
 from liqod.reflection.eventwriter import EventWriter
 from liqod.reflection.remotecache import RemoteCache
 from liqod.resources.offloading import SHADOW_PODS
@@ -62,21 +63,8 @@ PODLIKE: Final = (SHADOW_PODS, PODS)
 log = logging.getLogger(__name__)
 
 
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    node_name: str = ""
-
-
-class _Status(msgspec.Struct, frozen=True, rename="camel"):
-    start_time: str | None = None
-
-
-class _Local(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-
-
-_local = msgspec.json.Decoder(_Local)
+_pod = msgspec.json.Decoder(Pod)
+_partial = msgspec.json.Decoder(Partial)
 
 
 class PeerEvents:
@@ -131,8 +119,7 @@ class EventWatch:
     async def run(self) -> NoReturn:
         """Follow until cancelled, from when the first pod is there."""
         session = self._session
-        if not session.direct:
-            await session.caches[SHADOW_PODS].used.wait()
+        await session.caches[SHADOW_PODS].used.wait()
         for kind in PODLIKE:
             await session.caches[kind].known.wait()
         await self._context.opened[PODS].wait()
@@ -233,7 +220,7 @@ class EventWatch:
         event = remoteevents.local_event(found, about, self._context.peer.id, times.now())
         return event, remoteevents.state_of(found)
 
-    def _about(self, found: RemoteEvent) -> LocalObject | None:
+    def _about(self, found: Event) -> LocalObject | None:
         """The object here that a peer's Event is about, where we have what it is about there."""
         for cache in self._caches(found):
             there = cache.find(found.involved_object.name)
@@ -245,7 +232,7 @@ class EventWatch:
                 return local
         return None
 
-    def _caches(self, found: RemoteEvent) -> Iterator[RemoteCache]:
+    def _caches(self, found: Event) -> Iterator[RemoteCache]:
         """Where what an Event is about may be; that of a pod is by its ShadowPod, too."""
         told = found.involved_object
         if told.kind in {kind.name for kind in PODLIKE}:
@@ -263,23 +250,23 @@ class EventWatch:
         body = None if store is None else store.get((namespace, name))
         if body is None:
             return None
-        local = _local.decode(body)
-        meta, node = local.metadata, local.spec.node_name
-        if kind == PODS:
-            pod = {
-                "metadata": {"uid": meta.uid, "creationTimestamp": meta.creation_timestamp},
-                "status": {"startTime": local.status.start_time},
-            }
-            made = there.metadata
-            if node not in context.nodes:
-                return None
-            if not stands_for(pod, made.annotations, made.creation_timestamp):
-                return None
-        host = node if kind == PODS else ""
-        return LocalObject(kind, namespace, name, meta.uid, meta.creation_timestamp, host)
+        if kind != PODS:
+            meta = _partial.decode(body).metadata
+            return LocalObject(kind, namespace, name, meta.uid, meta.creation_timestamp)
+        local = _pod.decode(body)
+        meta, made, node = local.metadata, there.metadata, local.spec.node_name
+        pod = {
+            "metadata": {"uid": meta.uid, "creationTimestamp": meta.creation_timestamp},
+            "status": {"startTime": local.status.start_time},
+        }
+        if node not in context.nodes:
+            return None
+        if not stands_for(pod, made.annotations, made.creation_timestamp):
+            return None
+        return LocalObject(kind, namespace, name, meta.uid, meta.creation_timestamp, node)
 
 
-def _is_of(found: RemoteEvent, there: Partial, kind: Kind) -> bool:
+def _is_of(found: Event, there: Partial, kind: Kind) -> bool:
     """Whether an Event is about this very object there, and not about one before it.
 
     A ShadowPod has another UID than its pods, of which it may have had several: whatever happened

@@ -19,7 +19,6 @@ import msgspec
 import trio
 
 from liqod.errors import AlreadyExists, NotFound, PermanentError
-from liqod.inspect.throttle import Bucket
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.kinds import EVENTS
@@ -27,6 +26,7 @@ from liqod.kube.queue import KeyedQueue
 from liqod.log import Seldom
 from liqod.model.objects.remoteevents import NORMAL, TYPES, WARNING, Json, again
 from liqod.reflection.view import Key
+from liqod.tokenbucket import TokenBucket
 
 RATE: Final = 50.0
 BURST: Final = 100.0
@@ -80,11 +80,11 @@ class _Lane:
         self._client = client
         self._peer = peer
         self._count = count
-        self._bucket = Bucket(RATE, BURST)
+        self._bucket = TokenBucket(RATE, BURST)
         self._waiting: dict[Key, _Waiting] = {}
         self._size = 0
         self._written: dict[Key, float] = {}
-        self._objects: dict[str, tuple[float, float]] = {}
+        self._objects: dict[str, TokenBucket] = {}
         self._full = False
         self._seldom = Seldom()
 
@@ -112,7 +112,7 @@ class _Lane:
         await self.queue.run(self._work, on_error=self._failed)
 
     async def _work(self, key: Key) -> None:
-        if (pause := self._bucket.take(1)) > 0:
+        if (pause := self._bucket.take(trio.current_time())) > 0:
             await trio.sleep(pause)
         entry = self._take(key)
         if entry is None:
@@ -173,12 +173,11 @@ class _Lane:
 
     def _allowed(self, uid: str, now: float) -> bool:
         """Whether one more Event may come of an object."""
-        level, at = self._objects.pop(uid, (float(OBJECT_BURST), now))
-        level = min(OBJECT_BURST, level + (now - at) * OBJECT_RATE)
-        self._objects[uid] = (level - 1 if level >= 1 else level, now)
+        bucket = self._objects.pop(uid, None) or TokenBucket(OBJECT_RATE, OBJECT_BURST)
+        self._objects[uid] = bucket
         if len(self._objects) > OBJECTS:
             del self._objects[next(iter(self._objects))]
-        return level >= 1
+        return bucket.takes(now)
 
     def _tell_once(self, key: Key) -> None:
         if not self._full:

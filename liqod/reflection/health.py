@@ -1,14 +1,16 @@
 """What degrades reflection at a peer that answers: checked every few seconds, told to the link.
 
 A server may answer the link's small question and nothing else: one kind cannot be followed, no
-object can be written. What two checks in a row find is told. A watch that does not
-show what was written long ago is begun anew.
+object can be written. What two checks in a row find is told. What concerns the kinds of plugins
+alone, or a kind that the peer has not or gives no right to, keeps no pod from running there. A
+watch that does not show what was written long ago is begun anew.
 """
 
 from collections.abc import Callable
 from typing import NoReturn
 
 from liqod.consumer.degradations import Degradation
+from liqod.kube.kinds import Kind
 from liqod.reflection.context import Context
 from liqod.ticks import sleep_until_tick
 
@@ -33,6 +35,7 @@ class HealthCheck:
         self._context = context
         self._link = context.peer.link
         self._better = better
+        self._lacking: set[Kind] = set()
 
     async def run(self) -> NoReturn:
         """Check until cancelled."""
@@ -53,21 +56,31 @@ class HealthCheck:
         found: Found = {}
         if not self._link.up:
             return found
+        lacking: dict[Kind, str] = {}
         for session in self._context.sessions.values():
             for kind, cache in session.caches.items():
                 cache.mend()
                 trouble = cache.trouble
                 if trouble is not None:
-                    text = f"{kind.plural} there cannot be followed: {trouble.text}"
-                    found[f"read {kind.plural}"] = Degradation(
-                        text, trouble.grave, blind=trouble.grave
-                    )
+                    found[f"read {kind.plural}"] = trouble
+                if cache.lacks:
+                    lacking[kind] = cache.lacks
+        self._say(lacking)
         for worker in self._context.workers.values():
             reason = worker.remote.problem
             if reason is not None:
                 what = worker.reflector.name
-                found[f"write {what}"] = Degradation(f"{what} cannot be written: {reason}", True)
+                text = f"{what} cannot be written: {reason}"
+                found[f"write {what}"] = Degradation(text, worker.own)
         return found
+
+    def _say(self, lacking: dict[Kind, str]) -> None:
+        """Say which kinds the peer has not, or gives no right to; and which it does again."""
+        for kind, why in lacking.items():
+            self._context.unreadable(kind, why)
+        for kind in self._lacking - lacking.keys():
+            self._context.readable(kind)
+        self._lacking = set(lacking)
 
 
 def _summary(found: Found, before: Found) -> Degradation | None:

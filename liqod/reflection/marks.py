@@ -39,7 +39,7 @@ TOKENS: Final = "tokens"
 
 
 class Marked(msgspec.Struct, frozen=True):
-    """The few fields of metadata that ownership goes by."""
+    """The few fields of metadata that ownership goes by; read at each event of a peer's objects."""
 
     name: str = ""
     labels: dict[str, str] = {}
@@ -81,7 +81,7 @@ def decorate(
         marks[labels.NODE_NAME] = node_label(source.get("spec", {}).get("nodeName", ""))
         if creator:
             marks[labels.CREATOR_USER] = creator
-    if remote.write is Write.ONCE:
+    if remote.write is Write.ONCE or remote.fixed:
         notes[labels.LOCAL_UID] = own["uid"]
     meta.update(namespace=names.remote_namespace, labels=marks, annotations=notes)
     return {**wanted, "metadata": meta}
@@ -145,15 +145,16 @@ def hash_of(wanted: Json, remote: RemoteKind) -> str:
     """The hash that is recorded with a write: of what may still change.
 
     Of an object written once it is that of its labels and annotations, and after a dot that of the
-    part of its content that follows.
+    part of its content that follows; of one that is applied that of all, and then of what is fixed.
     """
     if remote.write is Write.ONCE:
         return _joined(digest({"metadata": _marks(wanted)}), _content(wanted, remote))
-    return digest(wanted)
+    return _joined(digest(wanted), _content(wanted, remote))
 
 
 def _content(wanted: Json, remote: RemoteKind) -> str:
-    return digest(picked(wanted, remote.follows)) if remote.follows else ""
+    paths = (*remote.follows, *remote.fixed)
+    return digest(picked(wanted, paths)) if paths else ""
 
 
 def _joined(marks: str, content: str) -> str:
@@ -166,7 +167,7 @@ def _recorded(live: Partial) -> str:
 
 
 def changed(wanted: Json, live: Partial, remote: RemoteKind) -> bool:
-    """Whether the content of an object written once has to follow."""
+    """Whether what follows, or is fixed, is another than at the last write."""
     return _content(wanted, remote) != _recorded(live)
 
 
@@ -212,12 +213,16 @@ def judge(
     if live is None:
         return Step.CREATE
     meta = live.metadata
-    if meta.deletion_timestamp is not None or not remote.writes(meta.labels):
+    if meta.deletion_timestamp is not None:
         return Step.WAIT
     once = remote.write is Write.ONCE
     own = wanted["metadata"]
     noted = meta.annotations.get(labels.LOCAL_UID)
     if once and (noted != own["annotations"][labels.LOCAL_UID] if noted else not stands):
+        return Step.REMOVE
+    # Made again here, while nobody looked: an apply would leave what it does not name any more.
+    another = bool(remote.fixed and noted) and noted != own["annotations"][labels.LOCAL_UID]
+    if another and changed(wanted, live, remote):
         return Step.REMOVE
     same = (
         meta.annotations.get(labels.APPLIED_HASH) == hash_of(wanted, remote)
@@ -236,8 +241,6 @@ def edited(live: Partial, remote: RemoteKind, settled: str | None) -> bool:
     or a status would have it read.
     """
     meta = live.metadata
-    if remote.marked:
-        return False
     if meta.generation == 1 or (remote.write is Write.ONCE and not meta.generation):
         return False
     return settled != version(meta)
@@ -260,8 +263,7 @@ def stamped(wanted: Json, remote: RemoteKind, over: Partial | None = None) -> Js
     notes = {**(meta.get("annotations") or {}), labels.APPLIED_HASH: hashed}
     if remote.write is Write.ONCE:
         notes[labels.APPLIED_KEYS] = encode_keys(keys_of({"metadata": _marks(wanted)}))
-    held = {"finalizers": [remote.finalizer]} if remote.finalizer else {}
-    return {**wanted, "metadata": {**meta, "annotations": notes, **held}}
+    return {**wanted, "metadata": {**meta, "annotations": notes}}
 
 
 def restored(wanted: Json, whole: Json) -> Json:

@@ -10,11 +10,13 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from liqod.kube.cache.store import Change, Followed, Key
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Change, Key
 
 Told = Callable[[Key], None]
 
 
+# Read at each event, and of objects of any kind, so this is no Pod.
 class _Spec(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
@@ -37,7 +39,7 @@ def node_of(body: bytes) -> str:
 class Placement:
     """The objects of one informer by node."""
 
-    def __init__(self, informer: Followed) -> None:
+    def __init__(self, informer: Informer) -> None:
         self._nodes: dict[str, set[Key]] = {}
         self._told: dict[str, set[Told]] = {}
         informer.subscribe(self._changed)
@@ -84,10 +86,10 @@ class Placement:
                 told(change.key)
 
 
-_placements: "WeakKeyDictionary[Followed, Placement]" = WeakKeyDictionary()
+_placements: WeakKeyDictionary[Informer, Placement] = WeakKeyDictionary()
 
 
-def placement(informer: Followed) -> Placement:
+def placement(informer: Informer) -> Placement:
     """The one placement of an informer; it lives as long as the informer."""
     found = _placements.get(informer)
     if found is None:

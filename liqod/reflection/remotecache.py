@@ -24,6 +24,7 @@ from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial, newer
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Watch
+from liqod.reflection.contents import differs
 from liqod.reflection.marks import Marked, selector, source_of, version
 
 if TYPE_CHECKING:
@@ -55,23 +56,6 @@ class _Written(msgspec.Struct):
     until: float
 
 
-class _Content(msgspec.Struct, frozen=True, rename="camel"):
-    """What of an object's metadata says whether it is still as we left it."""
-
-    uid: str = ""
-    generation: int = 0
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-
-
-class _Object(msgspec.Struct, frozen=True):
-    metadata: _Content = _Content()
-
-
-_content = msgspec.json.Decoder(_Object)
-
-
 class RemoteCache:
     """What the peer has of one kind in one mapped namespace.
 
@@ -83,7 +67,6 @@ class RemoteCache:
         workers: by the names of their reflectors: those that write or watch this kind.
         owners: this cluster's id, and the peer's.
         fields: a field selector; what it leaves out is as good as not there.
-        own_writes: whether :meth:`bodies` has our own last writes, too.
 
     Attributes:
         namespace: the mapped namespace, by its name there.
@@ -101,7 +84,6 @@ class RemoteCache:
         owners: tuple[str, str],
         *,
         fields: str = "",
-        own_writes: bool = False,
     ) -> None:
         self.kind = kind
         self.watch = watch
@@ -111,7 +93,6 @@ class RemoteCache:
         self._reflectors = tuple(worker.reflector for worker in workers.values())
         self._selector = selector(*owners)
         self._fields = fields
-        self._own_writes = own_writes and watch is Watch.METADATA
         self._debounce = {
             reflector.name: remote.debounce
             for reflector in self._reflectors
@@ -144,11 +125,24 @@ class RemoteCache:
 
     @property
     def trouble(self) -> Degradation | None:
-        """Why what is known may be late."""
+        """Why what is known may be late.
+
+        Grave only of what liqod itself brings, and where the server is at fault: a kind that the
+        peer has not, or to which it gives no right, holds up nothing but what is of that kind.
+        """
         informer = self._informer
         if informer is None or informer.trouble is None:
             return None
-        return Degradation(informer.trouble, grave=informer.problem is not None)
+        what = f"{self.kind.plural} there cannot be followed: {informer.trouble}"
+        own = any(worker.own for worker in self._workers.values())
+        grave = own and informer.problem is not None and not self.lacks
+        return Degradation(what, grave, blind=grave)
+
+    @property
+    def lacks(self) -> str:
+        """That the peer has no such kind, or gives no right to it; empty where it does."""
+        informer = self._informer
+        return (informer.problem or "") if informer is not None and informer.lacking else ""
 
     def wake(self) -> None:
         """The server is said to be back: try again now, if waiting after a failure."""
@@ -215,13 +209,9 @@ class RemoteCache:
         return tuple(each for each in found if each is not None)
 
     def _json(self, name: str) -> Json | None:
-        """An object; our own last write counts where that is asked for and metadata is watched."""
         body = self._body(name)
-        if body is not None:
-            found: Json = msgspec.json.decode(body)
-            return found
-        written = self.find(name) if self._own_writes else None
-        return None if written is None else msgspec.to_builtins(written)
+        found: Json | None = None if body is None else msgspec.json.decode(body)
+        return found
 
     def settled(self, name: str) -> str | None:
         """The version at which an object last was as wanted."""
@@ -353,15 +343,20 @@ class RemoteCache:
             return  # our own write: the turn that wrote it has gone on from the answer
         for concerned in {known, source} - {None}:
             assert concerned is not None
-            debounce = self._debounce.get(concerned[0])
-            self._enqueue(concerned, debounce(change.new) if debounce and change.new else 0.0)
+            self._enqueue(concerned, self._pause(concerned, change.new))
+
+    def _pause(self, source: Source, body: bytes | None) -> float:
+        """Seconds for which a change may wait for the next one."""
+        debounce = self._debounce.get(source[0])
+        if debounce is None or body is None:
+            return 0.0
+        return self._workers[source[0]].pause(debounce, body)
 
     def _differs(self, old: bytes | None, new: bytes) -> bool:
         """Whether a change is more than one of the status of an object watched by its metadata."""
         if old is None or self.watch is Watch.FULL:
             return True
-        content = _content.decode(new).metadata
-        return not content.generation or content != _content.decode(old).metadata
+        return differs(old, new)
 
     def _caught_up(self, name: str, change: Change) -> bool:
         """Drop what we remember of our own write once the watch shows it, or what came after.

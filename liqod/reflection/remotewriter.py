@@ -17,7 +17,6 @@ from liqod.errors import (
     Conflict,
     Forbidden,
     Invalid,
-    Overloaded,
     PluginError,
     ProtocolError,
     TransientError,
@@ -44,7 +43,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.reflection import marks, pauses
 from liqod.reflection.context import Context, Work
-from liqod.reflection.ends import delete_remote, is_ending
+from liqod.reflection.ends import delete_remote
 from liqod.reflection.marks import Step
 from liqod.reflection.pauses import Refused
 from liqod.reflection.remotecache import RemoteCache
@@ -292,8 +291,9 @@ class RemoteWriter:
             return Outcome(Step.WAIT)
         live = cache.find(name)
         if live is not None:
-            if cache.source(name) not in (None, work.origin):
-                return _taken(remote, name, "it was made from another object")
+            source = cache.source(name)
+            if source not in (None, work.origin):
+                return _taken(remote, name, self._made_from(source))
             wanted = Wanted(remote, marks.as_made(wanted.body, live, remote))
         known = cache.settled(name)
         stands = live is None or _stands(work, live)
@@ -312,16 +312,17 @@ class RemoteWriter:
             return Outcome(refusal=Refusal(403, str(error), remote.kind, True))
         except Invalid as error:
             return Outcome(refusal=Refusal(422, str(error), remote.kind, False))
-        except Overloaded as error:
-            if not remote.marked or error.status != 500:
-                raise
-            # Nobody answers who is to review it; the reflector may know another way.
-            return Outcome(refusal=Refusal(error.status, str(error), remote.kind, True))
         except Conflict:
             return Outcome(again=AGAIN_SOON)
         if outcome.done is not Step.KEEP:
             self._context.publish(work.subject, outcome.done.value, kind=remote.kind.name)
         return outcome
+
+    def _made_from(self, source: tuple[str, str]) -> str:
+        """From what else here something there was made, and what to do about it."""
+        worker = self._context.workers.get(source[0])
+        kind = "object" if worker is None else worker.reflector.kind.name
+        return f"it was made from the {kind} {source[1]} here: one of the two needs another name"
 
     async def _create(
         self, work: Work, wanted: Wanted, cache: RemoteCache, client: Client
@@ -449,17 +450,12 @@ class RemoteWriter:
         assert session is not None
         keep = {(each.remote.kind, each.name) for each in wanted}
         found = work.has(self._reflector)
-        if any(remote.marked and not remote.writes(live.metadata.labels) for remote, live in found):
-            # Made from something of ours that was perhaps made there in our stead: no kind is
-            # listed now and then only, or that would stay when its object here is gone.
-            for each in self._reflector.written:
-                session.caches[each.kind].ready_for(work.origin)
         surplus = [
             (remote, live)
             for remote, live in found
-            if remote.writes(live.metadata.labels)
+            if remote.write is not None
             and (remote.kind, live.metadata.name) not in keep
-            and not is_ending(remote, live)
+            and live.metadata.deletion_timestamp is None
         ]
         kept = [(remote, live) for remote, live in surplus if session.serves(live.metadata)]
         if kept:
@@ -548,8 +544,7 @@ def _held(remote: RemoteKind, live: Partial | None) -> Reason | None:
     """Whose finalizers keep an object that is going, where there are any."""
     if live is None or live.metadata.deletion_timestamp is None:
         return None
-    known = (*COLLECTORS, remote.finalizer)
-    others = [each for each in live.metadata.finalizers if each not in known]
+    others = [each for each in live.metadata.finalizers if each not in COLLECTORS]
     if not others:
         return None
     what, names = f"{remote.kind.name} {live.metadata.name}", ", ".join(others)

@@ -16,7 +16,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
-from liqod.reflection import statuswriter
+from liqod.reflection import localmaking, statuswriter
 from liqod.reflection.view import Subject
 from liqod.reflection.voices import Retraction, taken_back
 
@@ -75,7 +75,7 @@ class Retractions(Controller[Said]):
                 kind, Selection(subject.namespace, labels=selector), decode=Partial
             )
             for each in found:
-                if statuswriter.made_from(each, subject.reflector, subject.name, retraction.uid):
+                if localmaking.made_from(each, subject.reflector, subject.name, retraction.uid):
                     meta = each.metadata
                     await client.delete(kind, meta.name, subject.namespace, uid=meta.uid)
 

@@ -54,7 +54,6 @@ class Session:
         ready: since when (Trio time) each reflector can work.
         met: names of the reflectors of which an object is here that the peer has something of: what
             they read here is no empty list.
-        direct: whether what is written without a ShadowPod has to be seen, Pending or not.
         offered: the names of the reflectors of which the peer takes what they write; the others
             wait for another session, and nothing of theirs is watched.
     """
@@ -68,7 +67,6 @@ class Session:
         self.caches: dict[Kind, RemoteCache] = {}
         self.ready: dict[str, float] = {}
         self.met: set[str] = set()
-        self.direct = context.direct
         self.offered = context.offered
         self._context = context
         self._wake = News()
@@ -77,23 +75,15 @@ class Session:
         workers = context.workers
         owners = (context.peer.home.cluster_id, context.peer.id)
         reflectors = [each.reflector for each in workers.values()]
-        for kind, (watch, fields) in _watched(reflectors, direct=self.direct).items():
+        for kind, (watch, fields) in _watched(reflectors).items():
             concerned = {
                 name: worker
                 for name, worker in workers.items()
                 if any(remote.kind == kind for remote in worker.reflector.remote)
             }
             namespaces = (namespace, remote_namespace)
-            # Where a pod goes one of two ways, the way of a moment ago is known from its write.
             self.caches[kind] = RemoteCache(
-                client,
-                kind,
-                watch,
-                namespaces,
-                concerned,
-                owners,
-                fields=fields,
-                own_writes=self.direct,
+                client, kind, watch, namespaces, concerned, owners, fields=fields
             )
         tells = self.caches.keys() >= set(PODLIKE) and context.events.which != "none"
         self._events = EventWatch(self, context) if tells else None
@@ -270,11 +260,11 @@ class Session:
         return heard
 
 
-def _watched(reflectors: Iterable[Reflector], *, direct: bool) -> dict[Kind, tuple[Watch, str]]:
+def _watched(reflectors: Iterable[Reflector]) -> dict[Kind, tuple[Watch, str]]:
     """How each kind is watched at the peer, and its field selector.
 
     It is watched in full where any reflector asks for that, and selected only where all who watch
-    it ask for the same and nobody writes it; what is marked is written where ``direct`` says so.
+    it ask for the same and nobody writes it.
     """
     kinds: dict[Kind, list[RemoteKind]] = {}
     for remote in (remote for reflector in reflectors for remote in reflector.remote):
@@ -282,9 +272,7 @@ def _watched(reflectors: Iterable[Reflector], *, direct: bool) -> dict[Kind, tup
     found: dict[Kind, tuple[Watch, str]] = {}
     for kind, asked in kinds.items():
         full = any(each.watch is Watch.FULL for each in asked)
-        only_watched = (each.write is None or (each.marked and not direct) for each in asked)
-        pairs = zip(asked, only_watched, strict=True)
-        selectors = {each.fields if watched else "" for each, watched in pairs}
+        selectors = {each.fields if each.write is None else "" for each in asked}
         fields = selectors.pop() if len(selectors) == 1 else ""
         found[kind] = (Watch.FULL if full else Watch.METADATA, fields)
     return found

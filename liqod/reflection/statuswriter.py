@@ -14,18 +14,24 @@ from functools import partial
 import msgspec
 import trio
 
-from liqod.errors import Conflict, Forbidden, Invalid, LiqodError, NotFound, PermanentError
+from liqod.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    LiqodError,
+    NotFound,
+    PermanentError,
+)
 from liqod.kube import events, times
-from liqod.kube.cache.store import Store
 from liqod.kube.client import Client
-from liqod.kube.ensure import ensure
 from liqod.kube.kinds import EVENTS, Kind
 from liqod.kube.meta import Partial, newer
-from liqod.model import labels
 from liqod.model.objects.patches import digest
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reason, Reflector, Scope
+from liqod.plugins.sound import unwritable
 from liqod.reflection import pauses
 from liqod.reflection.context import Context, Version, Work, bare
+from liqod.reflection.localmaking import Lately, make, owned, sweep
 from liqod.reflection.pauses import Contest, Rate
 from liqod.reflection.view import Key, Subject
 from liqod.reflection.voices import Said
@@ -58,6 +64,7 @@ class StatusWriter:
         self._wanted: dict[Key, Json] = {}
         self._contest = Contest()
         self._rate = Rate()
+        self._lately = Lately()
         self._gauge = context.peer.home.gauge("reflector", reflector.name)
 
     @property
@@ -141,12 +148,12 @@ class StatusWriter:
         """The one status that the reflector makes of what several peers say."""
         combine = self._reflector.combine
         assert combine is not None
-        return self._gauge.ask(combine, bare(source), statuses)
+        return self._gauge.judge(unwritable, combine, bare(source), statuses)
 
     def _left(self, work: Work) -> Iterable[Partial]:
         """What an end waits for: not for what is going and only held by somebody's finalizer."""
         for remote, live in work.has(self._reflector):
-            if remote.write is None or remote.marked or live.metadata.deletion_timestamp is None:
+            if remote.write is None or live.metadata.deletion_timestamp is None:
                 yield live
 
     async def _patch(self, work: Work, source: Json, plan: Plan) -> None:
@@ -237,7 +244,7 @@ class StatusWriter:
                 continue
             mine = [each for each in made if each["kind"] == kind.name]
             for each in mine:
-                await make(client, kind, each, source, name, store)
+                await make(client, kind, each, source, name, store, self._lately)
             # What another one makes from now on it takes over as it is.
             keep = {each["metadata"]["name"] for each in mine}
             keep |= {made_name for made_kind, made_name in others if made_kind == kind.name}
@@ -296,83 +303,20 @@ async def delete_local(client: Client, kind: Kind, source: Json, *, grace: int |
         return False
 
 
-def owned(made: Json, kind: Kind, source: Json, reflector: str, peer: str) -> Json:
-    """An object to be made here: in the place of its owner, with the marks of its making."""
-    own, meta = source["metadata"], made.get("metadata", {})
-    return {
-        **made,
-        "metadata": {
-            **meta,
-            "namespace": own.get("namespace", ""),
-            "labels": {**(meta.get("labels") or {}), labels.ORIGIN: peer},
-            "annotations": {
-                **(meta.get("annotations") or {}),
-                labels.SOURCE: f"{reflector}/{own['name']}",
-            },
-            "ownerReferences": [
-                {
-                    "apiVersion": kind.api_version,
-                    "kind": kind.name,
-                    "name": own["name"],
-                    "uid": own["uid"],
-                    "controller": False,
-                    "blockOwnerDeletion": False,
-                }
-            ],
-        },
-    }
-
-
-def made_from(found: Partial, reflector: str, name: str, uid: str) -> bool:
-    """Whether an object here was made by a reflector from the object of that name and UID."""
-    meta = found.metadata
-    marked = meta.annotations.get(labels.SOURCE) == f"{reflector}/{name}"
-    return marked and any(owner.uid == uid for owner in meta.owner_references)
-
-
-async def make(
-    client: Client, kind: Kind, wanted: Json, source: Json, reflector: str, store: Store
-) -> None:
-    """Make one object here be as wanted, also where another peer's engine made it.
-
-    Raises:
-        Conflict: it exists and was made by somebody else, or of another object.
-    """
-    meta, own = wanted["metadata"], source["metadata"]
-    key = (meta["namespace"], meta["name"])
-    found = store.decode(key, Partial)
-    ours = found is not None and made_from(found, reflector, own["name"], own["uid"])
-    await ensure(client, kind, wanted, live=store.get(key), namespace=meta["namespace"], adopt=ours)
-
-
-async def sweep(
-    client: Client,
-    kind: Kind,
-    source: Json,
-    reflector: str,
-    peer: str,
-    wanted: set[str],
-    store: Store,
-) -> None:
-    """Remove what was made here from an object for a peer, and is no longer wanted."""
-    own = source["metadata"]
-    for key in store.indexed("namespace", own.get("namespace", "")):
-        found = store.decode(key, Partial)
-        if found is None or key[1] in wanted:
-            continue
-        if found.metadata.labels.get(labels.ORIGIN) == peer and made_from(
-            found, reflector, own["name"], own["uid"]
-        ):
-            await client.delete(kind, key[1], key[0], uid=found.metadata.uid)
-
-
 async def tell(client: Client, kind: Kind, source: Json, reason: Reason) -> None:
-    """Write a Warning on an object: one Event for each object and reason, however often it is.
+    """Write an Event on an object: one for each object and reason, however often it is.
 
     One that the API server refuses is let go: its namespace may be going, and what is told there
     must not hold that up.
     """
     meta = msgspec.convert(source, Partial).metadata
-    made = events.event(kind, meta, reason.code, reason.message, at=times.now())
+    made = events.event(
+        kind,
+        meta,
+        reason.code,
+        reason.message,
+        at=times.now(),
+        type=events.NORMAL if reason.expected else events.WARNING,
+    )
     with suppress(PermanentError):
         await client.create(EVENTS, made)

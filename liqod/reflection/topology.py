@@ -109,7 +109,6 @@ def virtual_nodes(nodes: Iterable[Node], peer: str) -> dict[str, VirtualNode]:
             slice=node.metadata.labels.get(labels.RESOURCE_SLICE_NAME) or _slice_of(node),
             patch=node.spec.offloading_patch or {},
             labels=node.spec.labels,
-            direct=node.metadata.annotations.get(labels.DIRECT_PODS) == labels.TRUE,
             budgets=node.metadata.annotations.get(labels.BUDGETS) == labels.TRUE,
             # Sorting keeps the order of equals: the default first, the others as they are offered.
             storage_classes=tuple(

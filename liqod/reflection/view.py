@@ -20,6 +20,7 @@ from liqod.kube.cache.store import Store
 from liqod.kube.client import Client
 from liqod.kube.kinds import SERVICE_ACCOUNTS, Kind
 from liqod.model.objects.homeapi import life
+from liqod.model.objects.partial import TokenRequest
 from liqod.plugins.contracts import (
     Json,
     Names,
@@ -30,6 +31,7 @@ from liqod.plugins.contracts import (
     ServiceAccountToken,
     Token,
 )
+from liqod.tokenbucket import TokenBucket
 
 REFRESH_AT = 0.8
 """Part of a token's life after which it is asked again (Liqo's), where its need says nothing."""
@@ -117,7 +119,6 @@ class LiveView:
         stores: finds the local store of a kind and namespace; None where it is not watched.
         remote: what the object at hand has at the peer, by kind.
         answers: what has been fetched.
-        settling: kinds of which each change at the peer has the object reconciled again anyway.
 
     Attributes:
         seen: the local objects that were read.
@@ -137,7 +138,6 @@ class LiveView:
         remote: Mapping[Any, tuple[Json, ...]],
         answers: Callable[[Need], Any],
         settings: Any = None,
-        settling: frozenset[Kind] = frozenset(),
     ) -> None:
         self.names = names
         self.settings = settings
@@ -147,7 +147,6 @@ class LiveView:
         self.seen: set[Seen] = set()
         self.used: set[Need] = set()
         self.asked = False
-        self._settling = settling
         self._reads = frozenset(reads.kind for reads in reflector.reads)
         self._reflector = reflector.name
         self._stores = stores
@@ -173,7 +172,7 @@ class LiveView:
 
     def remote(self, kind: Kind) -> tuple[Json, ...]:
         """What the object at hand has at the peer, by name."""
-        self.asked |= kind not in self._settling
+        self.asked = True
         return self._remote.get(kind, ())
 
     def fulfilled(self, need: Need) -> Any:
@@ -186,15 +185,6 @@ class LiveView:
             raise PluginError(f"{self._reflector} does not declare that it reads {kind.name}")
         where = (namespace or self.names.namespace) if kind.namespaced else ""
         return self._stores(kind, where), where
-
-
-class _Granted(msgspec.Struct, rename="camel"):
-    token: str = ""
-    expiration_timestamp: str = ""
-
-
-class _TokenRequest(msgspec.Struct, rename="camel"):
-    status: _Granted = msgspec.field(default_factory=_Granted)
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -254,7 +244,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._due: dict[Need, float] = {}
-        self._next = float("-inf")
+        self._bucket = TokenBucket(PATIENT, AT_ONCE)
         self._enough = SPARE
 
     def wait(self, need: Need) -> float:
@@ -262,7 +252,7 @@ class Turns:
         now = trio.current_time()
         due = self._due.pop(need, None)
         if due is None:
-            self._next = due = max(self._next, now - AT_ONCE / PATIENT) + 1 / PATIENT
+            due = now + self._bucket.take(now)
             if len(self._due) >= self._enough:  # who does not come for its turn needs it no more
                 kept = self._due.items()
                 self._due = {each: at for each, at in kept if at > now - KEPT}
@@ -327,7 +317,7 @@ async def given(local: Client, request: Json, account: str, namespace: str) -> T
     """
     try:
         answer = await local.create_subresource(
-            SERVICE_ACCOUNTS, account, namespace, "token", request, decode=_TokenRequest
+            SERVICE_ACCOUNTS, account, namespace, "token", request, decode=TokenRequest
         )
     except PermanentError as error:
         return Token("", "", str(error))

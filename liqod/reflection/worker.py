@@ -5,6 +5,7 @@ stores, the reflector's functions say what is wanted, and the difference is writ
 (:mod:`liqod.reflection.remotewriter` there, :mod:`liqod.reflection.statuswriter` here).
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext, suppress
 from typing import NamedTuple, NoReturn, ParamSpec
@@ -12,7 +13,7 @@ from typing import NamedTuple, NoReturn, ParamSpec
 import msgspec
 import trio
 
-from liqod.errors import PluginError, TransientError
+from liqod.errors import LiqodError, PluginError, TransientError
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.queue import KeyedQueue
@@ -20,6 +21,8 @@ from liqod.kube.watched import DOUBT
 from liqod.model import labels
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.crossing.crossing import STAYS_HOME, object_stays
+from liqod.model.view.told import BROKEN
+from liqod.plugins.calls import FAILING
 from liqod.plugins.contracts import (
     NOTHING,
     Absence,
@@ -32,7 +35,7 @@ from liqod.plugins.contracts import (
     Scope,
     Watch,
 )
-from liqod.plugins.sound import strange
+from liqod.plugins.sound import no_answer, no_pause, strange
 from liqod.reflection import topology
 from liqod.reflection.context import Context, State, Version, Work, bare, version_of
 from liqod.reflection.placement import placement
@@ -52,6 +55,9 @@ REST = 300.0
 """Seconds of that rest."""
 ROUNDS = 4
 """How often a reflector is asked again within one turn because a need was fulfilled."""
+
+
+log = logging.getLogger(__name__)
 
 
 class _Settled(NamedTuple):
@@ -97,8 +103,14 @@ class Worker:
         self._only = only
         self._gauge = context.peer.home.gauge("reflector", reflector.name)
         self._settled: dict[Key, _Settled] = {}
+        self._served = reflector.offered is None
         self.remote = RemoteWriter(reflector, context)
         self._status = StatusWriter(reflector, context)
+
+    @property
+    def own(self) -> bool:
+        """Whether the reflector is part of liqod."""
+        return self._gauge.own
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -114,6 +126,43 @@ class Worker:
             )
         finally:
             self._gauge.leave(peer.id)
+
+    def serves(self) -> bool:
+        """Whether the peer takes what the reflector writes, on any of its nodes.
+
+        One that breaks at the question has nothing to do with the peer until its nodes change; one
+        that is parked stays as it was.
+        """
+        offered, peer = self.reflector.offered, self._context.peer.id
+        if offered is None or self._gauge.rests:
+            return self._served
+        try:
+            nodes = self._context.nodes.values()
+            self._served = any(self._gauge.judge(no_answer, offered, each) for each in nodes)
+        except PluginError as error:
+            self._gauge.rest((peer, "offered"), str(error))
+            log.warning("nothing of it goes to the peer: %s", error)
+            self._served = False
+        else:
+            self._gauge.resting.pop((peer, "offered"), None)
+        return self._served
+
+    def pause(self, debounce: Callable[[bytes], float], body: bytes) -> float:
+        """Seconds for which a changed object there may wait for its next change.
+
+        One that breaks at the question, or is parked, has it wait for nothing.
+        """
+        gauge, what = self._gauge, (self._context.peer.id, "debounce")
+        if gauge.rests:
+            return 0.0
+        try:
+            answer = gauge.judge(no_pause, debounce, body)
+        except PluginError as error:
+            gauge.rest(what, str(error))
+            return 0.0
+        if gauge.resting:
+            gauge.resting.pop(what, None)
+        return answer
 
     def enqueue(self, key: Key, after: float = 0.0) -> None:
         """Have an object reconciled within so many seconds, unless nothing about it has changed."""
@@ -160,7 +209,9 @@ class Worker:
 
     def _remembered(self) -> set[Key]:
         """The objects of which something is known beside the stores."""
-        return self.remote.remembered | self._status.remembered
+        peer = self._context.peer.id
+        broken = {(key[1], key[2]) for key in self._gauge.resting if key[0] == peer and key[2:]}
+        return self.remote.remembered | self._status.remembered | broken
 
     def leave(self, namespace: str) -> None:
         """A namespace is mapped no more: its objects are not reconciled again, unless on nodes."""
@@ -194,12 +245,22 @@ class Worker:
         try:
             pause = await self._reconcile(key)
         except PluginError as error:
-            if self.queue.failures(key) + 1 >= BORNE:
+            times = self.queue.failures(key) + 1
+            if times >= BORNE:
                 error.retry_after = REST
+            if times >= FAILING:
                 self._gauge.rest((self._context.peer.id, *key), str(error))
+                await self._complain(key, error)
             raise
         self._wakes(key)
         return pause
+
+    async def _complain(self, key: Key, error: PluginError) -> None:
+        """Tell of an object that it cannot be worked on, by an Event on it."""
+        work = self._begin(key, self._state(key))
+        if work is not None and work.source is not None:
+            with suppress(LiqodError):
+                await self._status.tell(work, (Reason(BROKEN, str(error)),))
 
     async def _reconcile(self, key: Key) -> float | None:
         state = self._state(key)
@@ -304,6 +365,8 @@ class Worker:
             needs = dict.fromkeys((*outgoing.needs, *incoming.needs))
             if not needs:
                 return outgoing, incoming
+            if work.blind:
+                return None  # nothing can be asked there yet, and that is no answer
             for need in needs:
                 await fulfil(
                     need,
@@ -341,11 +404,6 @@ class Worker:
             refusals=self.remote.refusals(work.key),
             stores=self._context.store,
             remote=remote,
-            settling=frozenset(
-                each.kind
-                for each in reflector.remote
-                if each.marked and session is not None and not session.direct
-            ),
             answers=self._context.needs.get,
         )
         outgoing, incoming = NOTHING, NOTHING
@@ -368,11 +426,9 @@ class Worker:
 
     def _call(self, function: Callable[P, Plan], *args: P.args, **named: P.kwargs) -> Plan:
         """What a function of the reflector wants. Raises PluginError where it breaks."""
-        plan = self._gauge.ask(function, *args, **named)
-        wrong = None if self._gauge.own else strange(plan)
-        if wrong is not None:
-            raise self._gauge.noted(PluginError(f"{self._gauge} returned nonsense: {wrong}"))
-        return plan
+        if self._gauge.own:
+            return self._gauge.ask(function, *args, **named)
+        return self._gauge.judge(strange, function, *args, **named)
 
     def _allowed(self, source: Json, view: LiveView) -> bool:
         """Whether the object is to be reflected at all."""

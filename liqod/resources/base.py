@@ -17,7 +17,7 @@ import msgspec
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import ObjectMeta
 
-CRD_REVISION: Final = 5
+CRD_REVISION: Final = 6
 """Revision of the generated CRDs: raised with each change of a schema, never lowered."""
 
 
@@ -27,6 +27,9 @@ MAX_MAPPED: Final = 4096
 """Namespaces of one NamespaceMap; a cluster is tested up to ten thousand in all."""
 MAX_ENDPOINTS: Final = 1000
 """Endpoints of a slice: Kubernetes' own bound."""
+MAX_ENDPOINT_BYTES: Final = 1 << 20
+"""Bytes of a ShadowEndpointSlice that is read: so many endpoints with the longest names that pods,
+namespaces and zones may have take 0.8 MiB, and an API server takes 1.5 MiB of any object."""
 
 
 def schema(*, required: bool = False, **keys: Any) -> msgspec.Meta:

@@ -1,8 +1,10 @@
 """``networking.liqo.io``: what is used inside one cluster, its node overlay and its rules.
 
-InternalNode and InternalFabric are Liqo's kinds with fields of our own: the leader writes them,
-each node reads them (:mod:`liqod.network.overlay`). Nothing reconciles the others; their CRDs are
-lean and hold what Liqo's own objects hold.
+InternalNode and InternalFabric are Liqo's kinds with fields of our own beside Liqo's: the leader
+writes them, each node reads them (:mod:`liqod.network.overlay`). No object has both: on the way to
+liqod and back the objects of the other go (:mod:`liqod.install.migration`), and the definitions ask
+for no field, so that whoever runs can write its own. Nothing reconciles the other kinds; their CRDs
+are lean and hold what Liqo's own objects hold.
 """
 
 from typing import Annotated, Any, ClassVar
@@ -19,6 +21,7 @@ from liqod.resources.base import (
     Int32,
     Int64,
     ObjectRef,
+    Opaque,
     Prefix,
     Resource,
     Time,
@@ -41,13 +44,15 @@ class InternalNodeSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
         index: its number there, which it keeps; its address on the overlay is made of it.
         address: where the other nodes reach it.
         pod_cidrs: ranges of its pods; where none are known the gateway leaves the way to the CNI.
+        interface: Liqo's alone: of the node's tunnels to gateways.
     """
 
-    index: Annotated[int, schema(required=True, minimum=1, maximum=4094)] = 0
-    address: Annotated[str, schema(required=True, minLength=2, maxLength=45)] = ""
+    index: Annotated[int, schema(minimum=1, maximum=4094)] = 0
+    address: Annotated[str, schema(minLength=2, maxLength=45)] = ""
     pod_cidrs: Annotated[tuple[Prefix, ...], schema(maxItems=32)] = field(
         name="podCIDRs", default=()
     )
+    interface: Opaque | None = None
 
 
 class DroppedPackets(Base, frozen=True, omit_defaults=True, rename="camel"):
@@ -73,6 +78,7 @@ class InternalNodeStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
         latency: round trip to the gateway over the overlay, when that was last notable.
         dropped: packets that were dropped.
         conditions: Applied, GatewayReachable.
+        node_ip: Liqo's alone: addresses of the node's own programs.
     """
 
     observed_generation: Int64 = 0
@@ -80,6 +86,7 @@ class InternalNodeStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
     latency: str = ""
     dropped: DroppedPackets = DroppedPackets()
     conditions: tuple[StandardCondition, ...] = ()
+    node_ip: Opaque | None = field(name="nodeIP", default=None)
 
 
 class InternalNode(Resource, frozen=True, omit_defaults=True, rename="camel"):
@@ -126,10 +133,13 @@ class InternalFabricSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
         vni: number of the overlay (VXLAN).
         port: UDP port of the overlay.
         mtu: of the overlay's device, in bytes.
+        gateway_ip: Liqo's alone: address of a gateway's pod.
+        interface: Liqo's alone: of the nodes' tunnels to that gateway.
+        remote_cidrs: Liqo's alone: what is behind it.
     """
 
-    cluster: Annotated[str, schema(required=True)] = ""
-    gateway: Annotated[FabricGateway, schema(required=True)] = FabricGateway()
+    cluster: str = ""
+    gateway: FabricGateway = FabricGateway()
     aliases: Annotated[tuple[FabricAlias, ...], schema(maxItems=8192)] = ()
     pod_cidrs: Annotated[tuple[Prefix, ...], schema(maxItems=256)] = field(
         name="podCIDRs", default=()
@@ -137,6 +147,11 @@ class InternalFabricSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
     vni: Annotated[int, schema(minimum=1, maximum=16777215)] = 18
     port: Annotated[int, schema(minimum=1, maximum=65535)] = 4790
     mtu: Annotated[int, schema(minimum=1280, maximum=65535)] = 1430
+    gateway_ip: Address = field(name="gatewayIP", default="")
+    interface: Opaque | None = None
+    remote_cidrs: Annotated[tuple[Prefix, ...], schema(maxItems=256)] = field(
+        name="remoteCIDRs", default=()
+    )
 
 
 class InternalFabric(Resource, frozen=True, omit_defaults=True, rename="camel"):

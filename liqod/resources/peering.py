@@ -47,6 +47,8 @@ APPROVED = "Approved"
 EXCHANGED = "Exchanged"
 PEERED = "Peered"
 NOTED = "Noted"
+NOT_SEEN = "NotSeen"
+"""Reason of Reached where nobody says where the cluster is."""
 
 HASH_PATTERN = "^[0-9a-f]{64}$"
 MAX_ADDRESSES = 16
@@ -101,12 +103,20 @@ class InvitationSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Use(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Who has used an invitation, with which key and request, and when."""
+    """Who has used an invitation, with which key and request, and when.
+
+    Attributes:
+        cluster_id, key, request: who, and for what.
+        at: when.
+        entered: whether what it asks was written down here: from then on that record says what
+            becomes of it, and not this one.
+    """
 
     cluster_id: str = field(name="clusterID")
     key: str
     request: str
     at: Time = ""
+    entered: bool = False
 
 
 class InvitationStatus(Base, frozen=True, omit_defaults=True, rename="camel"):

@@ -13,7 +13,7 @@ import trio
 
 from liqod.errors import ProtocolError
 from liqod.kube.http.connection import Closed, Connection
-from liqod.kube.http.transport import Dial
+from liqod.kube.http.proxies import Dial
 from liqod.kube.http.wire import TlsWire, connect
 
 MAX_IDLE = 25

@@ -40,6 +40,7 @@ addresses = ["{address}"]
 key = "{key}"
 resources = {{{resources}}}
 pod_network = "routed"
+pod_cidrs = ["10.0.0.0/8"]
 """
 """What has a daemon ask another one that it does not hear."""
 

@@ -78,6 +78,7 @@ enabled = false
 
 [peer_defaults]
 pod_network = "routed"
+pod_cidrs = ["10.0.0.0/8"]
 """
 
 
@@ -318,7 +319,8 @@ class Demo:
 
     async def _show(self) -> None:
         step(f"What {CONSUMER} sees")
-        shown = await command(self.folder, "status", "--kubeconfig", f"{CONSUMER}.kubeconfig")
+        by = ("--kubeconfig", f"{CONSUMER}.kubeconfig", "--socket", f"{CONSUMER}.sock")
+        shown = await command(self.folder, "status", *by)
         say(shown.decode().rstrip())
         remote_pods = await self._remote_pods()
         rows = [

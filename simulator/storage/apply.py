@@ -51,8 +51,15 @@ def read(meta: Json) -> Owned:
     }
 
 
-def write(meta: Json, owned: Owned, before: Json) -> None:
-    """Put owners into metadata; an entry that has not changed keeps its time."""
+def write(meta: Json, owned: Owned, before: Json, by: Manager | None = None) -> None:
+    """Put owners into metadata; an entry that has not changed keeps its time.
+
+    Args:
+        meta: of the object.
+        owned: who owns what.
+        before: the metadata before.
+        by: who has just changed something: that entry's time is now.
+    """
     before_by_manager = {
         (entry["manager"], entry["operation"], entry.get("subresource", "")): entry
         for entry in before.get("managedFields") or ()
@@ -67,7 +74,9 @@ def write(meta: Json, owned: Owned, before: Json) -> None:
             "manager": manager.name,
             "operation": manager.operation,
             "apiVersion": manager.api_version,
-            "time": known["time"] if known.get("fieldsV1") == listed else times.now(),
+            "time": known["time"]
+            if known.get("fieldsV1") == listed and manager != by
+            else times.now(),
             "fieldsType": "FieldsV1",
             "fieldsV1": listed,
         }
@@ -188,10 +197,11 @@ def _merge_items(live: list[Any], wanted: list[Any], shape: Shape) -> list[Any]:
 def track_update(resource: Resource, before: Json, after: Json, manager: Manager) -> None:
     """After an ordinary write: what it changed is its writer's, what is gone is nobody's.
 
-    Objects that nobody has applied carry no managed fields here, to keep them small.
+    Objects that nobody has applied carry no managed fields here, to keep them small, but for
+    Leases: that is the one place where the server says when it took a renewal in.
     """
     owned = read(before["metadata"])
-    if not owned:
+    if not owned and resource.plural != "leases":
         after["metadata"].pop("managedFields", None)
         return
     shape = shape_of(resource)
@@ -203,4 +213,4 @@ def track_update(resource: Resource, before: Json, after: Json, manager: Manager
     for other, paths in owned.items():
         owned[other] = (paths - changed) & present
     owned[manager] = owned.get(manager, frozenset()) | changed
-    write(after["metadata"], owned, before["metadata"])
+    write(after["metadata"], owned, before["metadata"], manager if changed else None)

@@ -6,6 +6,7 @@ between the first two, so that they can be aimed at a user.
 
 import logging
 from collections import Counter
+from email.utils import formatdate
 
 import msgspec
 
@@ -45,7 +46,12 @@ class ApiServer:
         self.served: metrics.Served = Counter()
 
     async def handle(self, request: Request) -> Response:
-        """Answer one request; what is refused is answered as a ``Status``."""
+        """Answer one request, with the time; what is refused is answered as a ``Status``."""
+        response = await self._answer(request)
+        response.headers = {**response.headers, "date": formatdate(usegmt=True)}
+        return response
+
+    async def _answer(self, request: Request) -> Response:
         try:
             user = self.authenticator.identify(request)
             route = self._route(request)

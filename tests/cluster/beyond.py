@@ -30,6 +30,8 @@ def budget(**spec: Any) -> Json:
     return {"spec": {"selector": {"matchLabels": {"app": "web"}}, **spec}}
 
 
+CHOSEN_PORT = [{"port": 80, "nodePort": 30080}]
+LOCAL = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
 OWN_HOST = "shop.rome.example"
 LISTS = {
     # The token's own, so that only the policy for Secrets stands in its way.
@@ -82,6 +84,13 @@ BEYOND = [
     (CONFIG_MAPS, noted("replicator.v1.mittwald.de/replicate-to"), "not for guests: replicator"),
     (SERVICES, {**service(), **noted("metallb.universe.tf/loadBalancerIPs")}, "not for guests: me"),
     (CLAIMS, {**claim(), **noted("nfs.io/storage-path")}, "not for guests: nfs.io/storage-path"),
+    # By that label a daemon holds Services of its own.
+    (
+        SERVICES,
+        {**service(), "metadata": {"labels": {"liqod.io/ip": "true"}}},
+        "guests: liqod.io/ip",
+    ),
+    (CONFIG_MAPS, noted("liqod.io/tunnel"), "not for guests: liqod.io/tunnel"),
     (INGRESSES, routed("www.bank.example"), "ingress_hosts"),
     (INGRESSES, routed(""), "ingress_hosts"),
     (INGRESSES, routed(OWN_HOST, tls=[{"hosts": ["www.bank.example"]}]), "ingress_hosts"),
@@ -92,6 +101,16 @@ BEYOND = [
         service(type="LoadBalancer", loadBalancerClass="example.com/internal"),
         "load_balancer_classes",
     ),
+    (SERVICES, service(type="LoadBalancer", loadBalancerIP="10.0.0.9"), "loadBalancerIP is not"),
+    (SERVICES, service(type="NodePort", ports=CHOSEN_PORT), "nodePort is not for guests"),
+    (
+        SERVICES,
+        # What the managed fields say of the past is not to hide what is asked for now.
+        {"metadata": {"managedFields": [{}]}, **service(type="NodePort", ports=CHOSEN_PORT)},
+        "nodePort is not for guests",
+    ),
+    (SERVICES, service(**LOCAL, healthCheckNodePort=30081), "healthCheckNodePort is not"),
+    (CLAIMS, claim(volumeAttributesClassName="fast"), "volumeAttributesClassName is not"),
     (BUDGETS, budget(maxUnavailable=0), "as a number"),
     (BUDGETS, budget(minAvailable="100%"), "as a number"),
     (BUDGETS, {**budget(minAvailable=1), **noted("a.io/b")}, "not for guests: a.io/b"),
@@ -112,6 +131,7 @@ ORDINARY = (
     (CLAIMS, claim(storageClassName="standard")),
     (INGRESSES, routed(OWN_HOST, ingressClassName="public", tls=[{"hosts": [OWN_HOST]}])),
     (BUDGETS, budget(minAvailable=2)),
+    (SERVICES, service(**LOCAL)),
 )
 """What it may write; in tests their names end with their number."""
 

@@ -20,6 +20,7 @@ from liqod.kube.kinds import (
     ROLE_BINDINGS,
     SECRETS,
     SERVICE_ACCOUNTS,
+    SERVICES,
     SIGNING_REQUESTS,
     Kind,
 )
@@ -76,10 +77,18 @@ def deployment(*gates: str) -> dict[str, Any]:
     return {"metadata": {"name": "taken"}, "spec": wanted}
 
 
+def service(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "taken"}, "spec": {"ports": [{"port": 80}], **spec}}
+
+
 HOPS: tuple[tuple[Kind, dict[str, Any], str | None, str], ...] = (
     (SECRETS, TOKEN, "kube-system", "writes Secrets of tenant namespaces and its own only"),
     (SECRETS, TOKEN, TENANT, "asks for no token of a ServiceAccount"),
     (SECRETS, TOKEN, "liqo", "asks for no token of a ServiceAccount"),
+    (SECRETS, {"metadata": {"name": "liqod"}}, "liqo", "does not write its own configuration"),
+    (SERVICES, service(selector={"app": "bank"}), TENANT, "makes Services without selector"),
+    (SERVICES, service(externalIPs=["10.0.0.9"]), "default", "without selector, externalIPs"),
+    (SERVICES, service(type="ExternalName", externalName="bank"), TENANT, "externalName only"),
     (PODS, POD, "kube-system", "makes pods in namespaces of guests only"),
     (PODS, POD, TENANT, "makes pods in namespaces of guests only"),
     (DEPLOYMENTS, deployment(), TENANT, "pods that are never scheduled only"),
@@ -89,9 +98,9 @@ HOPS: tuple[tuple[Kind, dict[str, Any], str | None, str], ...] = (
     (CLUSTER_ROLE_BINDINGS, BINDING, None, "their own role only"),
     (ENDPOINT_SLICES, SLICE, "default", "in namespaces of guests only"),
     (NODES, {"metadata": {"name": "taken"}}, None, "writes virtual nodes only"),
-    (MUTATING_WEBHOOKS, webhook("taken"), None, "announces its own webhooks only"),
+    (MUTATING_WEBHOOKS, webhook("taken"), None, "announces its own webhook only"),
     (MUTATING_WEBHOOKS, webhook("liqod-webhook"), None, "is asked about new pods"),
-    (MUTATING_WEBHOOKS, webhook("liqod-guests"), None, "reviews new direct pods of consumers only"),
+    (MUTATING_WEBHOOKS, webhook("liqod-guests"), None, "announces its own webhook only"),
     (NAMESPACES, {"metadata": {"name": "taken"}}, None, "makes namespaces of peers only"),
 )
 
@@ -112,6 +121,7 @@ async def no_label_opens_the_fence(made: Lender) -> None:
     for marks in (
         {labels.TENANT_NAMESPACE: labels.TRUE},
         {labels.SCHEDULING_ENABLED: labels.TRUE},
+        {labels.FAIL_CLOSED: labels.TRUE},
         {"pod-security.kubernetes.io/enforce": "privileged"},
     ):
         with pytest.raises(Forbidden, match="marks namespaces that are not a peer's"):
@@ -120,9 +130,10 @@ async def no_label_opens_the_fence(made: Lender) -> None:
     owned = {"metadata": {"ownerReferences": [owner]}}
     with pytest.raises(Forbidden, match="marks namespaces that are not a peer's"):
         await daemon.patch(NAMESPACES, "theirs", owned)
-    offloaded = {"metadata": {"labels": {labels.SCHEDULING_ENABLED: labels.TRUE}}}
+    chosen = dict.fromkeys((labels.SCHEDULING_ENABLED, labels.FAIL_CLOSED), labels.TRUE)
+    offloaded = {"metadata": {"labels": chosen}}
     await daemon.patch(NAMESPACES, "theirs", offloaded)
-    not_any_more = {"metadata": {"labels": {labels.SCHEDULING_ENABLED: None}}}
+    not_any_more = {"metadata": {"labels": dict.fromkeys(chosen)}}
     await daemon.patch(NAMESPACES, "theirs", not_any_more)
     for selected in (
         {"kubernetes.io_metadata.name": "kube-system"},
@@ -130,6 +141,19 @@ async def no_label_opens_the_fence(made: Lender) -> None:
     ):
         with pytest.raises(Forbidden, match="is asked about new pods"):
             await daemon.create(MUTATING_WEBHOOKS, selecting(**selected))
+    # What fails closed holds up namespaces that are to, and no others.
+    for marks, refused in (
+        ({"liqo.io_scheduling-enabled": "true"}, True),
+        ({"liqo.io_scheduling-enabled": "true", "liqod.io_fail-closed": "true"}, False),
+    ):
+        closed = selecting(**marks)
+        closed["webhooks"][0]["failurePolicy"] = "Fail"
+        if refused:
+            with pytest.raises(Forbidden, match="is asked about new pods"):
+                await daemon.create(MUTATING_WEBHOOKS, closed)
+        else:
+            await daemon.create(MUTATING_WEBHOOKS, closed)
+            await daemon.delete(MUTATING_WEBHOOKS, "liqod-webhook")
     await admin.create(PODS, POD, "kube-system")
     live = await admin.get(PODS, "taken", "kube-system")
     live["spec"]["containers"][0]["image"] = "mallory"

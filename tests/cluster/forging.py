@@ -12,6 +12,7 @@ from liqod.install.rights import PEERING_USER_TENANT_ROLE
 from liqod.kube.kinds import ROLE_BINDINGS, SECRETS, Kind
 from liqod.model import labels
 from liqod.resources import NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES, TENANTS
+from liqod.resources.networking import GATEWAY_SERVERS
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import CONSUMER, SHOP, TENANT, USER, Lender
 
@@ -142,6 +143,16 @@ async def a_peering_user_only_peers(made: Lender) -> None:
     await ask_as_peering_user("DELETE", TENANTS, {}, CONSUMER)
     with pytest.raises(Forbidden, match="the provider's to write"):
         await tenant(authzPolicy="TolerateNoHandshake")
+
+    asked: list[Json] = [{"loadBalancerIP": "10.0.0.9"}, {"nodePort": 30080}, {}]
+    for number, chosen in enumerate(asked):
+        endpoint = {"port": 51840, "serviceType": "LoadBalancer", **chosen}
+        gateway = {"metadata": {"name": f"gw-{number}"}, "spec": {"endpoint": endpoint}}
+        if chosen:
+            with pytest.raises(Forbidden, match="the provider's to choose"):
+                await ask_as_peering_user("POST", GATEWAY_SERVERS, gateway)
+        else:
+            await ask_as_peering_user("POST", GATEWAY_SERVERS, gateway)
 
     for name, key in (
         ("kubeconfig-controlplane-rome", labels.IDENTITY_TYPE),

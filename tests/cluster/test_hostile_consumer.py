@@ -24,7 +24,7 @@ from liqod.kube.kinds import (
     Kind,
 )
 from liqod.kube.selection import Selection
-from liqod.model import labels
+from liqod.model import ids, labels
 from liqod.model.crossing import keys
 from liqod.provider.namespaces.mapping import QUOTA_NAME
 from liqod.provider.slices.objectquotas import AFFINITY_QUOTA, ObjectQuotas
@@ -40,6 +40,7 @@ from tests.cluster.beyond import (
     BEYOND,
     BUDGETS,
     CHANGED,
+    CHOSEN_PORT,
     CLAIMS,
     EVENT,
     INGRESSES,
@@ -48,6 +49,7 @@ from tests.cluster.beyond import (
     OWN_HOST,
     OWNER,
     change_noted,
+    claim,
     debugger,
     ingress,
     routed,
@@ -64,6 +66,11 @@ from tests.simulated.lender import CONSUMER, SHOP, TENANT, Lender, lender, shado
 pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
+CONTROLLER = (
+    "system:serviceaccount:kube-system:ephemeral-volume-controller",
+    "system:serviceaccounts:kube-system",
+)
+BINDER = ("system:serviceaccount:kube-system:persistent-volume-binder", CONTROLLER[1])
 ACCOUNTS = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 
 
@@ -86,7 +93,8 @@ def _beyond(number: int) -> tuple[Kind, Json, str]:
     kind, obj, why = BEYOND[number]
     full = shadow_pod("x") if kind is SHADOW_PODS else {}
     meta = {"name": f"beyond-{number}", **obj.get("metadata", {})}
-    meta["labels"] = full.get("metadata", {}).get("labels", {})
+    own = obj.get("metadata", {}).get("labels", {})
+    meta["labels"] = {**full.get("metadata", {}).get("labels", {}), **own}
     return kind, {**full, **obj, "metadata": meta}, why
 
 
@@ -132,12 +140,18 @@ async def test_what_reaches_beyond_its_namespace(lending: Lender):
         (CONFIG_MAPS, "own-4", {"metadata": {"labels": {"a.io/b": "x"}}}, "labels that are not"),
         (INGRESSES, "own-3", routed("www.bank.example"), "ingress_hosts"),
         (BUDGETS, "own-7", {"spec": {"minAvailable": "100%"}}, "as a number"),
+        (SERVICES, "own-0", {"spec": {"ports": CHOSEN_PORT}}, "nodePort is not for guests"),
+        (SERVICES, "own-8", {"spec": {"loadBalancerIP": "10.0.0.9"}}, "loadBalancerIP is not"),
     ):
         with pytest.raises(Forbidden, match=why):
             await as_user(lending, SLICE_USER, "PATCH", kind, patch, name=name)
     await as_user(
         lending, SLICE_USER, "PATCH", CLAIMS, {"metadata": {"labels": {"a": "b"}}}, name="own-2"
     )
+    # A port that was given out is no choice, one more neither.
+    given = (await lending.admin.get(SERVICES, "own-0", SHOP))["spec"]["ports"]
+    more = {"spec": {"ports": [{**given[0], "name": "a"}, {"name": "b", "port": 81}]}}
+    await as_user(lending, SLICE_USER, "PATCH", SERVICES, more, name="own-0")
     # What others have put there is nobody's fault.
     theirs = {"metadata": {"annotations": {"example.com/controller": "x"}}}
     await lending.admin.patch(CONFIG_MAPS, "own-4", theirs, SHOP)
@@ -148,6 +162,23 @@ async def test_what_reaches_beyond_its_namespace(lending: Lender):
     for verb in ("PATCH", "DELETE"):
         with pytest.raises(Forbidden, match=r"cannot .* resource .events"):
             await as_user(lending, SLICE_USER, verb, EVENTS, {"reason": "Owned"}, name="theirs")
+
+
+async def test_a_claim_that_a_controller_makes_is_its_own(lending: Lender):
+    """As of an ephemeral volume: from what the consumer says in its pod."""
+    for number, (kind, _, _) in enumerate(BEYOND):
+        if kind is CLAIMS:
+            _, obj, why = _beyond(number)
+            with pytest.raises(Forbidden, match=why):
+                await as_user(lending, CONTROLLER, "POST", CLAIMS, obj)
+    owned = {"name": "of-a-pod", "ownerReferences": [{**OWNER, "controller": True}]}
+    await as_user(lending, CONTROLLER, "POST", CLAIMS, {"metadata": owned, **claim()})
+    bound = await as_user(
+        lending, CONTROLLER, "POST", CLAIMS, {"metadata": {"name": "b"}} | claim()
+    )
+    bound["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+    del bound["metadata"]["resourceVersion"]
+    await as_user(lending, BINDER, "PUT", CLAIMS, bound, name="b")
 
 
 async def test_lists_that_nobody_wrote_down_are_the_defaults(lending: Lender):
@@ -336,8 +367,8 @@ async def test_changes_that_ask_for_more_than_guests_have(lending: Lender):
 
 async def test_rights_by_a_token_are_held_like_those_by_a_certificate(lending):
     """An administrator binds a ServiceAccount instead, as for a tenant without handshake."""
-    agent = ("system:serviceaccount:default:agent", "system:serviceaccounts")
-    subject = {"kind": "ServiceAccount", "name": "agent", "namespace": "default"}
+    agent = ("system:serviceaccount:default:agent-of-rome", "system:serviceaccounts")
+    subject = {"kind": "ServiceAccount", "name": "agent-of-rome", "namespace": "default"}
     for namespace, role in (
         (SHOP, labels.REMOTE_ROLE),
         (TENANT, labels.CONTROL_PLANE_ROLE),
@@ -356,10 +387,12 @@ async def test_rights_by_a_token_are_held_like_those_by_a_certificate(lending):
 
     await eventually(bound, seconds=20)
 
+    # Its name ends as another's of the same consumer does: anything else means nobody here.
+    other = f"other{agent[0][-ids.USER_SUFFIX :]}"
     trusted = {"spec": {"clusterID": CONSUMER, "authzPolicy": "TolerateNoHandshake"}}
     for namespace, kind, obj, why in (
         (SHOP, SERVICES, {**service(externalIPs=["10.0.0.1"]), **named("x")}, "externalIPs"),
-        (SHOP, SHADOW_PODS, shadow_pod("x", user="other"), "says other, but the request is of"),
+        (SHOP, SHADOW_PODS, shadow_pod("x", user=other), f"says {other}, but the request is of"),
         (TENANT, NAMESPACE_MAPS, {**named("x"), "spec": {}}, "its own replicas only"),
         (TENANT, TENANTS, {**named(CONSUMER), **trusted}, "the provider's to write"),
         (TENANT, SECRETS, named("kubeconfig"), "the nonce's Secret only"),

@@ -20,7 +20,7 @@ from liqod.kube.kinds import (
     RESOURCE_QUOTAS,
     ROLE_BINDINGS,
 )
-from liqod.model import labels
+from liqod.model import ids, labels
 from liqod.provider.workloads import shadowpods
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
 from liqod.provider.workloads.shadowpods import ShadowPods
@@ -114,7 +114,7 @@ async def policies_hold(made: Lender) -> None:
 
     async def look() -> bool:
         try:
-            await ask(made, "probe", user="nobody")
+            await ask(made, "probe", user=ids.slice_user("nobody", CONSUMER))
         except Forbidden as error:
             return "creator-user" in str(error)
         await made.admin.delete(SHADOW_PODS, "probe", SHOP)
@@ -128,8 +128,12 @@ async def test_what_a_consumer_may_not_write(lending):
     # Booked on oneself, on nobody, on another:
     await ask(lending, "own")
     await ask(lending, "unlabelled", user="")
-    with pytest.raises(Forbidden, match=f"says other, but the request is of {USER}"):
-        await ask(lending, "stolen", user="other")
+    sister = ids.slice_user("other", CONSUMER)
+    with pytest.raises(Forbidden, match=f"says {sister}, but the request is of {USER}"):
+        await ask(lending, "stolen", user=sister)
+    # By what a Liqo that passes on a guest of its own has copied, nobody here is meant.
+    passed = ids.slice_user("milan", "turin")
+    await ask(lending, "passed-on", user=passed)
     # The label stays as it is, also for those to whom it belongs:
     other = ("other-slice", CONSUMER)
 
@@ -140,7 +144,9 @@ async def test_what_a_consumer_may_not_write(lending):
 
     await relabel("own", SLICE_USER, app="shop")
     await relabel("unlabelled", SLICE_USER, app="shop")
+    await relabel("passed-on", SLICE_USER, app="shop")
     for name, who, changed in (
+        ("passed-on", SLICE_USER, {"creator": ids.slice_user("milan", "naples")}),
         ("own", SLICE_USER, {"creator": None}),
         ("own", other, {"creator": "other-slice"}),
         ("own", other, {"app": "x"}),

@@ -82,6 +82,15 @@ def noticed(rome: Member, seconds: float, since: float) -> None:
     assert ready["reason"] == "PeerUnreachable"
 
 
+def withdrawn(rome: Member, shop: str) -> None:
+    """Waits until no pod at milan is Ready any more: nothing but its API server tells of them."""
+    wait_until("no Ready pods", lambda: not rome.ready_pods(shop), 10)
+    for one in rome.pods(shop).values():
+        (ready,) = [each for each in one["status"]["conditions"] if each["type"] == "Ready"]
+        assert ready["reason"] == "RemoteUnavailable"
+    assert "0/3" in rome.liqod("status", "milan").stdout
+
+
 def back(rome: Member, shop: str, pods: int) -> None:
     """Waits until all is as before."""
     wait_until("Ready", lambda: rome.node_is_ready("milan"), 60)
@@ -98,6 +107,7 @@ def test_stopped_for_half_a_minute(peered: Clusters, shop: str) -> None:
     began = time.monotonic()
     milan.plane.children[API_SERVER].kill()
     noticed(rome, STOPPED, began)
+    withdrawn(rome, shop)
     # What is asked of it meanwhile waits; what runs at home is not concerned.
     rome.patch(deployments(shop, "web"), {"spec": {"replicas": 5}})
     home = peered.namespace(rome)
@@ -127,6 +137,7 @@ def test_frozen(peered: Clusters, shop: str) -> None:
     milan.plane.freeze()
     try:
         noticed(rome, FROZEN, began)
+        withdrawn(rome, shop)
         rome.create(core(shop, "pods"), pod("meanwhile"))
     finally:
         milan.plane.thaw()

@@ -41,7 +41,11 @@ def audited() -> Iterator[Federation]:
         for index, plane in enumerate(planes):
             settings = {
                 "cluster": {"pod_cidrs": [f"10.{211 + index}.0.0/16"]},
-                "peer_defaults": {"pod_network": "routed", "api_server": "home"},
+                "peer_defaults": {
+                    "pod_network": "routed",
+                    "pod_cidrs": ["10.0.0.0/8"],
+                    "api_server": "home",
+                },
                 "api_server": {"for_pods": f"api.{plane.name}.example"},
                 "certificates": {"lifetime": 600, "renew_at": 0.01},
                 "consumer": {"drain_timeout": 20.0},

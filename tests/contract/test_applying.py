@@ -1,9 +1,11 @@
 """Server-side apply: what is owned, what is removed, what conflicts."""
 
 import pytest
+import trio
 
 from liqod.errors import Conflict
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SERVICES
+from liqod.kube import leases
+from liqod.kube.kinds import CONFIG_MAPS, LEASES, NAMESPACES, NODES, PODS, SERVICES
 from tests.contract.api import APPLY
 
 
@@ -26,6 +28,7 @@ def ports_of(answer):
     return [(each["name"], each["port"]) for each in answer.body["spec"]["ports"]]
 
 
+LONG_AGO = "2020-01-01T00:00:00.000000Z"
 HTTP = {"name": "http", "port": 80}
 TLS = {"name": "tls", "port": 443}
 
@@ -161,3 +164,20 @@ async def test_dry_run(api):
     answer = await apply(api, SERVICES, service([HTTP]), dryRun="All")
     assert answer.status == 201
     assert (await api.call("GET", api.path(SERVICES, "s"))).status == 404
+
+
+async def test_a_lease_says_when_it_was_renewed_by_the_servers_own_clock(api):
+    made = {"metadata": {"name": "daemon"}, "spec": {"holderIdentity": "a", "renewTime": LONG_AGO}}
+    await api.client.create(LEASES, made, api.namespace)
+    for number in range(2):
+        await trio.sleep(2.1)
+        old = await leases.look(api.client, "daemon", api.namespace)
+        assert old is not None
+        assert old.ago is not None
+        assert 1.0 <= old.ago <= 30.0
+        spec = {"renewTime": LONG_AGO.replace("00Z", f"0{number + 1}Z")}
+        await api.client.patch(LEASES, "daemon", {"spec": spec}, api.namespace)
+        new = await leases.look(api.client, "daemon", api.namespace)
+        assert new is not None
+        assert new.ago is not None
+        assert new.ago < old.ago

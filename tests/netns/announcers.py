@@ -31,7 +31,7 @@ from liqod.inspect.rooms import Rooms
 from liqod.plugins import loader
 from liqod.plugins.calls import Calls
 from liqod.plugins.loader import Plugins
-from liqod.plugins.suites import share
+from simulator.suites.providers import share
 from tests.netns.lab import make, run
 
 LONG = 60.0

@@ -98,10 +98,11 @@ class Cluster:
     def changes(self) -> list[str]:
         """Applies the plan; what had to be changed for that."""
         node, inside = self.plan.node, self.plan.inside
-        return [
+        done = (
             *enter(self.node, partial(change, node, self.plan.node_owned)),
             *enter(self.names.namespace, partial(change, inside, self.plan.inside_owned)),
-        ]
+        )
+        return [each.text for each in done]
 
     def pod(self, name: str, last: int, *, node: str = "", network: int = 0) -> Pod:
         """A pod by the CNI's bridge plugin, masquerading as it does by default.

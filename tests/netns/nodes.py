@@ -41,8 +41,8 @@ from liqod.tenancy import tenant_namespace
 from simulator import EmbeddedCluster
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, run
+from tests.simulated.addressed import node as node_object
 from tests.simulated.prepared import installed
-from tests.simulated.test_addressing import node as node_object
 from tests.testbed.processes import Child, tail
 
 MILAN = "liqo-tenant-milan"
@@ -201,26 +201,7 @@ class Running:
 
     async def forward(self, number: int) -> None:
         """Lets programs in a node's namespace reach the API server where its kubeconfig says."""
-        address = urlsplit(self.client.server)
-        port = address.port or 443
-
-        def opened() -> socket.socket:
-            made = socket.create_server(("127.0.0.1", port))
-            made.setblocking(False)
-            return made
-
-        listening = await trio.to_thread.run_sync(enter, self.nodes.places[number], opened)
-        listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-
-        async def serve(near: trio.SocketStream) -> None:
-            with suppress(trio.BrokenResourceError, OSError):
-                far = await trio.open_tcp_stream("127.0.0.1", port)
-                async with near, far, trio.open_nursery() as nursery:
-                    nursery.start_soon(_pipe, near, far)
-                    await _pipe(far, near)
-                    nursery.cancel_scope.cancel()
-
-        self.nursery.start_soon(trio.serve_listeners, serve, [listener])
+        await forward(self.nursery, self.nodes.places[number], self.client.server)
 
     async def status(self, number: int) -> Json:
         """What a node says of itself."""
@@ -249,6 +230,29 @@ class Running:
     async def heals(self, works: Callable[[], bool], seconds: float = 45.0) -> float:
         """Waits until a look at the kernel is good; the seconds that it took."""
         return await self.until(lambda: trio.to_thread.run_sync(works), seconds)
+
+
+async def forward(nursery: trio.Nursery, place: str, server: str) -> None:
+    """Lets programs in a namespace reach an API server of this machine's at its own address."""
+    port = urlsplit(server).port or 443
+
+    def opened() -> socket.socket:
+        made = socket.create_server(("127.0.0.1", port))
+        made.setblocking(False)
+        return made
+
+    listening = await trio.to_thread.run_sync(enter, place, opened)
+    listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
+
+    async def serve(near: trio.SocketStream) -> None:
+        with suppress(trio.BrokenResourceError, OSError):
+            far = await trio.open_tcp_stream("127.0.0.1", port)
+            async with near, far, trio.open_nursery() as both:
+                both.start_soon(_pipe, near, far)
+                await _pipe(far, near)
+                both.cancel_scope.cancel()
+
+    nursery.start_soon(trio.serve_listeners, serve, [listener])
 
 
 async def _pipe(source: trio.SocketStream, sink: trio.SocketStream) -> None:

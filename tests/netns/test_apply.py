@@ -29,11 +29,12 @@ NOTHING = Namespace()
 
 
 def apply(name: str, want: Namespace, owned: Owned = OWNED) -> list[str]:
-    return namespaces.enter(name, partial(change, want, owned))
+    return [each.text for each in namespaces.enter(name, partial(change, want, owned))]
 
 
 def compare(name: str, want: Namespace) -> list[str]:
-    return namespaces.enter(name, partial(change, want, OWNED, only_look=True))
+    look = partial(change, want, OWNED, only_look=True)
+    return [each.text for each in namespaces.enter(name, look)]
 
 
 def test_a_whole_plan_is_there_and_is_not_written_again(networks: Networks) -> None:

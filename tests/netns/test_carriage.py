@@ -18,8 +18,8 @@ from liqod.network.kernel.namespaces import inside
 from liqod.plugins.network import carriage, endpoints, uapi
 from liqod.plugins.network.websocketprogram import MODULE
 from liqod.plugins.network.wireguard import WIREGUARD
-from liqod.plugins.tunnelsuite import MTU, Gateways
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, GatewayServer
+from simulator.suites.tunnels import MTU, Gateways
 from tests.netns.flows import flowing as sent
 from tests.netns.lab import run
 from tests.netns.test_rooms import two

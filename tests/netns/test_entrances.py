@@ -22,6 +22,7 @@ from liqod.network.kernel import namespaces
 from liqod.network.kernel.namespaces import enter
 from liqod.network.names import PROXY_PORT, SERVER_PORT
 from liqod.network.peerplan import plan
+from liqod.places import Places
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, run
 from tests.testbed.errors import Unavailable
@@ -167,7 +168,8 @@ async def test_liqos_proxy_is_served_through_the_tunnel_alone(lab: Lab, theirs: 
         return SocketWire(await inside(place, connect))
 
     at_home = partial(dial, lab.rome.node, labs.LAN_NODE, PORT)
-    proxy = ConnectProxy("https://rome.example:6443", at_home, partial(within, lab.rome.node))
+    here = partial(within, lab.rome.node)
+    proxy = ConnectProxy("https://rome.example:6443", at_home, here, Places(8), 900.0)
     heals, heal = [trio.Event()], trio.Event()
 
     async def healed() -> None:

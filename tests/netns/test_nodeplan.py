@@ -59,7 +59,8 @@ class Nodes:
         found = []
         for namespace, me in ((self.gateway, GATEWAY), (self.second, SECOND)):
             want = nodeplan.plan(me, GATEWAY, both, OVERLAY)
-            found += enter(namespace, partial(change, want, owner))
+            done = enter(namespace, partial(change, want, owner))
+            found += [each.text for each in done]
         return found
 
 
@@ -142,19 +143,6 @@ def test_applied_plans_are_what_the_kernel_has(nodes: Nodes) -> None:
 def test_a_pod_outside_of_its_nodes_range(nodes: Nodes, theirs: Pod) -> None:
     """As with a CNI that has an IPAM of its own, and a route to each of its blocks."""
     odd = routed(nodes, "10.244.9.5")
-    bodies = [as_node(each) for each in (GATEWAY, SECOND)]
-
-    def applied(*, says_pods: bool) -> None:
-        found = [members.member(each, says_pods=says_pods) for each in bodies]
-        reached = dict(OVERLAY.aliases)
-        fabric = members.fabric(
-            GATEWAY.name, [each for each in found if each], {}, reached, OVERLAY.pods, 1480
-        )
-        assert fabric is not None
-        for namespace, me in ((nodes.gateway, GATEWAY), (nodes.second, SECOND)):
-            every = fabric.nodes
-            want = nodeplan.plan(every[me.name], fabric.gateway, every.values(), fabric.overlay)
-            enter(namespace, partial(change, want, nodeplan.owned("rome")))
 
     def talks(kind: str) -> None:
         with echo(theirs.namespace, PORT, kind):
@@ -163,14 +151,46 @@ def test_a_pod_outside_of_its_nodes_range(nodes: Nodes, theirs: Pod) -> None:
             assert ask(theirs.namespace, "10.71.9.5", PORT, kind, timeout=1) == "10.71.0.7"
 
     try:
-        applied(says_pods=True)
+        applied(nodes, says_pods=True)
         with pytest.raises(TimeoutError):
             talks("udp")
-        applied(says_pods=False)
+        applied(nodes, says_pods=False)
         for kind in ("udp", "tcp"):
             talks(kind)
     finally:
         nodes.changes()
+
+
+def test_the_peer_reaches_no_node_by_the_cnis_way_either(
+    nodes: Nodes, ours: Pod, theirs: Pod
+) -> None:
+    """Where the CNI leads to the pods of other nodes, peers' packets come by its interfaces."""
+    try:
+        applied(nodes, says_pods=False)
+        before = dropped(nodes.second, "strangers")
+        with echo(nodes.second, PORT, "udp"), pytest.raises(TimeoutError):
+            ask(theirs.namespace, "10.71.1.1", PORT, "udp", timeout=0.5)
+        assert dropped(nodes.second, "strangers") == before + 1
+        # Pods there are reached, the node answers an echo, and it reaches the peer itself.
+        with echo(ours.namespace, PORT):
+            assert ask(theirs.namespace, "10.71.1.5", PORT) == "10.71.0.7"
+        assert ping(theirs.namespace, "10.71.1.1") == "reply from 10.71.1.1"
+        with echo(theirs.namespace, PORT):
+            assert ask(nodes.second, "10.71.0.7", PORT) == "10.72.0.0"
+    finally:
+        nodes.changes()
+
+
+def applied(nodes: Nodes, *, says_pods: bool) -> None:
+    """Has the overlay as Nodes say it, whose ranges may not be those of their pods."""
+    found = [members.member(as_node(each), says_pods=says_pods) for each in (GATEWAY, SECOND)]
+    known, reached = [each for each in found if each], dict(OVERLAY.aliases)
+    fabric = members.fabric(GATEWAY.name, known, {}, reached, OVERLAY.pods, 1480)
+    assert fabric is not None
+    for namespace, me in ((nodes.gateway, GATEWAY), (nodes.second, SECOND)):
+        every = fabric.nodes
+        want = nodeplan.plan(every[me.name], fabric.gateway, every.values(), fabric.overlay)
+        enter(namespace, partial(change, want, nodeplan.owned("rome")))
 
 
 def routed(nodes: Nodes, address: str) -> Pod:

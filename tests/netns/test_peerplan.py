@@ -13,6 +13,7 @@ from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, ping, run
 from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import give_up
+from tests.testbed.netns import nft
 
 pytestmark = pytest.mark.netns
 
@@ -247,6 +248,21 @@ class TestHostile:
         assert ping(place, "10.244.0.1", source="10.244.0.9") == "reply from 10.244.0.1"
         for other in (labs.LAN_NODE, "169.254.19.1"):
             assert ping(place, other, source="10.244.0.9", timeout=0.3) == "nothing"
+
+    def test_a_node_port_is_no_pod_either(self, lab: Lab, ours: Pod) -> None:
+        """It is led elsewhere before anybody looks at what is for the node itself."""
+        hook = "type nat hook prerouting priority dstnat"
+        rule = f"fib daddr type local udp dport 30080 dnat ip to {labs.LAN_HOST}:{PORT}"
+        nft(lab.rome.node, f"table inet kubeproxy {{ chain services {{ {hook}; {rule}; }}; }}")
+        before = lab.rome.refused()
+        try:
+            with echo(lab.rome.host, PORT, "udp"):
+                assert ask(ours.namespace, "10.244.0.1", 30080, "udp") == labs.LAN_NODE
+                with pytest.raises(TimeoutError):
+                    self.sent(lab, "10.244.0.9", "10.244.0.1", port=30080)
+        finally:
+            run("nft", "delete", "table", "inet", "kubeproxy", namespace=lab.rome.node)
+        assert lab.rome.refused() == before + 1
 
     def test_the_gateway_answers_probes_alone(self, lab: Lab, ours: Pod) -> None:
         before = lab.rome.dropped("strangers")

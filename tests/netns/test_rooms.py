@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import secrets
 import shutil
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -29,12 +30,14 @@ from liqod.network.machine import Machine
 from liqod.network.machines import probe
 from liqod.network.names import Names
 from liqod.plugins.loader import Plugins
+from liqod.plugins.network.vxlan import VXLAN
 from liqod.plugins.network.websocket import WEBSOCKET
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.plugins.providers import Place, Tunnel, TunnelProvider, TunnelServices
-from liqod.procedures import networking
+from liqod.procedures import networksites
 from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
 from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
+from tests.netns.flows import flowing
 from tests.netns.lab import Lab, Pod, ping, run
 from tests.netns.test_tunnels import wireguard as wireguard
 from tests.simulated.borrower import eventually
@@ -116,9 +119,11 @@ def machine_of(own: str, node: str, address: str, program: str, folder: Path) ->
         tunnels={
             "wireguard": partial(build, WIREGUARD, settings),
             "websocket": partial(build, WEBSOCKET, WEBSOCKET.config_type()),
+            "vxlan": partial(build, VXLAN, VXLAN.config_type()),
         },
         listening={
             "wireguard": Listening(carried=True),
+            "vxlan": Listening(),
             "websocket": Listening(transport="TCP", port=WEBSOCKET.port, shared=True),
         },
         datapath=kernel,
@@ -215,6 +220,22 @@ async def test_pods_of_two_clusters_reach_each_other_until_they_part(
         joining = await join(milan.member, rome.member)
         assert joining.without == ""
         assert await rome.reaches(6) == 3
+        # A range that comes later (nodes of another pool) is known to the other side by itself.
+        marks = {labels.NETWORK_TYPE: labels.POD_CIDR}
+        later = {"metadata": {"name": "pods-later", "labels": marks}}
+        spec = {"spec": {"cidr": "10.246.0.0/16"}}
+        await rome.member.admin.create(NETWORKS, {**later, **spec}, "liqo")
+
+        async def is_known() -> bool:
+            place = ids.tenant_namespace(rome.member.id)
+            get = milan.member.admin.get
+            found = await get(CONFIGURATIONS, rome.member.id, place, decode=Configuration)
+            seen = found.status.remote
+            known = "10.246.0.0/16" in found.spec.remote.cidr.pod
+            return known and seen is not None and len(seen.cidr.pod) == 2
+
+        await eventually(is_known, seconds=40)
+        assert await milan.reaches(5) == 3
         # A daemon that is killed and started again disturbs nothing.
         answered: list[int] = []
 
@@ -235,10 +256,46 @@ async def test_pods_of_two_clusters_reach_each_other_until_they_part(
         await eventually(clean, seconds=15)
 
 
+def path(site: Site) -> tuple[str, str]:
+    """What carries a site's packets, and where to."""
+    facts = site.member.home.rooms.peers[site.names.peer_id].network.facts
+    assert facts is not None
+    return facts().path, facts().endpoint
+
+
+@pytest.mark.parametrize(
+    ("backend", "settings"),
+    [
+        ("wireguard", ""),
+        ("wireguard", "[network]\nwebsocket = true\n"),
+        ("websocket", ""),
+        ("vxlan", '[network]\nbackends = ["wireguard", "vxlan", "websocket"]\n'),
+    ],
+    ids=["wireguard", "wireguard with a websocket", "websocket", "vxlan"],
+)
+async def test_a_dead_daemon_costs_no_packet(
+    wireguard: str, tmp_path: Path, backend: str, settings: str
+):
+    """As it dies, while it is dead, and as it comes back: of either side."""
+    async with two(wireguard, tmp_path, settings) as (rome, milan):
+        assert (await join(rome.member, milan.member, backend=backend)).without == ""
+        for dead, lives in ((milan, rome), (rome, milan)):
+            async with flowing(lives.pod, await lives.alias(6 if lives is rome else 5)) as flow:
+                began, before = time.monotonic(), path(lives)
+                await dead.member.stop()
+                # In a websocket a client goes over after 3 s, and keys are agreed on anew sooner.
+                await trio.sleep(4.5)
+                assert path(lives) == before
+                assert lives.member.home.rooms.peers[lives.names.peer_id].network.stands
+                await dead.member.start()
+                await trio.sleep(1.0)
+                await flow.loses_none(began)
+
+
 async def test_where_no_udp_passes_it_is_said_and_a_websocket_does(
     wireguard: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(networking, "CONNECTED_WITHIN", 3.0)
+    monkeypatch.setattr(networksites, "CONNECTED_WITHIN", 3.0)
     async with two(wireguard, tmp_path) as (rome, milan):
         rule = "iifname wan meta l4proto udp drop"
         for site in (rome, milan):
@@ -248,7 +305,7 @@ async def test_where_no_udp_passes_it_is_said_and_a_websocket_does(
             await join(rome.member, milan.member)
         for one, other in ((rome, milan), (milan, rome)):
             await one.member.unpeer(other.member)
-        monkeypatch.setattr(networking, "CONNECTED_WITHIN", 20.0)
+        monkeypatch.setattr(networksites, "CONNECTED_WITHIN", 20.0)
         joining = await join(rome.member, milan.member, backend="websocket")
         assert joining.without == ""
         assert await rome.reaches(6) == 3

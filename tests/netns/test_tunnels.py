@@ -18,8 +18,8 @@ from liqod.plugins.network.endpoints import Race
 from liqod.plugins.network.vxlan import VXLAN
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.plugins.providers import TUNNEL_ADDRESSES
-from liqod.plugins.testing import TunnelContract
-from liqod.plugins.tunnelsuite import KEYS, UNDERLAY, Gateways, ip
+from simulator.suites import TunnelContract
+from simulator.suites.tunnels import KEYS, UNDERLAY, Gateways, ip
 from tests.simulated.borrower import eventually
 from tests.testbed import programs
 from tests.testbed.errors import Unavailable
@@ -120,7 +120,7 @@ class TestWireGuard(TunnelContract):
             keys = asking_keys(*KEYS["client"], KEYS["server"][1], dialled=False)
             await both.tunnels["client"].down()
             both.build(both.client)
-            pair = {"private_key": keys.private, "public_key": keys.public}
+            pair: dict[str, Any] = {"private_key": keys.private, "public_key": keys.public}
             await both.up(both.client, **pair)
 
             async def agreed() -> bool:

@@ -21,8 +21,8 @@ from liqod.plugins.network import processes
 from liqod.plugins.network.websocket import WEBSOCKET, WebSocket
 from liqod.plugins.network.websocketprogram import MODULE
 from liqod.plugins.providers import Place
-from liqod.plugins.testing import TunnelContract
-from liqod.plugins.tunnelsuite import Gateways, _until, ip
+from simulator.suites import TunnelContract
+from simulator.suites.tunnels import Gateways, _until, ip
 from tests.netns.middles import Proxy
 from tests.netns.websockets import (
     SERVER,

@@ -16,8 +16,8 @@ from liqod.plugins.network.websocket import WEBSOCKET
 from liqod.plugins.network.websocketd.session import Session
 from liqod.plugins.network.websocketd.tls import context
 from liqod.plugins.providers import Side, TunnelStatus
-from liqod.plugins.testing import TunnelContract
-from liqod.plugins.tunnelsuite import UNDERLAY, Gateway, Gateways
+from simulator.suites import TunnelContract
+from simulator.suites.tunnels import UNDERLAY, Gateway, Gateways
 from tests.testbed.netns import nft
 
 SERVER = UNDERLAY["server"]

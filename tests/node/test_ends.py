@@ -23,7 +23,7 @@ from tests.testbed.workloads import CONTAINER, core, deployment, deployments, gr
 pytestmark = pytest.mark.node
 
 POD_CIDR = "10.203.0.0/16"
-ROUTED = {"peer_defaults": {"pod_network": "routed"}}
+ROUTED = {"peer_defaults": {"pod_network": "routed", "pod_cidrs": ["10.0.0.0/8"]}}
 THERE = "shop-lucca"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 IGNORED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}

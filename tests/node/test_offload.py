@@ -31,7 +31,7 @@ from tests.testbed.workloads import (
 pytestmark = pytest.mark.node
 
 POD_CIDR = "10.201.0.0/16"
-ROUTED = {"peer_defaults": {"pod_network": "routed"}}
+ROUTED = {"peer_defaults": {"pod_network": "routed", "pod_cidrs": ["10.0.0.0/8"]}}
 LEFT_DEADLINE = 60.0
 
 

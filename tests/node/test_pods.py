@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from liqod.model import labels
+from tests.node.asking import asking_job
 from tests.testbed import image, inventory, rootfs
 from tests.testbed.api import wait_until
 from tests.testbed.errors import TestbedError, Unavailable
@@ -36,26 +36,7 @@ FABRIC = "/apis/networking.liqo.io/v1beta1/namespaces/liqo/internalfabrics/gatew
 PAIRS = (("rome", "milan"), ("milan", "rome"))
 PINGS = 200
 ASKING = "asking"
-OWN_POD = """
-import json, os, ssl, stat, urllib.error, urllib.request
-folder = "/var/run/secrets/kubernetes.io/serviceaccount"
-read = {name: open(f"{folder}/{name}").read() for name in ("token", "ca.crt", "namespace")}
-modes = {name: f"{stat.S_IMODE(os.stat(f'{folder}/{name}').st_mode):o}" for name in read}
-host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
-tls = ssl.create_default_context(cafile=f"{folder}/ca.crt")
-def ask(what):
-    url = f"https://{host}:{port}/api/v1/namespaces/{read['namespace']}/{what}"
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {read['token']}"})
-    return json.load(urllib.request.urlopen(request, context=tls, timeout=10))
-pod = ask("pods/" + os.environ["HOSTNAME"])["metadata"]["uid"]
-try:
-    secrets = ask("secrets")
-except urllib.error.HTTPError as error:
-    secrets = error.code
-told = {"pod": pod, "namespace": read["namespace"], "secrets": secrets, "modes": modes}
-print(json.dumps({**told, "host": host}))
-"""
-"""Asks the API server that a pod is told of for the pod itself, and for what it may not read."""
+WAITING = "waiting"
 LEFT_DEADLINE = 60.0
 
 
@@ -123,12 +104,56 @@ def test_a_gateway_is_exposed_as_it_is_asked_for(clusters: Podded) -> None:
     )
 
 
+def test_each_verb_of_liqoctl_that_waits_returns(clusters: Podded) -> None:
+    """Each ends by itself, well before its time is over, or `liqoctl` says that it failed."""
+    milan = clusters.members["milan"]
+    for name, peer, kind in (
+        ("rome", "milan", "gatewayclient"),
+        ("milan", "rome", "gatewayserver"),
+    ):
+        place = f"liqo-tenant-{peer}"
+        base = f"/apis/networking.liqo.io/v1beta1/namespaces/{place}"
+        where = ("--remote-cluster-id", peer, "--namespace", place, "--wait")
+        api = clusters.members[name].api
+        [ranges] = api.get(f"{base}/configurations")["items"]
+        cidr = ranges["spec"]["remote"]["cidr"]
+        told = ("--pod-cidr", cidr["pod"][0], "--external-cidr", cidr["external"][0])
+        clusters.liqoctl(name, "create", "configuration", peer, *told, *where)
+        [gateway] = api.get(f"{base}/{kind}s")["items"]
+        endpoint = gateway["spec"]["endpoint"]
+        asked = ("--service-type", "NodePort")
+        if kind == "gatewayclient":
+            asked = ("--addresses", ",".join(endpoint["addresses"]))
+        port = ("--port", str(endpoint["port"]), "--template-namespace", "liqo")
+        own = gateway["metadata"]["name"]
+        clusters.liqoctl(name, "create", kind, own, *asked, *port, *where)
+
+    milan.liqod("cordon", "tenant", "rome")
+    try:
+        more = ("more", "--remote-cluster-id", "milan", "--no-virtual-node")
+        said = clusters.liqoctl("rome", "create", "resourceslice", *more)
+        assert "resources not accepted" in said
+    finally:
+        milan.liqod("uncordon", "tenant", "rome")
+    slices = "/apis/authentication.liqo.io/v1beta1/namespaces/liqo-tenant-milan/resourceslices"
+    rome = clusters.members["rome"]
+    rome.api.call("DELETE", f"{slices}/more")
+
+    rome.create("/api/v1/namespaces", {"metadata": {"name": WAITING}})
+    clusters.liqoctl("rome", "offload", "namespace", WAITING)
+    clusters.liqoctl("rome", "unoffload", "namespace", WAITING, "--skip-confirm")
+    assert f"{WAITING}-rome" not in milan.plane.kubectl("get", "namespaces")
+    rome.api.call("DELETE", f"/api/v1/namespaces/{WAITING}")
+
+
 def test_what_stands_for_a_gateway_runs_nothing(clusters: Podded) -> None:
     for name, peer in PAIRS:
         [pod] = clusters.members[name].pods(f"liqo-tenant-{peer}").values()
         assert pod["spec"]["schedulingGates"] == [{"name": "liqod.io/not-scheduled"}]
         assert "nodeName" not in pod["spec"]
         assert "containerStatuses" not in pod["status"]
+        # Else every monitor of a cluster would alert.
+        assert pod["status"]["phase"] == "Running"
         assert is_true(pod, "Ready")
         [owner] = pod["metadata"]["ownerReferences"]
         assert owner["kind"] == "ReplicaSet"
@@ -208,22 +233,6 @@ def test_a_job_at_a_peer_reads_its_own_pod_at_home(clusters: Podded) -> None:
     rome.goes(f"/api/v1/namespaces/{ASKING}")
 
 
-def asking_job() -> dict[str, Any]:
-    """A Job whose container asks the API server of its ServiceAccount for its own pod."""
-    container = {
-        "name": "asks",
-        "image": rootfs.NAME,
-        "imagePullPolicy": "Never",
-        "command": [f"/{rootfs.PREFIX}/bin/python", "-c", OWN_POD],
-    }
-    spec = {"serviceAccountName": "robot", "restartPolicy": "Never", "containers": [container]}
-    marks = {"labels": {"app": "asks"}, "annotations": {labels.API_SERVER_SUPPORT: "home"}}
-    return {
-        "metadata": {"name": "asks"},
-        "spec": {"backoffLimit": 0, "template": {"metadata": marks, "spec": spec}},
-    }
-
-
 @pytest.mark.parametrize(
     ("owner", "capabilities"),
     [
@@ -275,10 +284,7 @@ def test_every_nodes_own_daemon_is_ready(clusters: Podded) -> None:
 
 def test_daemons_that_are_replaced_lose_no_packet(clusters: Podded) -> None:
     rome, milan = clusters.members["rome"], clusters.members["milan"]
-    for member in (rome, milan):
-        member.create("/api/v1/namespaces/default/pods", node_pod("echo"))
-    for member in (rome, milan):
-        wait_until("a pod", lambda member=member: "echo" in member.ready_pods("default"), 30)
+    have_echoes(rome, milan)
     target = alias(rome, "milan", str(milan.pods("default")["echo"]["status"]["podIP"]))
     before = {member: member.pods("liqo") for member in (rome, milan)}
     ping = ("busybox", "ping", "-i", "0.1", "-c", str(PINGS), "-W", "2", target)
@@ -302,6 +308,7 @@ def test_a_daemon_that_comes_to_run_on_another_node_takes_the_tunnel_along(
 ) -> None:
     """The pods of the node that it was on go by the other one then; the peer finds it."""
     rome, milan = clusters.members["rome"], clusters.members["milan"]
+    have_echoes(rome, milan)
     aliases = {
         member: alias(member, peer, str(other.pods("default")["echo"]["status"]["podIP"]))
         for member, peer, other in ((rome, "milan", milan), (milan, "rome", rome))
@@ -320,6 +327,15 @@ def test_a_daemon_that_comes_to_run_on_another_node_takes_the_tunnel_along(
     print(f"moved: it leads after {led:.1f} s, answers after {time.monotonic() - began:.1f} s")
 
 
+def have_echoes(*members: Member) -> None:
+    """A pod at home in each cluster, which another test of this file may have made."""
+    for member in members:
+        if "echo" not in member.pods("default"):
+            member.create("/api/v1/namespaces/default/pods", node_pod("echo"))
+    for member in members:
+        wait_until("a pod", lambda member=member: "echo" in member.ready_pods("default"), 30)
+
+
 def answers(member: Member, address: str) -> bool:
     """Whether an address answers the pod of a cluster."""
     ping = ("exec", "echo", "--", "busybox", "ping", "-c", "1", "-W", "1", address)
@@ -336,7 +352,9 @@ def alias(member: Member, peer: str, real: str) -> str:
 def test_nothing_is_left(clusters: Podded) -> None:
     rome, milan = clusters.members["rome"], clusters.members["milan"]
     for member in (rome, milan):
-        member.plane.kubectl("delete", "pod", "echo", "--grace-period", "0", "--force")
+        echo = ("delete", "pod", "echo", "--ignore-not-found", "--grace-period", "0")
+        member.plane.kubectl(*echo, "--force")
+    clusters.liqoctl("rome", "unpeer", *clusters.remote("milan"), "--wait", "--skip-confirm")
     rome.liqod("unpeer", "milan", "--yes")
     milan.liqod("unpeer", "rome", "--yes")
     with ThreadPoolExecutor(2) as pool:

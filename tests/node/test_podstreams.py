@@ -34,7 +34,7 @@ from tests.testbed.workloads import CONTAINER, core, deployment, deployments
 pytestmark = pytest.mark.node
 
 POD_CIDR = "10.202.0.0/16"
-ROUTED = {"peer_defaults": {"pod_network": "routed"}}
+ROUTED = {"peer_defaults": {"pod_network": "routed", "pod_cidrs": ["10.0.0.0/8"]}}
 STREAMS_ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/liqo-virtual-kubelet-remote-streams"
 SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
 WEBSOCKET = dict.fromkeys(SPDY, "true")

@@ -81,13 +81,16 @@ async def virtual_node(home: ClusterContext, peer: str, name: str = "", **spec: 
     )
 
 
-async def offload(client: Client, namespace: str, **spec: Any) -> None:
+async def offload(
+    client: Client, namespace: str, annotations: dict[str, str] | None = None, /, **spec: Any
+) -> None:
     """Create a namespace, where there is none, and its NamespaceOffloading, as a user does."""
+    metadata = {"name": "offloading", "namespace": namespace, "annotations": annotations or {}}
     if await client.find(NAMESPACES, namespace) is None:
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
     await client.create(
         NAMESPACE_OFFLOADINGS,
-        {"metadata": {"name": "offloading", "namespace": namespace}, "spec": spec},
+        {"metadata": metadata, "spec": spec},
     )
 
 

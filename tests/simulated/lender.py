@@ -158,7 +158,9 @@ async def lender(admin: Client, kubeconfig: str, text: str = "") -> AsyncIterato
         Client(from_kubeconfig(kubeconfig)) as client,
         trio.open_nursery() as nursery,
     ):
-        settings = config.parse(text or '[peer_defaults]\npod_network = "routed"\n')
+        settings = config.parse(
+            text or '[peer_defaults]\npod_network = "routed"\npod_cidrs = ["10.0.0.0/8"]\n'
+        )
         home = ClusterContext(
             cluster_id="milan",
             client=client,

@@ -4,6 +4,7 @@ Each daemon has the rights of its own service account, the commands have an admi
 peering user has what was generated for it.
 """
 
+from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,20 +17,23 @@ import trio.testing
 from liqod import config
 from liqod.bounds import informers
 from liqod.consumer.foreignclusters import ForeignClusters
+from liqod.consumer.identities.formerkey import FormerKey
 from liqod.consumer.identities.keys import Keys, cluster_keys
 from liqod.consumer.namespaces.offloading import Offloading
 from liqod.context import ApiEndpoint, ClusterContext
 from liqod.discovery.merging import Seen
 from liqod.handshake.running import Handshake
+from liqod.identity import keys
 from liqod.inspect.hub import Hub
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
-from liqod.kube.kinds import NAMESPACES, PODS, Kind
-from liqod.kube.leases import Election
-from liqod.model import labels
+from liqod.kube.election import Election
+from liqod.kube.kinds import NAMESPACES, PODS, SECRETS, Kind
+from liqod.model import ids, labels
 from liqod.network.leftovers import Leftovers
 from liqod.network.machine import NOWHERE, Machine
+from liqod.ownkeys import FollowedKeys, take_to
 from liqod.peers import Peers
 from liqod.peertask import run_peer
 from liqod.plugins.loader import Plugins
@@ -42,6 +46,8 @@ from tests.simulated.borrower import Json, eventually, offload
 from tests.simulated.prepared import installed, quiet
 
 SETTINGS = "[webhook]\nenabled = false\n"
+AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
+USER = ids.slice_user("milan", "rome")
 
 
 @dataclass
@@ -96,6 +102,7 @@ class Member:
             ):
                 home = self._home(client, rooms)
                 await rooms.start(Keys(home).run)
+                await rooms.start(FormerKey(home).run)
                 await rooms.start(Offloading(home).run)
                 await rooms.start(ForeignClusters(home).run)
                 await rooms.start(Fences(home).run)
@@ -107,6 +114,7 @@ class Member:
                     everybody = partial(iter, self.around)
                     self.handshake = Handshake(home, pair.private, self._seen, everybody)
                     await rooms.start(self.handshake.run)
+                    await rooms.start(FollowedKeys(home, take_to(self.handshake, client)).run)
                 await rooms.start(Peers(home, partial(run_peer, machine=machine)).run)
                 task_status.started(home)
 
@@ -239,3 +247,15 @@ async def borrow_a_pod(rome: Member, milan: Member) -> None:
     pod = {"metadata": {"name": "web", "labels": {"app": "web"}}, "spec": spec}
     await rome.admin.create(PODS, pod, "shop")
     await eventually(lambda: milan.admin.find(PODS, "web", "shop-rome"))
+
+
+async def keyed(who: Member) -> str:
+    """The name that a cluster's rights have at a provider that signs names with a key."""
+    found = await who.admin.get(SECRETS, labels.KEYS_SECRET, "liqo")
+    public = keys.public_pem(b64decode(found["data"][labels.PRIVATE_KEY_FIELD]))
+    return ids.keyed(who.id, keys.print_of(public))
+
+
+def verdicts(found):
+    """The verdicts on a slice."""
+    return {c["type"]: c["status"] for c in found.get("status", {}).get("conditions", ())}

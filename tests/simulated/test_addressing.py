@@ -1,198 +1,15 @@
 """Networks, Configurations and IPs beside an embedded API server."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from typing import Any
 
-import trio
-
-from liqod import config
-from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.errors import NotFound
-from liqod.inspect.events import KeyFailed
-from liqod.inspect.hub import Hub
-from liqod.install import access
-from liqod.kube.cache.informers import Informers
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, SERVICES, Kind
+from liqod.kube.cache.store import Key, Store
+from liqod.kube.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, SERVICES
 from liqod.model import labels
-from liqod.network import addressing
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
-from liqod.tenancy import tenant_namespace
-from simulator import EmbeddedCluster
-from tests.simulated.prepared import installed, quiet
-
-MILAN = "liqo-tenant-milan"
-TURIN = "liqo-tenant-turin"
-SETTINGS = """
-[network]
-pools = ["10.64.0.0/13", "fd00:64::/40"]
-reserved = ["10.65.0.0/16"]
-lendable = ["192.168.7.0/24"]
-"""
-
-
-class Rome:
-    """A cluster with a node, two tenants, and somebody who keeps its addresses.
-
-    Args:
-        home: for the daemon, with its own rights.
-        client: an administrator's.
-    """
-
-    def __init__(self, home: ClusterContext, client: Client) -> None:
-        self.home = home
-        self.client = client
-
-    @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(addressing.run, self.home)
-            yield
-            nursery.cancel_scope.cancel()
-
-    async def configured(
-        self, peer: str, pod: list[str], external: list[str] | None = None, namespace: str = ""
-    ) -> None:
-        """A peer's Configuration comes."""
-        await self.client.create(
-            CONFIGURATIONS,
-            {
-                "metadata": {"name": peer, "labels": {labels.REMOTE_CLUSTER_ID: peer}},
-                "spec": {"remote": {"cidr": {"pod": pod, "external": external or []}}},
-            },
-            namespace or f"liqo-tenant-{peer}",
-        )
-
-    async def seen(self, peer: str) -> dict[str, list[str]]:
-        """The aliases of a peer, as soon as there are."""
-
-        async def look() -> dict[str, list[str]] | None:
-            found = await self.client.get(CONFIGURATIONS, peer, f"liqo-tenant-{peer}")
-            status = found.get("status", {})
-            if condition(found).get("status") != "True":
-                return None
-            told: dict[str, list[str]] = status["remote"]["cidr"]
-            return told
-
-        aliases: dict[str, list[str]] = await until(look)
-        return aliases
-
-    async def refused(self, peer: str) -> str:
-        """Why a peer's ranges are not believed, as soon as they are not."""
-
-        async def look() -> str | None:
-            found = await self.client.get(CONFIGURATIONS, peer, f"liqo-tenant-{peer}")
-            said = condition(found)
-            return str(said["message"]) if said.get("reason") == "RangesRefused" else None
-
-        return str(await until(look))
-
-    async def lend(self, name: str, address: str, namespace: str = "liqo", **spec: Any) -> None:
-        """Somebody makes an IP."""
-        wanted = {"metadata": {"name": name}, "spec": {"ip": address, **spec}}
-        await self.client.create(IPS, wanted, namespace)
-
-    async def lent(self, name: str, namespace: str = "liqo") -> str:
-        """The address of an IP, as soon as it has one."""
-
-        async def look() -> str | None:
-            found = await self.client.get(IPS, name, namespace)
-            return str(found.get("status", {}).get("ip", "")) or None
-
-        return str(await until(look))
-
-    async def failed(self, words: str) -> str:
-        """What is told of a key that fails with some words."""
-
-        async def look() -> str | None:
-            found = (each for each in self.failures if words in each)
-            return next(found, None)
-
-        return str(await until(look))
-
-    @property
-    def failures(self) -> list[str]:
-        """All that failed so far."""
-        told = (each.told for each in self.home.hub.history)
-        return [each.failed for each in told if isinstance(each, KeyFailed)]
-
-
-def condition(found: dict[str, Any]) -> dict[str, Any]:
-    """The condition of a Configuration."""
-    given = found.get("status", {}).get("conditions", [])
-    return next((each for each in given if each["type"] == "NetworkCIDRsConfigured"), {})
-
-
-@asynccontextmanager
-async def rome(settings: str = SETTINGS) -> AsyncIterator[Rome]:
-    nothing: Any = None
-    async with (
-        EmbeddedCluster("rome", state=await installed("rome")) as server,
-        Client(from_kubeconfig(server.kubeconfig)) as client,
-        trio.open_nursery() as nursery,
-    ):
-        found = from_kubeconfig(server.kubeconfig)
-        text = await access.daemon_kubeconfig(client, found, "liqo", "rome", quiet)
-        for peer in ("milan", "turin"):
-            await client.create(NAMESPACES, tenant_namespace(peer))
-        await client.create(NODES, node("one", "10.244.0.0/24", "192.168.1.10"))
-        async with Client(from_kubeconfig(text)) as daemon:
-            home = ClusterContext(
-                "rome",
-                daemon,
-                Informers(daemon, nursery),
-                config.parse(settings),
-                Hub(),
-                nothing,
-                ApiEndpoint("https://172.20.0.1:6443", b""),
-                addressing=Addressing(("10.244.0.0/24",), ("10.96.0.0/12",)),
-            )
-            yield Rome(home, client)
-            nursery.cancel_scope.cancel()
-
-
-def node(name: str, pods: str, address: str) -> dict[str, Any]:
-    """A Node with a range of pods."""
-    return {
-        "metadata": {"name": name},
-        "spec": {"podCIDR": pods, "podCIDRs": [pods]},
-        "status": {
-            "addresses": [
-                {"type": "InternalIP", "address": address},
-                {"type": "Hostname", "address": name},
-            ]
-        },
-    }
-
-
-async def until(look: Callable[[], Awaitable[Any]]) -> Any:
-    with trio.fail_after(10):
-        while (found := await look()) is None:  # noqa: ASYNC110  # of a server's doing
-            await trio.sleep(0.01)
-    return found
-
-
-async def networks(client: Client, namespace: str) -> dict[str, tuple[str, str]]:
-    """What each Network of a namespace wants and has, by what it is of."""
-    found = await client.list(NETWORKS)
-    return {
-        each["metadata"]["name"]: (each["spec"]["cidr"], each.get("status", {}).get("cidr", ""))
-        for each in found
-        if each["metadata"]["namespace"] == namespace
-    }
-
-
-async def gone(client: Client, kind: Kind, name: str, namespace: str) -> None:
-    async def look() -> bool | None:
-        try:
-            await client.get(kind, name, namespace)
-        except NotFound:
-            return True
-        return None
-
-    await until(look)
+from tests.simulated.addressed import MILAN, SETTINGS, TURIN, gone, networks, node, rome, until
+from tests.simulated.borrower import eventually
 
 
 async def test_this_clusters_own_ranges_are_told_in_liqos_words() -> None:
@@ -307,6 +124,20 @@ async def test_a_peer_speaks_for_itself_alone() -> None:
         assert not found.get("status")
 
 
+async def test_ranges_in_a_namespace_of_nobodys_are_told_where_they_belong() -> None:
+    """`liqoctl create configuration` without `-n` makes them in that of the kubeconfig."""
+    async with rome() as home, home.kept():
+        await home.configured("milan", ["10.244.0.0/16"], namespace="default")
+
+        async def told() -> Any:
+            found = await home.client.get(CONFIGURATIONS, "milan", "default")
+            return found.get("status", {}).get("conditions")
+
+        [condition] = await eventually(told)
+        assert (condition["status"], condition["reason"]) == ("False", "OtherNamespace")
+        assert f"-n {MILAN}" in condition["message"]
+
+
 async def test_a_recorded_alias_that_is_anothers_is_given_anew() -> None:
     async with rome() as home:
         async with home.kept():
@@ -364,6 +195,38 @@ async def test_a_host_is_lent_with_a_service() -> None:
         assert await home.lent("scanner") == freed
 
 
+async def test_what_only_says_to_be_an_ips_takes_no_memory() -> None:
+    """Anybody may give his Services that label, and owners of that kind."""
+    large = {"note": "x" * 100_000}
+    owner = {"apiVersion": IPS.api_version, "kind": "IP", "name": "none", "uid": "u"}
+    async with rome(SETTINGS + "[guests]\nmax_bytes = 1048576\n") as home, home.kept():
+        await home.client.create(NAMESPACES, {"metadata": {"name": "shop"}})
+        for number in range(100):
+            owned = {"ownerReferences": [owner]} if number >= 20 else {}
+            meta = {"name": f"s-{number}", "labels": {labels.OF_IP: "true"}, **owned}
+            notes = large if number < 40 else {"note": "x" * 25_000}
+            wanted = {"metadata": {**meta, "annotations": notes}, "spec": {"ports": [{"port": 1}]}}
+            await home.client.create(SERVICES, wanted, "shop")
+        await home.lend(
+            "printer", "192.168.1.77", serviceTemplate={"spec": {"ports": [{"port": 631}]}}
+        )
+
+        async def served() -> Any:
+            with suppress(NotFound):
+                return await home.client.get(ENDPOINT_SLICES, "printer", "liqo")
+
+        await until(served)
+        (found,) = (
+            each
+            for each in home.home.informers.all()
+            if (each.kind, each.selection.labels) == (SERVICES, labels.OF_IP)
+        )
+        held = sum(len(found.store.get(key) or b"") for key in found.store)
+        assert held <= 1 << 20
+        assert home.home.informers.holdings is not None
+        assert held <= home.home.informers.holdings.held("shop") + 4096
+
+
 async def test_a_host_of_ipv6_is_lent_with_a_service_of_its_family() -> None:
     async with rome() as home, home.kept():
         await home.client.create(NODES, node("six", "fd00:244::/64", "fd00:1::10"))
@@ -398,52 +261,24 @@ async def test_a_peer_has_lent_only_what_may_be() -> None:
         assert await home.lent("shared", MILAN) == "10.70.0.1"
 
 
-async def test_a_full_pool_is_said_and_there_is_room_again() -> None:
-    async with (
-        rome('[network]\npools = ["10.64.0.0/16"]\nexternal_cidr = "10.70.0.0/20"') as home,
-        home.kept(),
-    ):
-        await home.configured("milan", ["10.244.0.0/16"])
-        await home.seen("milan")
-        await home.configured("turin", ["10.244.0.0/16"])
-
-        async def look() -> bool | None:
-            found = await home.client.get(CONFIGURATIONS, "turin", TURIN)
-            return True if "[network] pools" in condition(found).get("message", "") else None
-
-        assert await until(look)
-        await home.client.delete(CONFIGURATIONS, "milan", MILAN)
-        await home.client.delete(NETWORKS, "milan-pod-10-244-0-0-16", MILAN)
-        assert (await home.seen("turin"))["pod"] == ["10.64.0.0/16"]
-
-
-async def test_what_may_be_lent_no_more_is_taken_back() -> None:
-    async with rome() as home, home.kept():
-        await home.lend("shared", "192.168.7.9", MILAN)
-        await home.lent("shared", MILAN)
-        await home.client.create(NODES, node("new", "10.244.1.0/24", "192.168.7.9"))
-
-        async def look() -> bool | None:
-            found = await home.client.get(IPS, "shared", MILAN)
-            return None if found.get("status", {}).get("ip") else True
-
-        assert await until(look)
-        assert "nodes" in await home.failed("192.168.7.9")
-        await home.lend("other", "192.168.7.10", MILAN)
-        assert await home.lent("other", MILAN) == "10.70.0.1"
-
-
-async def test_no_own_range_is_known() -> None:
+async def test_of_a_namespace_that_is_not_known_nothing_is_lent(monkeypatch) -> None:
+    """Its watch may lag behind that of the IPs: whose it is nobody can say."""
+    unknown: set[Key] = {("", MILAN)}
+    decode, has = Store.decode, Store.__contains__
     async with rome() as home:
-        await home.client.delete(NODES, "one")
+        monkeypatch.setattr(
+            Store,
+            "decode",
+            lambda self, key, kind: None if key in unknown else decode(self, key, kind),
+        )
+        monkeypatch.setattr(
+            Store, "__contains__", lambda self, key: key not in unknown and has(self, key)
+        )
         async with home.kept():
-            await home.configured("milan", ["10.244.0.0/16"])
-
-            async def look() -> str | None:
-                found = await home.client.get(CONFIGURATIONS, "milan", MILAN)
-                said = condition(found)
-                return said["message"] if said.get("reason") == "OwnRangesUnknown" else None
-
-            assert "[cluster] pod_cidrs" in await until(look)
-            await home.client.create(NODES, node("one", "10.244.0.0/24", "192.168.1.10"))
-            assert (await home.seen("milan"))["pod"] == ["10.64.0.0/16"]
+            await home.lend("inside", "192.168.1.77", MILAN)
+            await home.lend("printer", "192.168.1.78")
+            assert await home.lent("printer")
+            found = await home.client.get(IPS, "inside", MILAN)
+            assert not found.get("status", {}).get("ip")
+            unknown.clear()
+            assert "lendable" in await home.failed("192.168.1.77")

@@ -7,9 +7,9 @@ from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS
 from liqod.reflection import remotewriter
 from liqod.resources import QUOTAS, SHADOW_PODS
 from tests.simulated.borrower import eventually
+from tests.simulated.lendingpods import LENDER, here, lending
 from tests.simulated.recorded import NAMES, WEB, offloaded
 from tests.simulated.reflecting import SHOP, THERE, Pair
-from tests.simulated.test_reflected_pods import LENDER, here, lending
 
 ROOT_CA = NAMES["kube-root-ca.crt.ly"]
 UID = "liqod.io/local-uid"

@@ -7,7 +7,10 @@ from liqod.plugins import loader
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import members
 
-SETTINGS = '[webhook]\nenabled = false\n[peer_defaults]\npod_network = "routed"\n'
+SETTINGS = (
+    '[webhook]\nenabled = false\n[peer_defaults]\npod_network = "routed"\n'
+    'pod_cidrs = ["10.0.0.0/8"]\n'
+)
 SETTLED = 10.0
 """Seconds after which all have written what followed from a peering and an offloading."""
 READS = ("get", "list", "watch")

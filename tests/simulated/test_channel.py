@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from liqod import account
 from liqod.cli.channels import Channels
 from liqod.cli.frame import Frame
 from liqod.consumer.nodes.kubelet import KubeletServer
@@ -54,11 +55,11 @@ async def test_a_pod_is_reflected_and_watched_through_the_channel() -> None:
         running = {"status": {"phase": "Running"}}
         await milan.admin.patch(PODS, "web", running, "shop-rome", subresource="status")
         await rome.until(PODS, "web", "shop", lambda found: found["status"]["phase"] == "Running")
-        assert len(both.listener.tenants) == 1  # one channel for all clients
+        assert len(both.listener.account[account.TENANTS]) == 1  # one channel for all clients
         shown = proxies.shown(both.url)
         await rome.until(FOREIGN_CLUSTERS, "milan", None, lambda found: shown in str(found))
         await both.milan.admin.delete(TENANTS, "rome", "liqo-tenant-rome")
-        await eventually(lambda: _true(len(both.listener.tenants) == 0))
+        await eventually(lambda: _true(len(both.listener.account[account.TENANTS]) == 0))
 
 
 async def _true(value: bool) -> bool:
@@ -121,7 +122,7 @@ async def test_the_command_line_goes_by_it_too(tmp_path: Path) -> None:
                 assert await client.list(NAMESPACES, Selection(), decode=Partial)
             proxies.CHANNELS.reset(token)
             nursery.cancel_scope.cancel()
-        assert len(both.listener.tenants) >= 1
+        assert len(both.listener.account[account.TENANTS]) >= 1
 
 
 async def test_who_is_refused_by_the_listener_has_left() -> None:
@@ -165,7 +166,7 @@ async def test_somebody_in_a_pod_there_is_carried_by_the_channel_and_sent_away_w
                     heard += answer.body or await answer.wire.receive()
                     answer.body = b""
             assert heard == b"said" * 100_000
-            assert len(both.listener.tenants) == 1
+            assert len(both.listener.account[account.TENANTS]) == 1
             await milan.admin.delete(TENANTS, "rome", "liqo-tenant-rome")
             with trio.move_on_after(20) as waits, suppress(Unreachable):
                 assert await answer.wire.receive() == b""

@@ -9,16 +9,20 @@ import trio
 from liqod.consumer import claims as room
 from liqod.consumer.claims import Claims
 from liqod.install.manifests import storage_class
+from liqod.kube.cache.holdings import Holdings
 from liqod.kube.kinds import CLAIMS, EVENTS, NAMESPACES, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from liqod.kube.selection import Selection
 from liqod.resources import VIRTUAL_NODES
 from simulator.controllers.volumes import PROVISIONER, SELECTED
 from tests.simulated.borrower import eventually
+from tests.simulated.lendingpods import lending
 from tests.simulated.reflecting import SHOP, TENANT, THERE, Pair, beside
-from tests.simulated.test_reflected_pods import lending
 
 Json = dict[str, Any]
-ENABLED = '[peer_defaults]\npod_network = "routed"\n[storage]\nenabled = true\n'
+ENABLED = (
+    '[peer_defaults]\npod_network = "routed"\n'
+    'pod_cidrs = ["10.0.0.0/8"]\n[storage]\nenabled = true\n'
+)
 OFFERED: list[Json] = [{"storageClassName": "slow"}, {"storageClassName": "disks", "default": True}]
 
 
@@ -350,3 +354,19 @@ async def test_without_the_setting_nobody_asks_for_claims():
         kinds = {kind for _, kind in both.requests()}
         assert "pods" in {each.partition("/")[0] for each in kinds}
         assert not {each for each in kinds if each.startswith("persistentvolume")}
+
+
+async def test_the_claims_of_a_namespace_are_counted():
+    """By a word in them anybody's claims are held: they count as his others do."""
+    async with storing(node("one")) as (both, nursery):
+        both.home.informers.holdings = holdings = Holdings(1 << 20, "guests.max_bytes")
+        await nursery.start(Claims(both.home).run)
+        word = {"annotations": {"liqod.io/claim": "x", "note": "x" * 100_000}}
+        for number in range(20):
+            await both.here.create(CLAIMS, claim(f"c-{number}", **word), SHOP)
+
+        async def full() -> bool:
+            return holdings.held(SHOP) > 900_000
+
+        await eventually(full)
+        assert holdings.held(SHOP) <= 1 << 20

@@ -32,10 +32,10 @@ from liqod.resources import NAMESPACE_OFFLOADINGS
 from simulator import EmbeddedCluster
 from simulator.controllers.volumes import SELECTED
 from tests.simulated.borrower import borrower, condition, eventually, offload, peer_of, virtual_node
+from tests.simulated.offloaded import answer, mapped, phase
 from tests.simulated.prepared import defined
 from tests.simulated.processes import command
 from tests.simulated.test_claims import claim, node, of_class
-from tests.simulated.test_offloading import answer, mapped, phase
 from tests.simulated.test_webhook import tolerated
 
 TEXT = '[webhook]\nport = 0\nhost = "127.0.0.1"\n[storage]\nenabled = true\n'

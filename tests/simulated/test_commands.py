@@ -17,6 +17,7 @@ from liqod.cli import __main__ as page
 from liqod.cli import presence
 from liqod.kube.kinds import CUSTOM_RESOURCES, LEASES, NAMESPACES, NODES, PODS
 from liqod.model import labels
+from liqod.model.peering.intervals import SILENT_AFTER
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, command, run, sites
@@ -220,6 +221,8 @@ async def leave(rome: Site, milan: Site) -> None:
 
 
 async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monkeypatch):
+    # What was renewed when it was made was renewed too long ago.
+    monkeypatch.setattr(presence, "SILENT_AFTER", -1.0)
     async with sites(tmp_path, "rome", "milan") as (rome, milan):
         lease = {
             "metadata": {"name": labels.LEADER_LEASE, "namespace": "liqo"},
@@ -240,6 +243,7 @@ async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monk
         ended = await rome.liqod(*administrator, check=False)
         assert ended.status == 1
         assert "no daemon works for the provider: last heard of" in ended.err
+        monkeypatch.setattr(presence, "SILENT_AFTER", SILENT_AFTER)
         monkeypatch.setattr("liqod.procedures.peering.DOUBT_AFTER", 0.2)
         monkeypatch.setattr("liqod.procedures.peering.ANSWERS_WITHIN", 0.5)
         peer = ("peer", "--remote-kubeconfig", str(await milan.user_for("rome")))
@@ -298,7 +302,7 @@ async def test_manifests_are_printed_instead_of_applied():
     assert {"Namespace", "CustomResourceDefinition", "ClusterRole", "RuntimeClass"} <= kinds
     assert "Service" not in kinds
     own = list(yaml.safe_load_all((await command(*words, "--in-cluster")).out))
-    assert {one["kind"] for one in own} == {"ConfigMap", "DaemonSet", "Deployment", "Service"}
+    assert {one["kind"] for one in own} == {"Secret", "DaemonSet", "Deployment", "Service"}
     both = list(yaml.safe_load_all((await command(*words, "--in-cluster", "--dry-run")).out))
     # Where the daemon runs elsewhere, a Deployment without pods stands for it.
     assert len(both) == len(whole) - 1 + len(own)

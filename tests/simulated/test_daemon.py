@@ -11,9 +11,9 @@ from liqod.cli import inspector
 from liqod.errors import ConfigError
 from liqod.inspect.protocol import Act, ActionPlan, Done, Preview
 from liqod.kube.definitions import name_of
-from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, LEASES, NODES
+from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, LEASES, NODES, SECRETS
 from liqod.model import labels
-from liqod.ownid import known_as
+from liqod.ownid import known_as, notes
 from liqod.resources import TENANTS
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import run, sites
@@ -93,6 +93,32 @@ async def test_it_waits_for_the_installation_and_says_what_to_do(tmp_path: Path)
         await trio.to_thread.run_sync(wait_until_said, daemon, "STATUS=leading")
 
 
+async def test_a_copy_of_a_cluster_does_nothing_until_its_operator_says_that_it_is_the_one(
+    tmp_path: Path,
+):
+    async with sites(tmp_path, "rome") as (rome,):
+        await rome.start()
+
+        async def noted() -> bool:
+            return bool((await notes(rome.admin, "liqo")).get(labels.KNOWN_IN))
+
+        await eventually(noted)
+        await rome.stop()
+        # As it is where all objects were restored into another cluster.
+        note = {"metadata": {"annotations": {labels.KNOWN_IN: "of-another"}}}
+        await rome.admin.patch(SECRETS, labels.KEYS_SECRET, note, "liqo")
+        daemon = rome.daemon
+        daemon.launch()
+        waiting = "STATUS=waiting: the key of rome comes from another cluster"
+        await trio.to_thread.run_sync(wait_until_said, daemon, waiting)
+        assert not await holder(rome)
+        shown = (await rome.liqod("status", check=False)).out
+        assert "comes from another cluster" in shown
+        assert "`liqod install --restored`" in shown
+        await rome.liqod("install", "--restored")
+        await trio.to_thread.run_sync(wait_until_said, daemon, "STATUS=leading")
+
+
 async def test_it_waits_for_a_missing_definition_and_for_its_own_id(tmp_path: Path):
     async with sites(tmp_path, "rome") as (rome,):
         await rome.start()
@@ -137,7 +163,9 @@ async def test_a_broken_reload_changes_nothing_and_a_good_one_is_taken(tmp_path:
         rome.daemon.child.signal(1)
         await eventually(lambda: said(rome.daemon, "not reloaded"))
         assert "did you mean cluster" in rome.daemon.log.read_text()
-        config.write_text(good + '[[peers]]\nid = "milan"\npod_network = "routed"\n')
+        config.write_text(
+            good + '[[peers]]\nid = "milan"\npod_network = "routed"\npod_cidrs = ["10.0.0.0/8"]\n'
+        )
         rome.daemon.child.signal(1)
         await eventually(lambda: said(rome.daemon, "reloaded; peers"))
         assert await rome.stop() < 10

@@ -14,6 +14,7 @@ from liqod.resources import (
     SHADOW_PODS,
     VIRTUAL_NODES,
 )
+from tests.simulated.borrower import condition
 from tests.simulated.peering import borrow_a_pod, members
 from tests.simulated.prepared import quiet
 
@@ -29,6 +30,24 @@ async def die(rome, milan):
         None,
         lambda fc: any(c["status"] == "Error" for c in fc.get("status", {}).get("conditions", ())),
     )
+
+
+async def test_pods_of_a_dead_provider_are_not_ready_until_it_is_back():
+    def is_ready(status):
+        return lambda pod: condition(pod, "Ready").get("status") == status
+
+    plugins = loader.load(sources=loader.built_in())
+    async with members("rome", "milan", plugins=plugins) as [rome, milan]:
+        await borrow_a_pod(rome, milan)
+        said = [{"type": each, "status": "True"} for each in ("ContainersReady", "Ready")]
+        status = {"phase": "Running", "conditions": said}
+        await milan.admin.patch(PODS, "web", {"status": status}, "shop-rome", subresource="status")
+        await rome.until(PODS, "web", "shop", is_ready("True"))
+        await die(rome, milan)
+        await rome.until(PODS, "web", "shop", is_ready("False"))
+        await milan.cluster.start()
+        await milan.start()
+        await rome.until(PODS, "web", "shop", is_ready("True"))
 
 
 async def test_unpeering_from_a_dead_provider_is_quick_and_made_up_for():

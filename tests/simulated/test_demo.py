@@ -97,6 +97,7 @@ async def test_once_ends_well_and_leaves_nothing(tmp_path: Path):
     assert "All 6 replicas are Running and Ready" in said
     assert "by mDNS on lo" in said or "not by mDNS: UDP port" in said or not carries()
     assert introduced(said)
+    assert "problems, worst first" not in said, "a newcomer has made none"
     assert left_in(tmp_path) == []
 
 

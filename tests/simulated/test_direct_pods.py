@@ -1,273 +1,312 @@
-"""Pods that a consumer writes at its provider itself, with both sides at work."""
+"""Pods that a consumer of an older version wrote at its provider itself become ordinary ones."""
 
-import dataclasses
+from contextlib import suppress
 from typing import Any, cast
 
-import msgspec
+import pytest
 import trio
 
-from liqod.consumer.webhook.server import PodWebhook
-from liqod.context import GuestReview
-from liqod.kube.http.server import Request
-from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS
+from liqod import config, install
+from liqod.errors import AlreadyExists, Forbidden
+from liqod.install.manifests import MANAGED
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.kinds import (
+    ADMISSION_POLICIES,
+    CLUSTER_ROLES,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PODS,
+    ROLE_BINDINGS,
+    SERVICE_ACCOUNTS,
+    Kind,
+)
 from liqod.kube.selection import Selection
-from liqod.model import labels
-from liqod.model.objects import webhook
 from liqod.provider.workloads import directpods
 from liqod.resources import QUOTAS, SHADOW_PODS
-from tests.simulated.borrower import eventually
-from tests.simulated.direct import SETTINGS, Sides, direct, direct_pod, made_by, offer, shadow
-from tests.simulated.reflecting import SHOP, THERE
-from tests.simulated.test_reflected_pods import LENDER, here
+from simulator import EmbeddedCluster
+from tests.simulated.directpods import WEBHOOK, older, reviewed, written
+from tests.simulated.lendingpods import LENDER, here
+from tests.simulated.reflecting import SHOP, THERE, Pair, mapped_namespace, pair
+
+Json = dict[str, Any]
 
 
-async def test_a_pod_costs_the_consumer_one_write_there_and_the_provider_none():
-    async with direct() as sides:
+def is_ordinary(pod: Json) -> bool:
+    meta = pod["metadata"]
+    owners = [(each["kind"], each["name"]) for each in meta.get("ownerReferences") or ()]
+    kept = {"liqod.io/applied-hash", "liqod.io/applied-keys"} & meta["annotations"].keys()
+    return (
+        owners == [("ShadowPod", meta["name"])]
+        and meta["labels"]["liqo.io/managed-by"] == "shadowpod"
+        and not meta.get("finalizers")
+        and not kept
+    )
+
+
+async def becomes_ordinary(both: Pair, name: str, uid: str) -> None:
+    """The very pod that ran, as it ran."""
+    pod = await both.comes(PODS, name, is_ordinary)
+    assert pod["metadata"]["uid"] == uid
+    [status] = pod["status"]["containerStatuses"]
+    assert (status["restartCount"], "running" in status["state"]) == (0, True)
+
+
+async def ends_on_both_sides(both: Pair, name: str) -> None:
+    await both.here.delete(PODS, name, SHOP)
+    await both.goes(PODS, name, client=both.here, namespace=SHOP)
+    await both.goes(SHADOW_PODS, name)
+    await both.goes(PODS, name)
+
+
+@pytest.mark.parametrize("first", ["provider", "consumer"])
+async def test_one_that_runs_becomes_an_ordinary_one_as_it_runs(first):
+    async with older() as sides:
         both = sides.both
-        await both.pod("warm-up")
-        await here(both, "warm-up")
-        before, lent = both.requests(), dict(sides.lender.client.stats.requests)
-        local = await both.pod("web", metadata={"labels": {"app": "web"}})
-        await here(both, "web")
-        assert both.since(before) == [("create", "pods"), ("patch", "pods/status")]
-        assert dict(sides.lender.client.stats.requests) == lent
-        remote_pod = await both.there.get(PODS, "web", THERE)
-        assert made_by(remote_pod) == "consumer"
-        assert remote_pod["metadata"]["labels"]["app"] == "web"
-        assert (
-            remote_pod["metadata"]["annotations"]["liqod.io/local-uid"] == local["metadata"]["uid"]
-        )
-        assert await shadow(both, "web") is None
-
-
-async def test_labels_follow():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web", metadata={"labels": {"app": "web", "tier": "front"}})
-        await here(both, "web")
-        change = {"metadata": {"labels": {"tier": None, "zone": "a"}}}
-        await both.here.patch(PODS, "web", change, SHOP)
-        remote_pod = await both.comes(PODS, "web", lambda pod: "zone" in pod["metadata"]["labels"])
-        assert "tier" not in remote_pod["metadata"]["labels"]
-        assert made_by(remote_pod) == "consumer"
-
-
-async def test_what_runs_once_has_a_shadow_pod():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("job", spec={"restartPolicy": "Never"})
-        await here(both, "job")
-        assert made_by(await both.there.get(PODS, "job", THERE)) == "shadowpod"
-
-
-async def test_what_is_not_lent_waits_as_a_shadow_pod_and_says_why():
-    async with direct() as sides:
-        both = sides.both
-        large = {
-            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "200"}}}]
-        }
-        await both.pod("large", spec=large)
-
-        def told(pod: dict[str, Any]) -> bool:
-            return "asks for 200" in str(pod.get("status"))
-
-        await here(both, "large", told)
-        assert await shadow(both, "large") is not None
-        assert await both.there.find(PODS, "large", THERE) is None
-        await both.there.patch(
-            QUOTAS, "milan-rome", {"spec": {"resources": {"cpu": "1000"}}}, LENDER
-        )
-        await both.comes(PODS, "large", lambda pod: made_by(pod) == "shadowpod")
-
-
-async def test_there_are_as_many_as_there_may_be_shadow_pods():
-    text = SETTINGS + 'object_quota = {"count/shadowpods.offloading.liqo.io" = "2"}\n'
-    async with direct(text) as sides:
-        both = sides.both
-        for name in ("one", "two", "three"):
-            await both.pod(name)
-            await both.comes(PODS, name)
-        pods = await both.there.list(PODS, Selection(THERE))
-        assert sorted(map(made_by, pods)) == ["consumer", "consumer", "shadowpod"]
-
-
-async def test_none_is_lent_while_nobody_knows_of_the_policies():
-    async with direct() as sides:
-        sides.both.lender.fence.known = False
-        await sides.both.pod("web")
-        await sides.both.comes(PODS, "web", lambda pod: made_by(pod) == "shadowpod")
-
-
-async def test_a_burst_is_held_to_the_quota_together():
-    async with direct() as sides:
-        both = sides.both
-        async with trio.open_nursery() as burst:
-            for number in range(16):
-                burst.start_soon(both.pod, f"web-{number}")
-
-        async def filled() -> bool:
-            return len(await both.there.list(PODS, Selection(THERE))) == 10
-
-        await eventually(filled)
+        local, uid = await sides.direct()
+        await reviewed(both)
+        if first == "consumer":
+            await sides.upgrade_rome()
+            made = await both.comes(SHADOW_PODS, "web")
+            assert made["metadata"]["annotations"]["liqod.io/local-uid"] == local
+            assert (await sides.stand_by("web"))["metadata"]["uid"] == uid
+            await sides.upgrade_milan()
+        else:
+            await sides.upgrade_milan()
+            await becomes_ordinary(both, "web", uid)
+            await sides.upgrade_rome()
+        await becomes_ordinary(both, "web", uid)
+        shown = await here(both, "web")
+        assert shown["metadata"]["uid"] == local
         await trio.sleep(0.5)
-        assert len(await both.there.list(PODS, Selection(THERE))) == 10
+        await becomes_ordinary(both, "web", uid)
+        await ends_on_both_sides(both, "web")
 
 
-async def test_without_an_answer_of_the_webhook_pods_go_by_shadow_pods():
-    async with direct() as sides:
+async def test_one_that_others_end_afterwards_is_made_again():
+    async with older() as sides:
         both = sides.both
-        found = await both.there.get(MUTATING_WEBHOOKS, webhook.GUESTS_NAME)
-        hook = found["webhooks"][0]
-        nowhere = {**hook, "clientConfig": {**hook["clientConfig"], "url": "https://127.0.0.1:1/x"}}
-        sides.lender.guest_reviewers.clear()
-        await both.there.patch(MUTATING_WEBHOOKS, webhook.GUESTS_NAME, {"webhooks": [nowhere]})
-        await both.pod("web")
-        await here(both, "web")
-        assert made_by(await both.there.get(PODS, "web", THERE)) == "shadowpod"
-
-
-async def test_what_was_offloaded_by_shadow_pods_goes_on_so():
-    async with direct(offered=False) as sides:
-        both = sides.both
-        await both.pod("old")
-        await here(both, "old")
-        uid = (await both.there.get(PODS, "old", THERE))["metadata"]["uid"]
-        await offer(both, labels.TRUE)
-        await both.pod("new")
-        await here(both, "new")
-        assert made_by(await both.there.get(PODS, "new", THERE)) == "consumer"
-        old = await both.there.get(PODS, "old", THERE)
-        assert (made_by(old), old["metadata"]["uid"]) == ("shadowpod", uid)
-        assert await shadow(both, "old") is not None
-
-
-async def test_a_restart_of_the_provider_touches_none_and_counts_them():
-    async with direct() as sides:
-        both = sides.both
-        for number in range(9):
-            await both.pod(f"web-{number}")
-        for number in range(9):
-            await here(both, f"web-{number}")
-        before = {pod["metadata"]["uid"] for pod in await both.there.list(PODS, Selection(THERE))}
-        sides.stop()
-        await sides.lend()
-        await both.pod("last")
-        await here(both, "last")
-        await both.pod("beyond")
-        await here(both, "beyond", lambda pod: "OverQuota" in str(pod.get("status")))
-        after = {pod["metadata"]["uid"] for pod in await both.there.list(PODS, Selection(THERE))}
-        assert before < after
-        assert len(after) == 10
-
-
-async def test_a_pod_that_nobody_was_asked_about_is_deleted():
-    async with direct_pod() as (_, both):
-        found = await both.there.get(PODS, "web", THERE)
-        marks, spec = found["metadata"]["labels"], {"containers": [{"name": "c", "image": "i"}]}
-        await both.there.delete(MUTATING_WEBHOOKS, webhook.GUESTS_NAME)
-        await both.there.create(
-            PODS, {"metadata": {"name": "sly", "labels": marks}, "spec": spec}, THERE
+        _, uid = await sides.direct()
+        await reviewed(both)
+        await sides.upgrade_milan()
+        await becomes_ordinary(both, "web", uid)
+        await both.there.delete(PODS, "web", THERE)
+        await both.comes(
+            PODS, "web", lambda pod: pod["metadata"]["uid"] != uid and is_ordinary(pod)
         )
-        await both.goes(PODS, "sly")
-        await trio.sleep(0.3)
-        assert await both.there.find(PODS, "sly", THERE) is None
-        assert await shadow(both, "sly") is None
-        # Its announcement comes back by itself.
-        await both.comes(MUTATING_WEBHOOKS, webhook.GUESTS_NAME, namespace=cast("Any", None))
 
 
-async def review_of(sides: Sides, name: str, **spec: Any) -> GuestReview:
-    """What the API server asks about a pod like one that is there."""
-    pod = await sides.both.there.get(PODS, "web", THERE)
-    marks, live = pod["metadata"]["labels"], pod["spec"]
-    kept = {key: value for key, value in live.items() if key != "nodeName"} | spec
-    finalizers = [labels.FINALIZER_DIRECT_POD]
-    asked = {"metadata": {"name": name, "labels": marks, "finalizers": finalizers}, "spec": kept}
-    return GuestReview(THERE, name, marks[labels.CREATOR_USER], msgspec.json.encode(asked))
+async def test_one_that_was_ended_while_nobody_led_is_made_again():
+    async with older() as sides:
+        both = sides.both
+        _, uid = await sides.direct()
+        await both.there.delete(PODS, "web", THERE, grace=0)
+        assert (await sides.stand_by("web"))["metadata"]["deletionTimestamp"], "it is held"
+        await reviewed(both)
+        await sides.upgrade_milan()
+        await both.comes(
+            PODS, "web", lambda pod: pod["metadata"]["uid"] != uid and is_ordinary(pod)
+        )
+        await sides.upgrade_rome()
+        await here(both, "web")
+        await ends_on_both_sides(both, "web")
 
 
-async def test_false_questions_hold_what_others_were_granted_for_seconds_only(monkeypatch):
-    monkeypatch.setattr(directpods, "EXPECTATION", 2.0)
-    async with direct() as sides:
-        await sides.both.pod("web")
-        await here(sides.both, "web")
-        reviewer = sides.lender.guest_reviewers[THERE]
-        for number in range(9):
-            assert await reviewer(await review_of(sides, f"a-{number}")) == ""
-        beyond = await review_of(sides, "beyond")
-        assert "OverQuota" in await reviewer(beyond)
-
-        async def doubted() -> bool:
-            return "never stored" in await reviewer(beyond)
-
-        await eventually(doubted)
-        assert sides.room is not None
-        for number in range(8):
-            await sides.both.pod(f"shop-{number}")
-            await sides.both.comes(PODS, f"shop-{number}", by_shadow_pod)
-        monkeypatch.setattr(directpods, "PAUSE", 0.0)
-        assert await reviewer(beyond) == ""
+@pytest.mark.parametrize("held", [True, False])
+async def test_one_that_its_consumer_has_ended_is_not_made_again(held):
+    async with older() as sides:
+        both = sides.both
+        await sides.direct()
+        ended: Json = {"annotations": {"liqod.io/deletion-grace": "30"}}
+        ended |= {} if held else {"finalizers": []}
+        await both.there.patch(PODS, "web", {"metadata": ended}, THERE)
+        await reviewed(both)
+        await sides.upgrade_milan()
+        await both.goes(PODS, "web")
+        assert await both.there.find(SHADOW_PODS, "web", THERE) is None
 
 
-def by_shadow_pod(pod: dict[str, Any]) -> bool:
-    return made_by(pod) == "shadowpod"
+@pytest.mark.parametrize("phase", ["Running", "Pending"])
+async def test_one_that_ends_here_first_ends_there_when_its_provider_is_upgraded(phase):
+    """A provider of the older version ends it as soon: it takes it over, too."""
+    async with older() as sides:
+        both = sides.both
+        _, uid = await sides.direct(phase=phase)
+        await reviewed(both)
+        await both.here.delete(PODS, "web", SHOP)
+        await sides.upgrade_rome()
+        await both.comes(SHADOW_PODS, "web")
+        assert (await sides.stand_by("web"))["metadata"]["uid"] == uid
+        assert await both.here.find(PODS, "web", SHOP) is not None, "it ends there first"
+        await sides.upgrade_milan()
+        await both.goes(PODS, "web", client=both.here, namespace=SHOP)
+        await both.goes(SHADOW_PODS, "web")
+        await both.goes(PODS, "web")
 
 
-async def test_a_standby_admits_nothing_and_who_leads_no_more_neither():
-    async with direct_pod() as (sides, both):
-        asked = await review_of(sides, "next")
-        standby = PodWebhook(home_of_another_replica(sides))
-        assert "does not lend" in await answer(standby, asked)
-        leader = PodWebhook(sides.lender)
-        assert await answer(leader, asked) == ""
-        sides.stop()
-
-        async def ended() -> bool:
-            return not sides.lender.guest_reviewers
-
-        await eventually(ended)
-        assert "does not lend" in await answer(leader, asked)
-        await both.pod("later")
-        await both.comes(SHADOW_PODS, "later")
+async def test_one_whose_pod_is_gone_here_goes_with_the_shadow_pod_that_it_gets():
+    async with older() as sides:
+        both = sides.both
+        await sides.direct()
+        await reviewed(both)
+        await both.here.delete(PODS, "web", SHOP, grace=0)
+        await sides.upgrade_milan()
+        await both.comes(PODS, "web", is_ordinary)
+        await sides.upgrade_rome()
+        await both.goes(SHADOW_PODS, "web")
+        await both.goes(PODS, "web")
 
 
-def home_of_another_replica(sides: Sides) -> Any:
-    """A process that stands by knows the same cluster, and lends in no namespace."""
-    return dataclasses.replace(sides.lender, guest_reviewers={})
+async def test_a_change_here_meanwhile_reaches_the_pod_that_runs():
+    async with older() as sides:
+        both = sides.both
+        _, uid = await sides.direct()
+        await reviewed(both)
+        image = [{"name": "web", "image": "nginx:2"}]
+        local = await both.here.get(PODS, "web", SHOP)
+        containers = [{**local["spec"]["containers"][0], **image[0]}]
+        await both.here.patch(PODS, "web", {"spec": {"containers": containers}}, SHOP)
+        await sides.upgrade_rome()
+        await both.comes(SHADOW_PODS, "web")
+        await sides.upgrade_milan()
+        changed = await both.comes(
+            PODS, "web", lambda pod: pod["spec"]["containers"][0]["image"] == "nginx:2"
+        )
+        assert changed["metadata"]["uid"] == uid
 
 
-async def answer(hook: PodWebhook, asked: GuestReview) -> str:
-    """What a webhook says against a pod; empty where it admits it."""
-    request = {
-        "uid": "1",
-        "namespace": asked.namespace,
-        "name": asked.name,
-        "object": msgspec.Raw(asked.pod),
-        "userInfo": {"username": asked.user},
-    }
-    body = msgspec.json.encode({"request": request})
-    response = await hook.answer(Request("POST", webhook.GUESTS_PATH, {}, {}, body))
-    found = msgspec.json.decode(cast("bytes", response.body))["response"]
-    assert found["allowed"] is ("status" not in found)
-    return str(found.get("status", {}).get("message", ""))
+async def test_its_share_is_booked():
+    async with older() as sides:
+        both = sides.both
+        await both.there.patch(QUOTAS, "milan-rome", {"spec": {"resources": {"pods": "1"}}}, LENDER)
+        _, uid = await sides.direct()
+        await reviewed(both)
+        await sides.upgrade_milan()
+        await sides.upgrade_rome()
+        await both.pod("more")
+        told = await both.comes(
+            SHADOW_PODS, "more", lambda made: "reason" in made.get("status", {})
+        )
+        assert told["status"]["reason"] == "OverQuota"
+        await becomes_ordinary(both, "web", uid)
 
 
-async def test_what_who_led_before_admitted_stays_and_is_counted():
-    async with direct_pod() as (sides, both):
-        both.stop()  # it would end what stands for nothing at home
-        for name, cpu, stays in (("late", "1", True), ("greedy", "200", False)):
-            container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-            asked = await review_of(sides, name, containers=[container])
-            found = await both.there.get(MUTATING_WEBHOOKS, webhook.GUESTS_NAME)
-            await both.there.delete(MUTATING_WEBHOOKS, webhook.GUESTS_NAME)
-            await both.there.create(PODS, msgspec.json.decode(asked.pod), THERE)
-            del found["metadata"]
-            if stays:
-                await both.comes(
-                    PODS, name, lambda pod: pod.get("status", {}).get("phase") == "Running"
-                )
-                assert sides.room is not None
-                assert sides.room._ledger.holds((THERE, name))
-            else:
-                await both.goes(PODS, name)
-            await both.comes(MUTATING_WEBHOOKS, webhook.GUESTS_NAME, namespace=cast("Any", None))
+async def test_what_was_installed_for_them_goes_last():
+    async with older() as sides:
+        both = sides.both
+        await sides.direct()
+        await reviewed(both)
+        await sides.upgrade_milan()
+        await both.comes(PODS, "web", is_ordinary)
+        assert await both.there.find(ROLE_BINDINGS, f"{LENDER}-pods", THERE) is None
+        notes = (await both.there.get(NAMESPACES, THERE))["metadata"]["annotations"]
+        assert "liqod.io/direct-pods" not in notes
+        assert await both.there.find(MUTATING_WEBHOOKS, "liqod-guests") is None
+
+
+async def test_one_whose_shadow_pod_is_refused_runs_on_until_there_is_room(monkeypatch):
+    monkeypatch.setattr(directpods, "PAUSE", 0.1)
+    async with older() as sides:
+        both = sides.both
+        _, uid = await sides.direct()
+        _, other = await sides.direct("other")
+        await reviewed(both)
+        create = both.lender.client.create
+
+        async def full(kind: Any, *args: Any, **more: Any) -> Any:
+            if kind is SHADOW_PODS:
+                raise Forbidden("exceeded quota: few")
+            return await create(kind, *args, **more)
+
+        monkeypatch.setattr(both.lender.client, "create", full)
+        await sides.upgrade_milan()
+        for name, known in (("web", uid), ("other", other)):
+            pod = await sides.stand_by(name)
+            assert pod["metadata"]["uid"] == known
+            assert pod["metadata"]["finalizers"] == ["liqod.io/direct-pod"]
+        assert await both.there.find(MUTATING_WEBHOOKS, "liqod-guests"), "nobody makes more"
+        monkeypatch.setattr(both.lender.client, "create", create)
+        await becomes_ordinary(both, "web", uid)
+        await becomes_ordinary(both, "other", other)
+        await both.goes(MUTATING_WEBHOOKS, "liqod-guests", namespace=cast("Any", None))
+
+
+async def test_none_holds_a_namespace_that_goes(monkeypatch):
+    monkeypatch.setattr(directpods, "PAUSE", 0.1)
+    async with older() as sides:
+        both = sides.both
+        await sides.direct()
+        await reviewed(both)
+        await both.there.delete(NAMESPACES, THERE)
+        await sides.upgrade_milan()
+        await both.goes(NAMESPACES, THERE, namespace=cast("Any", None))
+
+
+async def test_others_finalizers_and_pods_stay():
+    async with older() as sides:
+        both = sides.both
+        await sides.direct()
+        more = {"metadata": {"finalizers": ["liqod.io/direct-pod", "milan.example/keep"]}}
+        await both.there.patch(PODS, "web", more, THERE)
+        foreign: Json = {
+            "metadata": {"name": "alike", "labels": {"liqo.io/managed-by": "consumer"}},
+            "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+        }
+        await both.there.create(PODS, foreign, "default")
+        await reviewed(both)
+        await sides.upgrade_milan()
+        pod = await both.comes(PODS, "web", lambda pod: pod["metadata"].get("ownerReferences"))
+        assert pod["metadata"]["finalizers"] == ["milan.example/keep"]
+        assert not await both.there.list(SHADOW_PODS, Selection("default"))
+        alike = await both.there.get(PODS, "alike", "default")
+        assert alike["metadata"]["labels"] == foreign["metadata"]["labels"]
+
+
+async def test_a_cluster_that_never_took_any_is_asked_one_thing_at_the_start():
+    async with pair() as both:
+        before = dict(both.lender.client.stats.requests)
+        assert await directpods.take_over(both.lender.client)
+        after = both.lender.client.stats.requests
+        assert sum(after.values()) - sum(before.values()) == 1
+
+
+async def test_none_holds_up_the_end_of_an_installation():
+    async with (
+        EmbeddedCluster("milan") as cluster,
+        Client(from_kubeconfig(cluster.kubeconfig)) as client,
+    ):
+        await install.install(client, install.Options(cluster_id="milan"), lambda _: None)
+        await client.create(NAMESPACES, mapped_namespace(THERE))
+        account = {"metadata": {"name": "default"}}
+        with suppress(AlreadyExists):
+            await client.create(SERVICE_ACCOUNTS, account, THERE)
+        await client.create(PODS, written({"metadata": {"name": "web", "uid": "1"}}), THERE)
+        await client.create(MUTATING_WEBHOOKS, WEBHOOK)
+        await install.uninstall(client, "liqo", purge=True, progress=lambda _: None)
+        assert await client.find(NAMESPACES, THERE) is None
+
+
+async def test_an_upgrade_takes_away_the_role_and_the_policies():
+    async with (
+        EmbeddedCluster("milan") as cluster,
+        Client(from_kubeconfig(cluster.kubeconfig)) as client,
+    ):
+        options = install.Options(cluster_id="milan")
+        await install.install(client, options, lambda _: None)
+        policies = ("liqod-guest-pods", "liqod-guest-pods-changes")
+        left: list[tuple[Kind, str, Json]] = [
+            (CLUSTER_ROLES, "liqod-direct-pods", {"rules": []}),
+            *((ADMISSION_POLICIES, name, {"spec": {}}) for name in policies),
+        ]
+        for kind, name, body in left:
+            await client.create(kind, {"metadata": {"name": name, "labels": dict(MANAGED)}, **body})
+        await install.install(client, options, lambda _: None)
+        for kind, name, _ in left:
+            assert await client.find(kind, name) is None
+
+
+def test_a_file_that_still_has_the_setting_is_read_and_told(caplog):
+    known = config.parse("[provider]\ndirect_pods = true\ndrain_timeout = 7.0\n")
+    assert known == config.parse("[provider]\ndrain_timeout = 7.0\n")
+    [said] = caplog.messages
+    assert said.startswith("provider.direct_pods is no setting any more")

@@ -14,19 +14,23 @@ from liqod.kube.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, RO
 from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.plugins.reflectors import disruptionbudgets
+from liqod.provider.namespaces import namespacemaps
+from liqod.provider.namespaces.namespacemaps import NamespaceMaps
 from liqod.reflection.retractions import Retractions
-from liqod.resources import VIRTUAL_NODES
+from liqod.resources import NAMESPACE_MAPS, TENANTS, VIRTUAL_NODES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
-from tests.simulated.lender import TENANT
+from tests.simulated.lender import CONSUMER, TENANT, Lender, lender
 from tests.simulated.reflecting import SHOP, THERE, Pair, beside, pair
-from tests.simulated.test_direct_rights import MAPPED, lending
 from tests.simulated.test_reflection_plans import only
 
 Json = dict[str, Any]
 
 APP = {"app": "shop"}
 TAKES = "[guests]\ndisruption_budgets = true\n"
+REPLICA = {"liqo.io/replicated": "true", "liqo.io/originID": CONSUMER}
+MAPPED = f"shop-{CONSUMER}"
+BINDING = ids.budgets_binding(TENANT)
 
 
 async def takes(at: Pair, value: str | None) -> None:
@@ -144,30 +148,75 @@ async def test_a_peer_that_takes_none_is_not_asked_and_one_that_begins_to_is_tol
         nursery.cancel_scope.cancel()
 
 
-async def test_it_is_given_and_taken_back_with_what_was_made_by_it():
-    """At the provider: the role that a consumer has, and then no more, and its budgets."""
+@asynccontextmanager
+async def milan_lends() -> AsyncIterator[tuple[Client, str]]:
+    """A provider; its administrator, and the kubeconfig."""
     async with (
         EmbeddedCluster("milan") as cluster,
         Client(from_kubeconfig(cluster.kubeconfig)) as client,
     ):
         await install.install(client, install.Options(cluster_id="milan"), lambda _: None)
-        name = ids.budgets_binding(TENANT)
+        yield client, cluster.kubeconfig
 
-        async def bound() -> bool:
-            live = await client.find(ROLE_BINDINGS, name, MAPPED)
-            return live is not None and live["roleRef"]["name"] == labels.BUDGETS_ROLE
+
+@asynccontextmanager
+async def lending(admin: Client, kubeconfig: str, text: str) -> AsyncIterator[Lender]:
+    """Its room for namespaces at work, with these settings, and a consumer that has one."""
+    async with lender(admin, kubeconfig, text) as made, trio.open_nursery() as nursery:
+        if await admin.find(NAMESPACE_MAPS, "milan", TENANT) is None:
+            spec = {"clusterID": CONSUMER, "authzPolicy": "TolerateNoHandshake"}
+            await admin.create(TENANTS, {"metadata": {"name": CONSUMER}, "spec": spec}, TENANT)
+            status = {"status": {"tenantNamespace": TENANT}}
+            await admin.patch(TENANTS, CONSUMER, status, TENANT, subresource="status")
+            meta = {"name": "milan", "labels": REPLICA}
+            wanted = {"desiredMapping": {"shop": MAPPED}}
+            await admin.create(NAMESPACE_MAPS, {"metadata": meta, "spec": wanted}, TENANT)
+        made.home.fence.known = True
+        await nursery.start(NamespaceMaps(made.peer).run)
+        yield made
+        nursery.cancel_scope.cancel()
+
+
+async def bound(admin: Client) -> bool:
+    live = await admin.find(ROLE_BINDINGS, BINDING, MAPPED)
+    return live is not None and live["roleRef"]["name"] == labels.BUDGETS_ROLE
+
+
+async def test_it_is_given_and_taken_back_with_what_was_made_by_it():
+    """At the provider: the role that a consumer has, and then no more, and its budgets."""
+    async with milan_lends() as (client, kubeconfig):
 
         async def gone() -> bool:
             left = await client.list(POD_DISRUPTION_BUDGETS, Selection(MAPPED))
             live = await client.find(NAMESPACES, MAPPED)
             notes = live["metadata"]["annotations"] if live else {labels.BUDGETS: "?"}
-            return not (await bound() or left or labels.BUDGETS in notes)
+            return not (await bound(client) or left or labels.BUDGETS in notes)
 
-        async with lending(client, cluster.kubeconfig, TAKES):
-            await eventually(bound)
+        async with lending(client, kubeconfig, TAKES):
+            await eventually(lambda: bound(client))
+            subjects = (await client.get(ROLE_BINDINGS, BINDING, MAPPED))["subjects"]
+            assert [each["name"] for each in subjects] == [CONSUMER]
             wanted = {"metadata": {"name": "blocks"}, "spec": {"minAvailable": 1000}}
             await client.create(POD_DISRUPTION_BUDGETS, wanted, MAPPED)
-        async with lending(client, cluster.kubeconfig, ""):
+        async with lending(client, kubeconfig, ""):
             await eventually(gone)
-        async with lending(client, cluster.kubeconfig, TAKES):
-            await eventually(bound)
+            assert await client.find(ROLE_BINDINGS, TENANT, MAPPED) is not None, "the others stay"
+        async with lending(client, kubeconfig, TAKES):
+            await eventually(lambda: bound(client))
+
+
+async def test_it_is_taken_back_while_a_policy_is_missing(monkeypatch):
+    monkeypatch.setattr(namespacemaps, "UNFENCED", 0.1)
+    async with (
+        milan_lends() as (client, kubeconfig),
+        lending(client, kubeconfig, TAKES) as made,
+    ):
+        await eventually(lambda: bound(client))
+        made.home.fence.missing = ("liqod-guest-budgets",)
+
+        async def unbound() -> bool:
+            return not await bound(client)
+
+        await eventually(unbound)
+        made.home.fence.missing = ()
+        await eventually(lambda: bound(client))

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,31 @@ async def test_a_peer_that_grants_room_for_no_pods_is_not_well(
 
         ended = await eventually(said)
         assert ended.status == 1
+
+
+async def test_a_peers_daemon_that_was_killed_is_doubted_as_soon_as_its_lease_is_old(
+    tmp_path: Path, usual: Path
+):
+    """By a look when somebody asks, and not by the one that is due every half a minute."""
+    async with sites(tmp_path, "rome", "milan") as (rome, milan):
+        await start(usual, rome, milan)
+        await rome.liqod("peer", "--remote-kubeconfig", str(await milan.user_for("rome")))
+
+        async def row() -> dict[str, str]:
+            ended = await rome.liqod("doctor", "milan", "-o", "json", check=False)
+            (found,) = [each for each in json.loads(ended.out)["ladders"] if each["peer"]]
+            (layer,) = [each for each in found["checks"] if each["layer"] == "daemon"]
+            return dict(layer)
+
+        async def told(verdict: str) -> dict[str, str] | None:
+            found = await row()
+            return found if found["verdict"] == verdict else None
+
+        found = await eventually(partial(told, "ok"))
+        assert found["evidence"].startswith("it renewed its Lease within the last ")
+        milan.daemon.kill()
+        found = await eventually(partial(told, "failing"))
+        assert found["evidence"].startswith("it did not renew its Lease for ")
+        ended = await rome.liqod("status", "milan", check=False)
+        assert ended.status == 1
+        await milan.start()

@@ -13,7 +13,7 @@ from liqod.errors import ConfigError
 from liqod.kube.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, EVENTS, NAMESPACES, PODS
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.provider.policies import admission, guestobjects, guestpods
+from liqod.provider.policies import admission, guestobjects
 from liqod.provider.policies.fences import Policy, PolicyBinding, missing
 from liqod.provider.slices.shares import Share, Wish, unchanged
 from liqod.resources import QUOTAS, RESOURCE_SLICES, SHADOW_PODS
@@ -106,8 +106,6 @@ async def test_no_slice_is_granted_or_grows_and_no_tenant_is_accepted_until_they
         (quota,) = await milan.admin.list(QUOTAS, Selection(AT_MILAN))
         asked = (await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME))["spec"]["resources"]
         weak = {"spec": {"validationActions": ["Warn"]}}
-        for needed_by_nobody in (guestpods.PODS_POLICY, guestpods.CHANGES_POLICY):
-            await milan.admin.delete(ADMISSION_POLICIES, needed_by_nobody)
         await milan.admin.patch(ADMISSION_POLICY_BINDINGS, POLICY, weak)
         await eventually(lambda: holds(bool(milan.home.fence.missing)))
         assert milan.home.fence.missing == (POLICY,)

@@ -123,6 +123,8 @@ async def test_a_server_gets_keys_an_endpoint_and_a_connection():
             "protocol": "UDP",
         }
         assert status["internalEndpoint"] == {"ip": "192.0.2.5"}
+        # `liqoctl create gatewayserver --wait` returns by these two.
+        assert status["serverRef"]["kind"] == "WgGatewayServer"
         shown = await milan.lender.admin.get(SECRETS, status["secretRef"]["name"], TENANT)
         # Liqo's tools read it there; the private key is not for peers.
         assert set(shown["data"]) == {"publicKey"}
@@ -141,12 +143,30 @@ async def test_a_server_gets_keys_an_endpoint_and_a_connection():
             assert owner["uid"] == made["metadata"]["uid"]
 
 
+async def test_one_in_another_namespace_is_told_where_it_belongs():
+    """`liqoctl create` without `-n` makes it in that of the kubeconfig."""
+    async with site() as milan:
+        for kind, spec in ((GATEWAY_SERVERS, server()), (GATEWAY_CLIENTS, client())):
+            body = {"metadata": {"name": "rome", "labels": MARKS}, "spec": spec}
+            await milan.lender.admin.create(kind, body, "default")
+
+            async def told(kind: Kind = kind) -> Json | None:
+                found = await milan.lender.admin.get(kind, "rome", "default")
+                return condition(found, "Accepted") or None
+
+            found = await until(told)
+            assert (found["status"], found["reason"]) == ("False", "OtherNamespace")
+            assert f"-n {TENANT}" in found["message"]
+        assert milan.ends.now.gateway is None
+
+
 async def test_the_ends_are_known_in_whichever_order_the_objects_come():
     for kinds in ((PUBLIC_KEYS, GATEWAY_CLIENTS), (GATEWAY_CLIENTS, PUBLIC_KEYS)):
         async with site() as milan:
             for kind in kinds:
                 await milan.make(kind, key() if kind is PUBLIC_KEYS else client())
-            await milan.told(GATEWAY_CLIENTS, "PeerKeyAccepted", "PeerKeyAccepted")
+            found = await milan.told(GATEWAY_CLIENTS, "PeerKeyAccepted", "PeerKeyAccepted")
+            assert found["status"]["clientRef"]["name"] == "rome"
             await milan.known(lambda now: not now.waits)
             now = milan.ends.now
             assert now.gateway is not None

@@ -11,7 +11,7 @@ from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP
 from tests.simulated.prepared import installed
-from tests.simulated.test_shadowpods import at_work, lending
+from tests.simulated.shadowed import at_work, lending
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from liqod.resources import SHADOW_PODS
 from simulator import EmbeddedCluster
 from simulator.faults import Fault
 from tests.simulated.borrower import borrower, eventually, peer_of, virtual_node
+from tests.simulated.lendingpods import here, lending
 from tests.simulated.prepared import defined
 from tests.simulated.reflecting import SHOP, THERE, Pair
-from tests.simulated.test_reflected_pods import here, lending
 from tests.simulated.test_reflection import running
 
 
@@ -99,6 +99,31 @@ async def test_a_service_that_cannot_change_is_made_anew():
         headless = {**plain, "spec": {"ports": [{"port": 80}], "clusterIP": "None"}}
         await both.here.create(SERVICES, headless, SHOP)
         await both.comes(SERVICES, "web", lambda one: one["spec"]["clusterIP"] == "None")
+
+
+async def test_a_service_that_was_made_again_meanwhile_is_made_anew_where_it_must_be():
+    headless = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}], "clusterIP": "None"}}
+    plain = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
+    other = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 81}]}}
+
+    async with running() as (both, nursery):
+
+        async def again(service: Json) -> None:
+            """Made again while the daemon is down."""
+            both.stop()
+            await both.here.delete(SERVICES, "web", SHOP)
+            await both.here.create(SERVICES, service, SHOP)
+            await both.start(nursery)
+
+        await both.here.create(SERVICES, headless, SHOP)
+        await both.comes(SERVICES, "web", lambda one: one["spec"]["clusterIP"] == "None")
+        await again(plain)
+        made = await both.comes(SERVICES, "web", lambda one: one["spec"]["clusterIP"] != "None")
+        await again(other)  # what can change in place does, and keeps its address
+        found = await both.comes(
+            SERVICES, "web", lambda one: [each["port"] for each in one["spec"]["ports"]] == [81]
+        )
+        assert found["metadata"]["uid"] == made["metadata"]["uid"]
 
 
 async def test_a_node_that_lost_its_marks_gets_them_back(nursery: trio.Nursery):

@@ -15,8 +15,8 @@ from tests.simulated.borrower import eventually, offload
 from tests.simulated.lender import SHOP, lender
 from tests.simulated.peering import members
 from tests.simulated.prepared import installed
+from tests.simulated.shadowed import at_work
 from tests.simulated.test_hostile_consumer import AT_MILAN, AT_ROME, verdict
-from tests.simulated.test_shadowpods import at_work
 
 MIB = 1 << 20
 OWN = {

@@ -21,7 +21,7 @@ from liqod.resources import (
     VIRTUAL_NODES,
 )
 from tests.simulated.borrower import eventually, offload
-from tests.simulated.peering import members
+from tests.simulated.peering import keyed, members
 
 AT_MILAN = "liqo-tenant-rome"
 AT_ROME = "liqo-tenant-milan"
@@ -93,6 +93,54 @@ async def test_who_asks_for_too_much_keeps_what_it_has():
                 await rome.peer(milan, resources={"cpu": asked})
 
 
+async def test_a_slice_that_changes_its_class_has_nothing_and_gains_nothing():
+    async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
+        await rome.peer(milan)  # with 2 CPUs
+        labels = {"liqo.io/remoteID": "milan", "liqo.io/replication": "true"}
+        labels["liqo.io/remote-cluster-id"] = "milan"
+
+        async def quota(name, cpu):
+            async def look():
+                found = await milan.admin.find(QUOTAS, slice_user(name, "rome"), AT_MILAN)
+                return (found or {}).get("spec", {}).get("resources", {}).get("cpu", "") == cpu
+
+            return await eventually(look)
+
+        async def lent(cpu):
+            found = await milan.admin.list(QUOTAS, Selection(AT_MILAN))
+            assert [q["spec"]["resources"]["cpu"] for q in found] == [cpu]
+
+        await quota("milan", "2")
+        changed = {"spec": {"class": "gold"}}
+        await rome.admin.patch(RESOURCE_SLICES, "milan", changed, AT_ROME)
+        await quota("milan", "")
+        found = await milan.admin.get(RESOURCE_SLICES, "milan", AT_MILAN)
+        assert verdict(found, "Resources") == ("", "")
+        assert "resources" not in found["status"]
+        assert verdict(found, "Authentication")[0] == "Accepted"
+
+        theirs = {"type": "Resources", "status": "Accepted", "reason": "Gold", "message": ""}
+        given = {"resources": {"cpu": "2"}, "conditions": [*found["status"]["conditions"], theirs]}
+        await milan.admin.patch(
+            RESOURCE_SLICES, "milan", {"status": given}, AT_MILAN, subresource="status"
+        )
+        await quota("milan", "2")
+        spec = {"class": "default", "resources": {"cpu": "2"}}
+        made = {"metadata": {"name": "more", "labels": labels}, "spec": spec}
+        await rome.admin.create(RESOURCE_SLICES, made, AT_ROME)
+
+        def denied(found):
+            return "one consumer may have cpu 3" in verdict(found, "Resources")[1]
+
+        await rome.until(RESOURCE_SLICES, "more", AT_ROME, denied)
+        await lent("2")
+
+        back = {"spec": {"class": "default", "resources": {"cpu": "3"}}}
+        await rome.admin.patch(RESOURCE_SLICES, "milan", back, AT_ROME)
+        await quota("milan", "3")
+        await lent("3")
+
+
 async def test_namespaces_end_where_one_consumer_may_have_no_more():
     async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
         await rome.peer(milan)
@@ -144,7 +192,7 @@ async def test_an_accepted_tenant_gets_no_certificate_for_another_name():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
         own = await rome.admin.get(SECRETS, "authentication-keys", "liqo")
-        private = b64decode(own["data"]["privateKey"])
+        private, mine = b64decode(own["data"]["privateKey"]), await keyed(rome)
         client = milan.admin  # a peering user may not even ask
         for key in (keys.generate(), private):
             tenant = await client.get(TENANTS, "rome", AT_MILAN)
@@ -160,11 +208,11 @@ async def test_an_accepted_tenant_gets_no_certificate_for_another_name():
             await eventually(refused)
             tenant = await client.get(TENANTS, "rome", AT_MILAN)
             given = b64decode(tenant["status"]["authParams"]["signedCRT"])
-            assert certificates.read(given).common_name == "rome"
+            assert certificates.read(given).common_name == mine
             tenant["spec"]["csr"] = good
             await client.update(TENANTS, tenant, AT_MILAN)
         kept = await milan.admin.get(SECRETS, "liqo-remote-certificate", AT_MILAN)
-        assert certificates.read(b64decode(kept["data"]["certificate"])).common_name == "rome"
+        assert certificates.read(b64decode(kept["data"]["certificate"])).common_name == mine
 
 
 async def test_a_finalizer_keeps_nothing_for_a_consumer_that_is_drained():

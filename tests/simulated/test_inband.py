@@ -17,7 +17,7 @@ from liqod.model.network.ranges import Entrance
 from liqod.network.known import KnownRanges
 from liqod.peer import Peer
 from liqod.resources import CONFIGURATIONS, IPS
-from tests.simulated.test_addressing import SETTINGS, Rome, gone, rome, until
+from tests.simulated.addressed import SETTINGS, Rome, gone, rome, until
 
 LETS_MILAN = SETTINGS + 'in_band = ["mil*"]\n'
 WAYS = (

@@ -13,11 +13,10 @@ from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.model import labels
 from liqod.procedures import peering
 from liqod.procedures.inband import InBand
-from liqod.procedures.networking import Site
+from liqod.procedures.networksites import Site
 from liqod.resources import CONFIGURATIONS, IPS, TENANTS, Tenant
-from tests.simulated.peering import Member, members
+from tests.simulated.peering import AT_MILAN, AT_ROME, Member, members
 from tests.simulated.test_networking import join, two
-from tests.simulated.test_peering import AT_MILAN, AT_ROME
 from tests.simulated.test_proxy import proxied
 
 

@@ -7,7 +7,7 @@ import pytest
 from liqod.errors import Misuse
 from liqod.inspect.actions import Actions
 from liqod.inspect.collect import Collector
-from liqod.inspect.session import RequestError
+from liqod.inspect.protocol import RequestError
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.request import Request
 from liqod.model.view.state import State

@@ -188,10 +188,34 @@ async def test_an_upgrade_takes_away_what_it_no_longer_has_and_mends_what_was_ch
 async def test_the_daemons_configuration_is_the_operators(admin):
     options = install.Options(cluster_id="milan", in_cluster=True)
     await install.install(admin, options, quiet)
-    data = {"liqod.toml": "[health]\nport = 1\n"}
-    await admin.patch(CONFIG_MAPS, "liqod", {"data": data}, "liqo")
+    text = "[health]\nport = 1\n"
+    await admin.patch(SECRETS, "liqod", {"stringData": {"liqod.toml": text}}, "liqo")
     await install.install(admin, options, quiet)
-    assert (await admin.get(CONFIG_MAPS, "liqod", "liqo"))["data"] == data
+    assert configuration(await admin.get(SECRETS, "liqod", "liqo"))["liqod.toml"] == text
+
+
+def configuration(secret):
+    return {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
+
+
+async def test_who_reads_the_id_of_the_cluster_does_not_read_its_configuration(admin):
+    """Peering users may list ConfigMaps there; of an installation before it was one."""
+    text = 'proxy = "http://liqod:hunter2@proxy.example:3128"\n'
+    old = {"metadata": {"name": "liqod"}, "data": {"liqod.toml": text, "api-server-ca.crt": "x"}}
+    await install.install(admin, OPTIONS, quiet)
+    await admin.create(CONFIG_MAPS, old, "liqo")
+    await install.install(admin, OPTIONS, quiet)
+    assert await admin.find(CONFIG_MAPS, "liqod", "liqo") is not None, "its pod has it mounted"
+    options = install.Options(cluster_id="milan", in_cluster=True)
+    for _ in range(2):
+        await install.install(admin, options, quiet)
+        found = await admin.list(CONFIG_MAPS, Selection("liqo"))
+        assert not [each for each in found if "hunter2" in str(each)]
+        assert configuration(await admin.get(SECRETS, "liqod", "liqo")) == old["data"]
+    pod = (await admin.get(DEPLOYMENTS, "liqod", "liqo"))["spec"]["template"]["spec"]
+    assert [each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each] == [
+        "liqod"
+    ]
 
 
 async def test_it_is_not_uninstalled_while_peered(admin):
@@ -266,9 +290,9 @@ async def test_in_the_cluster_nobody_is_told_to_start_it_by_hand(tmp_path):
             check=False,
         )
         assert "wait for the daemon in the cluster" in late.err or late.status == 0
-        config = await milan.admin.get(CONFIG_MAPS, "liqod", "liqo")
-        assert 'advertise = "https://milan.example:6443"' in config["data"]["liqod.toml"]
-        assert config["data"]["api-server-ca.crt"].startswith("-----BEGIN CERTIFICATE-----")
+        config = configuration(await milan.admin.get(SECRETS, "liqod", "liqo"))
+        assert 'advertise = "https://milan.example:6443"' in config["liqod.toml"]
+        assert config["api-server-ca.crt"].startswith("-----BEGIN CERTIFICATE-----")
         theirs = await milan.liqod("status", check=False)
         assert "rollout status deployment liqod" in theirs.out + theirs.err
         for words in (("offload", "namespace", "default"),):

@@ -13,7 +13,7 @@ from tests.simulated.borrower import eventually, offload
 from tests.simulated.lender import SHOP
 from tests.simulated.peering import members
 from tests.simulated.prepared import installed
-from tests.simulated.test_shadowpods import at_work, lending
+from tests.simulated.shadowed import at_work, lending
 
 AT_MILAN = "liqo-tenant-rome"
 

@@ -19,8 +19,7 @@ from liqod.provider.tenants import narrowing
 from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import IDENTITIES, TENANTS
 from liqod.tenancy import ensure_tenant_namespace, users_of
-from tests.simulated.peering import Member, members
-from tests.simulated.test_peering import AT_MILAN, AT_ROME
+from tests.simulated.peering import AT_MILAN, AT_ROME, Member, members
 
 USER = "liqo-peer-user-rome"
 MARKS = {"liqo.io/peering-user-name": USER}

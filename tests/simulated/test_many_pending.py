@@ -8,8 +8,8 @@ import trio
 from liqod.kube.kinds import NODES, PODS
 from liqod.reflection.view import AT_ONCE, PATIENT
 from liqod.resources import QUOTAS
+from tests.simulated.lendingpods import LENDER, lending
 from tests.simulated.reflecting import SHOP, THERE
-from tests.simulated.test_reflected_pods import LENDER, lending
 
 MANY = 60
 

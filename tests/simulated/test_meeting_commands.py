@@ -2,15 +2,17 @@
 
 import io
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import trio
 
 from liqod.cli import qr
-from liqod.cli.commands.peer import asked_of
 from liqod.cli.lend import _Lender
+from liqod.cli.meet import asked_of
 from liqod.cli.typed import seconds
-from liqod.errors import ConfigError, Misuse
+from liqod.errors import ConfigError, LiqodError, Misuse
 from liqod.handshake import adverts
 from liqod.handshake.tokens import Token, format_token
 from liqod.kube import times
@@ -46,11 +48,18 @@ async def run(member: Member, folder: Path, *words: str) -> Ended:
     return await command(*words, "--kubeconfig", str(path))
 
 
-async def seem_to_lead(member: Member) -> None:
-    """A Lease by which commands see that its daemon works, however busy this machine is."""
-    renewed = times.of(times.seconds(times.now()) + 3600).replace("Z", ".000000Z")
-    spec = {"holderIdentity": "here", "renewTime": renewed, "leaseDurationSeconds": 15}
+async def lead(
+    member: Member, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Renew a Lease by which commands see that the daemon works, until the cluster is gone."""
+    spec = {"holderIdentity": "here", "renewTime": times.precise(), "leaseDurationSeconds": 15}
     await member.admin.create(LEASES, {"metadata": {"name": "liqod"}, "spec": spec}, "liqo")
+    task_status.started()
+    with suppress(LiqodError, trio.ClosedResourceError):
+        while True:
+            await trio.sleep(1)
+            renewed = {"spec": {"renewTime": times.precise()}}
+            await member.admin.patch(LEASES, "liqod", renewed, "liqo")
 
 
 async def waiting(host: Member) -> bool:
@@ -58,9 +67,9 @@ async def waiting(host: Member) -> bool:
     return any(each.status.phase == "Waiting" for each in await entries(host))
 
 
-async def test_a_line_is_handed_over_and_the_node_is_there(tmp_path: Path):
+async def test_a_line_is_handed_over_and_the_node_is_there(tmp_path: Path, nursery: trio.Nursery):
     async with meeting("rome", "milan") as [rome, milan]:
-        await seem_to_lead(rome)
+        await nursery.start(lead, rome)
         line = (await run(milan, tmp_path, "invite", "--cpu", "2")).out.strip()
         assert line.startswith("liqod://127.0.0.1:")
         done = await run(rome, tmp_path, "peer", line)
@@ -83,9 +92,11 @@ async def test_a_line_is_handed_over_and_the_node_is_there(tmp_path: Path):
         assert f"removed: IncomingPeering {entry['name']}" in ended.out
 
 
-async def test_a_line_that_wants_to_borrow_is_handed_over_and_what_is_lent_is_said(tmp_path: Path):
+async def test_a_line_that_wants_to_borrow_is_handed_over_and_what_is_lent_is_said(
+    tmp_path: Path, nursery: trio.Nursery
+):
     async with meeting("rome", "milan", advertise=DEAD) as [rome, milan]:
-        await seem_to_lead(milan)
+        await nursery.start(lead, milan)
         made = await run(rome, tmp_path, "invite", "--borrow", "--cpu", "4", "--pods", "9")
         line = made.out.strip()
         assert "/#b1." in line
@@ -169,9 +180,9 @@ async def test_who_says_no_denies_what_was_asked(tmp_path: Path):
         assert await rome.admin.find(NODES, "milan") is None
 
 
-async def test_an_operator_is_told_who_asks_and_answers(tmp_path: Path):
+async def test_an_operator_is_told_who_asks_and_answers(tmp_path: Path, nursery: trio.Nursery):
     async with meeting("rome", "milan") as [rome, milan]:
-        await seem_to_lead(rome)
+        await nursery.start(lead, rome)
         assert (await run(milan, tmp_path, "inbox")).out == "nobody asks\n"
         nobody = await run(milan, tmp_path, "inbox", "accept", "rome")
         assert "rome does not ask; nobody does" in nobody.err
@@ -258,3 +269,88 @@ def test_a_code_is_square_and_says_something():
     assert len({len(row) for row in rows}) == 1
     assert abs(len(rows) * 2 - len(rows[0])) <= 1
     assert set("".join(rows)) == set(" ▀▄█")
+
+
+async def test_words_confirm_the_request_that_waits_as_it_was_printed(
+    tmp_path: Path, nursery: trio.Nursery
+):
+    async with meeting("rome", "milan") as [rome, milan]:
+        await nursery.start(lead, rome)
+        early = await run(rome, tmp_path, "peer", "milan", "--words", "one-two-three-four")
+        assert early.status == 1
+        assert "nothing is asked of milan" in early.err
+        await ask(rome, milan, resources={"cpu": "4"})
+        await eventually(lambda: waiting(milan))
+        await run(milan, tmp_path, "inbox", "accept", "rome", "--cpu", "2")
+
+        async def printed() -> str | None:
+            said = (await outgoing(rome, "milan")).status.message
+            return said.partition("say so: `")[2].rstrip("`") or None
+
+        hint: str = await eventually(printed)
+        other = await run(rome, tmp_path, *hint.split()[1:], "--cpu", "6")
+        assert other.status == 1
+        assert "which asks milan for cpu 4" in other.err
+        ready = await run(rome, tmp_path, *hint.split()[1:])
+        assert (ready.status, ready.out) == (0, "peered: milan is the node milan here\n"), ready.err
+        assert (await outgoing(rome, "milan")).status.granted["cpu"] == "2"
+
+
+async def test_words_of_before_a_change_are_no_alarm(tmp_path: Path):
+    async with meeting("rome", "milan") as [rome, milan]:
+
+        async def shown() -> str | None:
+            return (await outgoing(rome, "milan")).status.words or None
+
+        await ask(rome, milan, resources={"cpu": "4"})
+        before: str = await eventually(shown)
+        await ask(rome, milan, resources={"cpu": "3"})
+        now: str = await eventually(shown)
+        assert now != before
+        with pytest.raises(ConfigError, match=f"the words of milan before.*Compare anew: {now}"):
+            await asking.confirm(rome.admin, "liqo", "milan", before)
+        assert (await outgoing(rome, "milan")).spec.key == ""
+        with pytest.raises(ConfigError, match="somebody may stand between"):
+            await asking.confirm(rome.admin, "liqo", "milan", "words-of-somebody-else")
+
+
+async def test_words_of_before_the_connection_broke_are_no_alarm():
+    async with meeting("rome", "milan") as [rome, milan]:
+
+        async def shown() -> str | None:
+            return (await outgoing(rome, "milan")).status.words or None
+
+        await ask(rome, milan)
+        before: str = await eventually(shown)
+        await rome.stop()
+        await rome.start()
+
+        async def changed() -> bool:
+            return await shown() != before
+
+        await eventually(changed)
+        with pytest.raises(ConfigError, match="the words of milan before"):
+            await asking.confirm(rome.admin, "liqo", "milan", before)
+
+
+async def test_who_is_seen_by_nobody_is_not_waited_for_and_nothing_is_left(
+    tmp_path: Path, nursery: trio.Nursery
+):
+    async with meeting("rome") as [rome]:
+        await nursery.start(lead, rome)
+        ended = await run(rome, tmp_path, "peer", "nosuch")
+        assert ended.status == 1
+        assert "no cluster nosuch is seen here (`liqod discover`)" in ended.err
+        assert await rome.admin.list(OUTGOING_PEERINGS) == []
+
+
+async def test_who_stops_waiting_is_told_that_the_daemon_goes_on(
+    tmp_path: Path, nursery: trio.Nursery
+):
+    async with meeting("rome", "milan") as [rome, milan]:
+        await nursery.start(lead, rome)
+        await ask(rome, milan)
+        ended = await run(rome, tmp_path, "peer", "milan", "--timeout", "3")
+        assert ended.status == 1
+        assert "`kubectl -n liqo delete outgoingpeering milan` ends that" in ended.err
+        assert (await outgoing(rome, "milan")).status.phase == "Waiting"

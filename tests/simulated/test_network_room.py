@@ -1,30 +1,27 @@
 """A peer's network from objects to a data path, with a machine that only notes what it is told."""
 
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import permutations
-from typing import Any, NoReturn
 
 import msgspec
 import pytest
 import trio
 
-from liqod.errors import NetworkError
 from liqod.identity import tunnelkeys
-from liqod.kube.kinds import SECRETS
+from liqod.inspect.events import TunnelChanged
+from liqod.kube.kinds import NODES, SECRETS
 from liqod.latest import Latest
-from liqod.network import peerplan
+from liqod.model import labels
+from liqod.model.network.ranges import Ranges
+from liqod.network import room
 from liqod.network.connections import Connections
 from liqod.network.ends import Ends
-from liqod.network.joining import join
 from liqod.network.machine import Heard, Machine, Told
-from liqod.network.names import Names, Side
-from liqod.network.peerplan import PeerPlan
 from liqod.network.room import Room
-from liqod.network.values import Namespace
+from liqod.plugins.checks.network import tunnel, underlay
+from liqod.plugins.diagnosis import ClusterFacts, Finding, PeerFacts
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
 from liqod.resources.networking import (
     CONFIGURATIONS,
@@ -34,146 +31,9 @@ from liqod.resources.networking import (
     PUBLIC_KEYS,
 )
 from tests.simulated.borrower import Json, condition, eventually
-from tests.simulated.lender import TENANT, Lender, installed_lender
-from tests.simulated.test_gateways import MARKS, THEIRS, client, key, server
-
-ALIAS = "10.71.0.0/16"
-
-
-@dataclass
-class Noting:
-    """A machine that does what it is told, and a tunnel of it."""
-
-    did: list[str] = field(default_factory=list)
-    specs: list[TunnelSpec] = field(default_factory=list)
-    silent: float = 0.0
-    refuses: str = ""
-    lacks: str = ""
-    disturbed: trio.Event = field(default_factory=trio.Event)
-    heard: Callable[[Heard], None] | None = None
-    says: Heard | None = None
-
-    async def begin(self, names: Names) -> None:
-        self.did.append("begin")
-
-    async def apply(self, plan: PeerPlan) -> list[str]:
-        if self.refuses:
-            raise NetworkError(self.refuses)
-        self.did.append("apply")
-        return []
-
-    async def wait_disturbed(self, names: Names) -> None:
-        disturbed = self.disturbed
-        await disturbed.wait()
-        self.disturbed = trio.Event()
-
-    async def remove(self, names: Names) -> list[str]:
-        self.did.append("remove")
-        return []
-
-    async def probe(
-        self, names: Names, side: Side, heard: Callable[[Heard], None], tells: Callable[[], Told], /
-    ) -> NoReturn:
-        self.heard, self.tells = heard, tells
-        if self.says is not None:
-            heard(self.says)
-        try:
-            await trio.sleep_forever()
-        finally:
-            self.heard = None
-        raise AssertionError
-
-    async def listens(self) -> bool:
-        return self.heard is not None
-
-    async def problem(self) -> str | None:
-        return self.lacks or None
-
-    async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
-        self.did.append("up")
-        self.specs.append(spec)
-        self.silent = silent
-        return float("inf")
-
-    async def status(self) -> TunnelStatus | None:
-        return None
-
-    async def down(self) -> None:
-        self.did.append("down")
-
-    def machine(self) -> Machine:
-        return Machine(
-            addresses=("192.0.2.5",),
-            tunnels={"wireguard": lambda names: self},
-            datapath=self,
-            probes=self.probe,
-        )
-
-    async def until(self, *did: str) -> None:
-        """Until exactly that was done since asked last."""
-
-        async def so() -> bool:
-            return self.did == list(did)
-
-        try:
-            await eventually(so, seconds=10)
-        except trio.TooSlowError:
-            assert self.did == list(did)
-        self.did.clear()
-
-
-@dataclass
-class Joined:
-    lender: Lender
-    machine: Noting
-    nursery: trio.Nursery
-    running: trio.CancelScope
-
-    async def make(self, kind: Any, spec: Json) -> None:
-        metadata = {"name": "rome", "labels": MARKS}
-        await self.lender.admin.create(kind, {"metadata": metadata, "spec": spec}, TENANT)
-
-    async def configure(self) -> None:
-        """Be the controller of Configurations."""
-        theirs = {"cidr": {"pod": ["10.244.0.0/16"], "external": ["10.70.0.0/16"]}}
-        ours = {"cidr": {"pod": ["10.244.0.0/16"], "external": ["10.60.0.0/16"]}}
-        await self.make(CONFIGURATIONS, {"remote": theirs, "local": ours})
-        seen = {"cidr": {"pod": [ALIAS], "external": ["10.72.0.0/16"]}}
-        status = {"status": {"remote": seen}}
-        admin = self.lender.admin
-        await admin.patch(CONFIGURATIONS, "rome", status, TENANT, subresource="status")
-
-    async def shows(self, value: str) -> None:
-        async def look() -> bool:
-            found = await self.lender.admin.find(CONNECTIONS, "gw-rome", TENANT)
-            return bool((found or {}).get("status", {}).get("value") == value)
-
-        await eventually(look)
-
-    async def start(self) -> None:
-        self.running = trio.CancelScope()
-
-        async def run(scope: trio.CancelScope) -> None:
-            with scope:
-                await join(self.lender.peer, self.machine.machine())
-
-        self.nursery.start_soon(run, self.running)
-
-    async def crash(self) -> None:
-        self.running.cancel()
-        await trio.testing.wait_all_tasks_blocked()
-
-
-@asynccontextmanager
-async def joined(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Joined]:
-    def plan(names: Names, *_: object, **__: object) -> PeerPlan:
-        return PeerPlan(names, Namespace(), Namespace())
-
-    monkeypatch.setattr(peerplan, "plan", plan)
-    async with installed_lender() as (milan, nursery):
-        site = Joined(milan, Noting(), nursery, trio.CancelScope())
-        await site.start()
-        yield site
+from tests.simulated.lender import TENANT
+from tests.simulated.noting import ALIAS, Joined, joined, stand
+from tests.simulated.test_gateways import THEIRS, client, key, server
 
 
 @pytest.mark.parametrize("gateway", [GATEWAY_SERVERS, GATEWAY_CLIENTS], ids=str)
@@ -193,6 +53,7 @@ async def test_it_stands_in_whichever_order_the_objects_come(monkeypatch, gatewa
         assert spec.side == ("server" if gateway is GATEWAY_SERVERS else "client")
         await site.shows("Connecting")
         await eventually(site.machine.listens)
+        assert site.lender.peer.network.stands is None, "nobody has judged it yet"
         heard = site.machine.heard
         assert heard is not None
         assert site.machine.tells().seen_as == (ALIAS, "10.72.0.0/16")
@@ -204,11 +65,101 @@ async def test_it_stands_in_whichever_order_the_objects_come(monkeypatch, gatewa
         assert site.lender.peer.network.stands is False
 
 
-async def stand(site: Joined) -> None:
-    await site.make(GATEWAY_SERVERS, server())
-    await site.make(PUBLIC_KEYS, key())
-    await site.configure()
-    await site.machine.until("begin", "up", "apply")
+async def remote(site: Joined) -> Json:
+    """The peer's ranges as its Configuration has them."""
+    found = await site.lender.admin.get(CONFIGURATIONS, "rome", TENANT)
+    cidr: Json = found["spec"]["remote"]["cidr"]
+    return cidr
+
+
+async def test_ranges_that_come_later_are_taken_up_and_nothing_else(monkeypatch):
+    async with joined(monkeypatch) as site:
+        await stand(site)
+        await eventually(site.machine.listens)
+        heard = site.machine.heard
+        assert heard is not None
+        # Room for all of a pool, nonsense, one that has a node in it: what was there stays.
+        node = {"addresses": [{"type": "InternalIP", "address": "10.249.0.9"}]}
+        await site.lender.admin.create(NODES, {"metadata": {"name": "one"}, "status": node})
+        first = ("10.244.0.0/16",)
+        for each in ("10.0.0.0/8", "10.247.0.1/16", "x/9", "10.249.0.0/16", "10.244.7.0/24"):
+            heard(Heard(True, 0.001, told=Told(own=Ranges((*first, each)))))
+            await site.lender.settled()
+        assert await remote(site) == {"pod": list(first), "external": ["10.70.0.0/16"]}
+        # Whatever order they are told in, aliases stand in the order of those that are known.
+        later = Ranges(("10.243.0.0/16", *first), ("10.70.0.0/16",))
+        heard(Heard(True, 0.001, told=Told(own=later)))
+
+        async def known() -> bool:
+            return bool((await remote(site))["pod"] == [*first, "10.243.0.0/16"])
+
+        await eventually(known)
+        # None is taken back by being told no more.
+        heard(Heard(True, 0.001, told=Told(own=Ranges(first))))
+        await site.lender.settled()
+        assert await known()
+
+
+async def test_a_websocket_that_is_offered_no_more_is_passed_over(monkeypatch):
+    """The annotation of the client stays: the server's gateway says through the tunnel what is."""
+    async with joined(monkeypatch, carries=True) as site:
+        await stand(site, GATEWAY_CLIENTS)
+        told = {"metadata": {"annotations": {labels.WEBSOCKET: "443"}}}
+        await site.lender.admin.patch(GATEWAY_CLIENTS, "rome", told, TENANT)
+        await eventually(site.machine.listens)
+        heard, specs = site.machine.heard, site.machine.specs
+        await eventually(partial(_uses, specs, 443))
+        assert heard is not None
+        assert site.machine.tells().websocket is None, "a client offers none"
+        # An older one says nothing of it, and what was said last holds.
+        for says, port in ((None, 443), (False, 0), (None, 0), (True, 443), (False, 0)):
+            heard(Heard(True, 0.001, told=Told(websocket=says)))
+            await eventually(partial(_uses, specs, port))
+            await site.lender.settled()
+            assert specs[-1].websocket == port
+            await site.shows("Connected")
+        # Where nothing comes for long, it is tried all the same: it may be offered again.
+        heard(Heard(False, why="nothing answers"))
+        await site.lender.settled()
+        assert specs[-1].websocket == 0
+        monkeypatch.setattr(room, "LAST_RESORT", 0.0)
+        heard(Heard(False, why="nothing answers"))
+        await eventually(partial(_uses, specs, 443))
+
+
+async def _uses(specs: list[TunnelSpec], port: int) -> bool:
+    return specs[-1].websocket == port
+
+
+async def test_a_server_tells_whether_it_takes_websockets(monkeypatch):
+    async with joined(monkeypatch, carries=True) as site:
+        await stand(site)
+        await eventually(site.machine.listens)
+        assert site.machine.tells().websocket is False
+
+
+async def test_a_peer_that_does_not_know_all_ranges_is_named(monkeypatch):
+    async with joined(monkeypatch) as site:
+        await stand(site)
+        await eventually(site.machine.listens)
+        heard = site.machine.heard
+        assert heard is not None
+
+        async def said() -> str:
+            found = await site.lender.admin.find(CONNECTIONS, "gw-rome", TENANT)
+            return str((found or {}).get("metadata", {}).get("annotations", {}).get(labels.PODS))
+
+        async def named() -> bool:
+            return "rome does not know all of 10.244.0.0/16" in await said()
+
+        async def quiet() -> bool:
+            return not await named()
+
+        heard(Heard(True, 0.001, told=Told(seen_as=("10.66.0.0/16",))))
+        await eventually(named)
+        assert (await said()).startswith("failed")
+        heard(Heard(True, 0.001, told=Told(seen_as=("10.66.0.0/16", "10.67.0.0/16"))))
+        await eventually(quiet)
 
 
 @pytest.mark.parametrize("kind", [GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS], ids=str)
@@ -264,6 +215,31 @@ async def test_nothing_is_asked_of_a_machine_where_nothing_is_wanted(monkeypatch
         assert site.machine.did == []
 
 
+async def test_a_tunnel_that_goes_another_way_says_so_once(monkeypatch):
+    async with joined(monkeypatch) as site:
+
+        def told() -> list[tuple[str, str]]:
+            seen = (each.told for each in site.lender.peer.home.hub.history)
+            found = (each for each in seen if isinstance(each, TunnelChanged))
+            return [(each.path, each.endpoint) for each in found if each.path]
+
+        site.machine.stands = TunnelStatus(path="kernel", endpoint="192.0.2.1:51840")
+        await stand(site)
+
+        async def looked() -> bool:
+            site.lender.peer.network.nudge()
+            return site.machine.looks > before
+
+        before = site.machine.looks
+        await eventually(looked)
+        assert told() == []
+        site.machine.stands = TunnelStatus(path="websocket", endpoint="192.0.2.1:443")
+        for _ in range(2):
+            before = site.machine.looks
+            await eventually(looked)
+        assert told() == [("websocket", "192.0.2.1:443")]
+
+
 async def test_what_others_disturb_is_applied_again(monkeypatch):
     async with joined(monkeypatch) as site:
         await stand(site)
@@ -316,6 +292,39 @@ async def test_what_the_machine_refuses_is_said_and_tried_again(monkeypatch):
         assert site.lender.peer.network.why == "no room for a route"
         site.machine.refuses = ""
         await site.shows("Connecting")
+
+
+def ladder(site: Joined) -> dict[str, Finding | None]:
+    """What the doctor says of the layers that a broken tunnel concerns, in their order."""
+    known, cluster = site.lender.peer.network.facts, ClusterFacts(now=1.0)
+    network = None if known is None else known()
+    facts = PeerFacts(now=1.0, peer="rome", cluster=cluster, network=network)
+    return {"underlay": underlay(facts), "tunnel": tunnel(facts)}
+
+
+@pytest.mark.parametrize("function", ["up", "status"])
+async def test_a_backend_that_breaks_is_named_before_the_firewall(monkeypatch, function: str):
+    async with joined(monkeypatch) as site:
+        site.lender.peer.link.asked = False  # as a link has it, and the switch of this test not
+        site.machine.broken = function
+        await site.make(GATEWAY_SERVERS, server())
+        await site.make(PUBLIC_KEYS, key())
+        await site.configure()
+
+        async def is_named() -> bool:
+            found = ladder(site)
+            said = found["tunnel"]
+            named = said is not None and "the network rope raised ValueError: boom" in said.evidence
+            return named and found["underlay"] is None
+
+        await eventually(is_named)
+        assert "ValueError: boom" in site.machine.calls.troubles()["the network rope"]
+        site.machine.broken = ""
+
+        async def is_over() -> bool:
+            return not site.machine.calls.troubles()
+
+        await eventually(is_over)
 
 
 async def test_a_key_that_cannot_be_any_more_ends_it(monkeypatch):

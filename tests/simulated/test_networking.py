@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
@@ -20,7 +21,7 @@ from liqod.network.machine import Heard, Machine
 from liqod.network.names import Names
 from liqod.network.peerplan import PeerPlan
 from liqod.network.values import Namespace
-from liqod.procedures import answering, asking, networking, peering, unpeering
+from liqod.procedures import answering, asking, networksites, peering, unpeering
 from liqod.procedures.networking import Joining
 from liqod.procedures.networkobjects import Asked
 from liqod.resources import CONFIGURATIONS, FOREIGN_CLUSTERS, NETWORKS, IncomingPeering
@@ -32,9 +33,8 @@ from liqod.resources.networking import (
 )
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.meeting import ALONE, by_token, entries, invite, peered
-from tests.simulated.peering import Member, members
-from tests.simulated.test_network_room import Noting
-from tests.simulated.test_peering import AT_MILAN, AT_ROME
+from tests.simulated.noting import Noting
+from tests.simulated.peering import AT_MILAN, AT_ROME, Member, members
 
 COMMON = {"PublicKey", "Configuration", "Connection"}
 KINDS = (GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS, CONNECTIONS)
@@ -233,6 +233,49 @@ async def test_a_side_that_cannot_is_named_and_nothing_is_left_of_the_network(mo
             assert await objects(milan, AT_MILAN) == set()
 
 
+def making(*backends: str) -> Machine:
+    """A machine that makes these kinds of tunnels."""
+    found = Noting(says=Heard(True, 0.001)).machine()
+    (build,) = found.tunnels.values()
+    return msgspec.structs.replace(found, tunnels=dict.fromkeys(backends, build))
+
+
+@pytest.mark.parametrize(
+    ("rome", "milan", "taken"),
+    [
+        (("wireguard", "websocket"), ("websocket",), "websocket"),
+        (("websocket",), ("wireguard", "websocket"), "websocket"),
+        (("wireguard", "websocket"), ("wireguard",), "wireguard"),
+        (("websocket",), ("wireguard",), ""),
+        (("rope", "wireguard"), ("rope",), ""),
+        ((), ("wireguard",), ""),
+    ],
+)
+async def test_a_tunnel_that_both_make_is_taken_else_none(monkeypatch, rome, milan, taken: str):
+    machines = {"rome": making(*rome), "milan": making(*milan)}
+    async with two(monkeypatch, machines) as (one, other):
+        joining = await join(one, other)
+        if not taken:
+            assert "is made on both sides" in joining.without
+            assert "milan makes" in joining.without or "rome makes" in joining.without
+            assert await objects(one, AT_ROME) == await objects(other, AT_MILAN) == set()
+            return
+        assert joining.without == ""
+        # Done again nothing is tried that was refused before.
+        (before,) = await other.admin.list(GATEWAY_SERVERS, Selection(AT_MILAN))
+        assert before["spec"]["serverTemplateRef"]["name"] == f"{taken}-server"
+        assert (await join(one, other)).without == ""
+        (after,) = await other.admin.list(GATEWAY_SERVERS, Selection(AT_MILAN))
+        assert after["metadata"]["generation"] == before["metadata"]["generation"]
+
+
+async def test_the_tunnel_that_is_asked_for_is_made_or_said(monkeypatch):
+    machines = {"rome": making("wireguard", "websocket"), "milan": making("websocket")}
+    async with two(monkeypatch, machines) as (one, other):
+        with pytest.raises(ConfigError, match="this cluster makes websocket"):
+            await join(one, other, backend="wireguard")
+
+
 async def test_a_cluster_that_keeps_no_ranges_is_peered_without(monkeypatch):
     async with members("rome", "milan") as [rome, milan]:
         joining = await join(rome, milan)
@@ -253,7 +296,7 @@ async def test_ranges_that_are_refused_are_said(monkeypatch):
 
 
 async def test_packets_that_do_not_come_are_said(monkeypatch):
-    monkeypatch.setattr(networking, "CONNECTED_WITHIN", 0.5)
+    monkeypatch.setattr(networksites, "CONNECTED_WITHIN", 0.5)
     async with two(monkeypatch, alive=False) as (rome, milan):
         with pytest.raises(ConfigError, match=r"milan says Connecting.*UDP port"):
             await join(rome, milan)

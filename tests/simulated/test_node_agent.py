@@ -22,8 +22,8 @@ from liqod.network.overlay.ping import Pinged
 from liqod.network.values import Namespace
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from simulator import EmbeddedCluster
+from tests.simulated.addressed import until
 from tests.simulated.prepared import installed
-from tests.simulated.test_addressing import until
 
 SPEC: dict[str, Any] = {
     "cluster": "rome",

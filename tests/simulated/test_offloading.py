@@ -1,18 +1,19 @@
 """Offloaded namespaces in an embedded cluster: maps, labels and status, without any peer."""
 
-import msgspec
+from functools import partial
+
 import pytest
 import trio
 
+from liqod.consumer.namespaces import offloading as offloading_room
 from liqod.consumer.namespaces.offloading import Offloading
-from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.context import ClusterContext
 from liqod.errors import NotFound
 from liqod.kube.kinds import NAMESPACES, NODES
-from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, eventually, offload, peer_of, virtual_node
+from tests.simulated.offloaded import answer, label, mapped, mapping, phase, selector
 from tests.simulated.prepared import defined
 
 
@@ -20,45 +21,6 @@ from tests.simulated.prepared import defined
 async def cluster():
     async with EmbeddedCluster("rome", state=await defined("rome")) as embedded:
         yield embedded
-
-
-async def mapping(home, peer):
-    found = await home.client.find(NAMESPACE_MAPS, peer, f"liqo-tenant-{peer}")
-    return None if found is None else found.get("spec", {}).get("desiredMapping") or {}
-
-
-async def mapped(home, peer, expected):
-    async def look():
-        return await mapping(home, peer) == expected
-
-    await eventually(look)
-
-
-async def answer(home, peer, namespace, remote, phase="Accepted"):
-    """What the provider's answer looks like when it has been replicated back."""
-    entry = {namespace: {"remoteNamespace": remote, "phase": phase}}
-    await home.client.patch(
-        NAMESPACE_MAPS,
-        peer,
-        {"status": {"currentMapping": entry}},
-        f"liqo-tenant-{peer}",
-        subresource="status",
-    )
-
-
-async def phase(home, namespace, expected):
-    async def look():
-        found = await home.client.get(NAMESPACE_OFFLOADINGS, "offloading", namespace)
-        status = found.get("status", {})
-        same = status.get("observedGeneration") == found["metadata"]["generation"]
-        return status if same and status.get("offloadingPhase") == expected else None
-
-    return await eventually(look)
-
-
-async def label(home, namespace):
-    found = await home.client.get(NAMESPACES, namespace)
-    return (found["metadata"].get("labels") or {}).get("liqo.io/scheduling-enabled")
 
 
 async def test_life_of_an_offloaded_namespace(cluster, nursery):
@@ -102,104 +64,6 @@ async def test_many_namespaces_never_overwrite_each_other(cluster, nursery):
             for name in names:
                 many.start_soon(offload, home.client, name)
         await mapped(home, "milan", {name: f"{name}-rome" for name in names})
-
-
-async def test_map_comes_and_goes_with_the_virtual_nodes(cluster, nursery):
-    async with borrower(cluster) as home:
-        await nursery.start(Offloading(home).run)
-        await peer_of(home, "milan")
-        await virtual_node(home, "milan")
-        await virtual_node(home, "milan", "milan-gpu")
-        await mapped(home, "milan", {})
-        replica = {
-            "metadata": {
-                "name": "rome",
-                "namespace": "liqo-tenant-milan",
-                "labels": {"liqo.io/replication": "false", "liqo.io/remoteID": "rome"},
-            },
-            "spec": {"desiredMapping": {"theirs": "theirs-milan"}},
-        }
-        await home.client.create(NAMESPACE_MAPS, replica)
-        await home.client.delete(VIRTUAL_NODES, "milan", "liqo-tenant-milan")
-        await trio.sleep(0.2)
-        assert await mapping(home, "milan") == {}
-        await home.client.delete(VIRTUAL_NODES, "milan-gpu", "liqo-tenant-milan")
-
-        async def gone():
-            return await mapping(home, "milan") is None
-
-        await eventually(gone)
-        left = await home.client.get(NAMESPACE_MAPS, "rome", "liqo-tenant-milan")
-        assert left["spec"]["desiredMapping"] == {"theirs": "theirs-milan"}
-
-
-async def test_a_map_made_again_has_all_its_entries_from_the_start(cluster, nursery):
-    """Its replica follows it: an empty one would end the provider's namespaces."""
-    async with borrower(cluster) as home:
-        await nursery.start(Offloading(home).run)
-        await peer_of(home, "milan")
-        await virtual_node(home, "milan")
-        await offload(home.client, "shop")
-        await offload(home.client, "bank")
-        both = {"shop": "shop-rome", "bank": "bank-rome"}
-        await mapped(home, "milan", both)
-        seen = []
-        async with home.informers.share(NAMESPACE_MAPS) as maps:
-            stop = maps.subscribe(lambda change: seen.append(change.new))
-            await home.client.delete(NAMESPACE_MAPS, "milan", "liqo-tenant-milan")
-
-            async def again():
-                return None in seen and seen[-1]
-
-            await eventually(again)
-            stop()
-        # What was seen before it went may be older than what was read of it above.
-        made = [msgspec.json.decode(body) for body in seen[seen.index(None) :] if body is not None]
-        assert made
-        assert all(each["spec"]["desiredMapping"] == both for each in made)
-
-
-async def test_without_the_definition_of_virtual_nodes_no_map_goes(cluster, nursery):
-    async with borrower(cluster) as home:
-        await nursery.start(Offloading(home).run)
-        await peer_of(home, "milan")
-        await virtual_node(home, "milan")
-        await offload(home.client, "shop")
-        await mapped(home, "milan", {"shop": "shop-rome"})
-        home.client.missing[VIRTUAL_NODES] = trio.current_time()
-        await home.client.delete(VIRTUAL_NODES, "milan", "liqo-tenant-milan")
-        await trio.sleep(1)
-        assert await mapping(home, "milan") == {"shop": "shop-rome"}
-        await virtual_node(home, "milan")
-        await trio.sleep(0.2)
-        assert await mapping(home, "milan") == {"shop": "shop-rome"}
-
-
-async def test_nodes_that_a_list_lacks_cost_no_namespace(cluster, nursery):
-    """A label that somebody gave the Node selects the provider."""
-    async with borrower(cluster) as home:
-        await nursery.start(Offloading(home).run)
-        await peer_of(home, "milan")
-        marks = {"liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": "milan"}
-        node = {"metadata": {"name": "milan", "labels": {**marks, "tier": "gold"}}}
-        await home.client.create(NODES, node)
-        await virtual_node(home, "milan")
-        await offload(home.client, "shop", **selector(tier="gold"))
-        await mapped(home, "milan", {"shop": "shop-rome"})
-        nodes = home.informers.find(NODES, Selection(labels=SELECTOR))
-        assert nodes is not None
-        await nodes._replace({}, ())
-        await virtual_node(home, "milan", "milan-2")  # has everything looked at again
-        await trio.sleep(0.5)
-        assert await mapping(home, "milan") == {"shop": "shop-rome"}
-
-
-def selector(**labels):
-    terms = [
-        {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
-        for key, value in labels.items()
-    ]
-    return {"clusterSelector": {"nodeSelectorTerms": terms}}
 
 
 async def test_selector_over_several_clusters_and_slices(cluster, nursery):
@@ -256,6 +120,40 @@ async def spread(home: ClusterContext, nursery: trio.Nursery) -> None:
     await mapped(home, "milan", {"shop": "shop-rome"})
     await answer(home, "milan", "shop", "shop-rome")
     await phase(home, "shop", "Ready")
+
+
+@pytest.mark.parametrize("holds", [False, True])
+async def test_it_ends_after_its_namespaces_at_peers_that_answer(
+    holds: bool, cluster, nursery, monkeypatch: pytest.MonkeyPatch
+):
+    """Liqo's own case, and `liqoctl unoffload`, take its end for that of the remote namespace."""
+    async with borrower(cluster) as home:
+        await spread(home, nursery)
+        marks = {"liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": "milan"}
+        await home.client.create(NODES, {"metadata": {"name": "milan", "labels": marks}})
+        ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        await home.client.patch(NODES, "milan", ready, subresource="status")
+        if holds:
+            # Something at the peer keeps it for ever.
+            monkeypatch.setattr(offloading_room, "GONE_WITHIN", 1.0)
+        await home.client.delete(NAMESPACE_OFFLOADINGS, "offloading", "shop")
+        await mapped(home, "milan", {})
+
+        async def told():
+            found = await home.client.get(NAMESPACE_OFFLOADINGS, "offloading", "shop")
+            conditions = found["status"]["remoteNamespacesConditions"]["milan"]
+            return any(each["reason"] == "Terminating" for each in conditions)
+
+        await eventually(told)
+        if not holds:
+            gone = {"status": {"currentMapping": None}}
+            where = (NAMESPACE_MAPS, "milan", gone, "liqo-tenant-milan")
+            await home.client.patch(*where, subresource="status")
+
+        async def ended():
+            return await home.client.find(NAMESPACE_OFFLOADINGS, "offloading", "shop") is None
+
+        await eventually(ended)
 
 
 async def test_at_rest_nothing_is_written(cluster, nursery):
@@ -391,3 +289,27 @@ async def test_a_name_that_is_given_up_goes_to_who_waits_for_it(cluster, nursery
         await mapped(home, "milan", {"second": "market"})
         await answer(home, "milan", "second", "market")
         await phase(home, "second", "Ready")
+
+
+async def test_of_two_that_want_one_name_at_once_one_gets_it(cluster, nursery):
+    async with borrower(cluster) as home:
+        await peer_of(home, "milan")
+        await virtual_node(home, "milan")
+        await nursery.start(Offloading(home).run)
+        await mapped(home, "milan", {})
+        chosen = {"namespaceMappingStrategy": "SelectedName", "remoteNamespaceName": "market"}
+        for name in ("first", "second"):
+            await home.client.create(NAMESPACES, {"metadata": {"name": name}})
+        async with trio.open_nursery() as users:
+            for name in ("first", "second"):
+                users.start_soon(partial(offload, home.client, name, **chosen))
+
+        async def settled():
+            status = [
+                (await home.client.get(NAMESPACE_OFFLOADINGS, "offloading", name)).get("status", {})
+                for name in ("first", "second")
+            ]
+            return {each.get("offloadingPhase") for each in status} == {"InProgress", "AllFailed"}
+
+        await eventually(settled)
+        assert list((await mapping(home, "milan")).values()) == ["market"]

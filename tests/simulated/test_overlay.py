@@ -15,7 +15,7 @@ from liqod.network.values import Namespace
 from liqod.procedures import networkstatus
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from liqod.resources.networking import GATEWAY_SERVERS
-from tests.simulated.test_addressing import MILAN, Rome, node, rome, until
+from tests.simulated.addressed import MILAN, Rome, node, rome, until
 
 FABRICS = (INTERNAL_FABRICS, "gateway", "liqo")
 

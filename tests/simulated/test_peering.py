@@ -18,7 +18,7 @@ from liqod.kube.kinds import (
     SECRETS,
 )
 from liqod.kube.selection import Selection
-from liqod.model import ids
+from liqod.model import ids, labels
 from liqod.procedures import peeringusers, tenants
 from liqod.provider.policies import guestkeys
 from liqod.resources import (
@@ -29,19 +29,9 @@ from liqod.resources import (
     RENEWS,
     RESOURCE_SLICES,
     TENANTS,
-    VIRTUAL_NODES,
 )
-from simulator.controllers.garbage import Garbage
 from tests.simulated.borrower import eventually, offload
-from tests.simulated.peering import members
-
-AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
-USER = ids.slice_user("milan", "rome")
-
-
-def verdicts(found):
-    """The verdicts on a slice."""
-    return {c["type"]: c["status"] for c in found.get("status", {}).get("conditions", ())}
+from tests.simulated.peering import AT_MILAN, AT_ROME, USER, keyed, members, verdicts
 
 
 async def test_a_handshake_ends_with_a_ready_node_and_unpeering_leaves_nothing():
@@ -92,15 +82,6 @@ async def test_a_handshake_ends_with_a_ready_node_and_unpeering_leaves_nothing()
         assert milan.everything() - before[1] == set()
 
 
-async def test_unpeering_waits_for_no_garbage_collector(monkeypatch: pytest.MonkeyPatch):
-    # That of a cluster in which liqod was just installed knows none of its kinds for half a minute.
-    monkeypatch.setattr(Garbage, "reconcile", lambda self, key: None)
-    async with members("rome", "milan") as [rome, milan]:
-        await rome.peer(milan)
-        await rome.until(RENEWS, "controlplane-milan", AT_ROME, bool)
-        assert (await rome.unpeer(milan)).complete
-
-
 async def test_peering_again_changes_nothing():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -129,16 +110,6 @@ async def test_both_borrow_from_each_other():
         assert (await milan.unpeer(rome)).complete
 
 
-async def test_the_provider_may_end_it():
-    async with members("rome", "milan") as [rome, milan]:
-        await rome.peer(milan)
-        assert (await milan.unpeer(rome)).complete
-        await rome.gone(NODES, "milan")
-        found = await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME)
-        assert verdicts(found)["Authentication"] == "Denied"
-        assert (await rome.unpeer(milan)).complete
-
-
 async def test_a_namespace_is_mapped_and_bounded_and_made_again():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -149,6 +120,7 @@ async def test_a_namespace_is_mapped_and_bounded_and_made_again():
         assert made["metadata"]["annotations"] == {
             "liqo.io/managed-by-namespace-map": f"{AT_MILAN}/milan",
             "liqo.io/original-name": "shop",
+            "liqod.io/local-uid": (await rome.admin.get(NAMESPACES, "shop"))["metadata"]["uid"],
             **guestkeys.notes(config.Guests(), "rome"),
         }
         await rome.until(
@@ -162,7 +134,8 @@ async def test_a_namespace_is_mapped_and_bounded_and_made_again():
         )
         binding = await milan.admin.get(ROLE_BINDINGS, AT_MILAN, "shop-rome")
         assert binding["subjects"][0]["kind"] == "Group"
-        assert binding["subjects"][0]["name"] == "rome"
+        [group] = binding["subjects"]
+        assert group["name"] == await keyed(rome)
         bound = await milan.admin.get(RESOURCE_QUOTAS, "liqod-objects", "shop-rome")
         assert bound["spec"]["hard"]["services.nodeports"] == "20"
 
@@ -219,10 +192,24 @@ async def test_cordon_drain_and_activate():
             RESOURCE_SLICES,
             "more",
             AT_ROME,
-            lambda rs: verdicts(rs).get("Authentication") == "Denied",
+            lambda rs: verdicts(rs) == {"Authentication": "Accepted", "Resources": "Denied"},
         )
+        # Authenticated it has nothing, and keeps nothing by that while the cordon lasts.
+        await milan.admin.patch(
+            RESOURCE_SLICES, "more", {"metadata": {"annotations": {"look": "again"}}}, AT_MILAN
+        )
+        used = ids.slice_user("more", "rome")
+        assert await milan.admin.find(QUOTAS, used, AT_MILAN) is None
+        secret = await milan.admin.get(SECRETS, ids.certificate_secret("more"), AT_MILAN)
+        assert labels.BARREN in secret["metadata"]["annotations"]
 
         await become("Active")
+        await milan.until(
+            SECRETS,
+            ids.certificate_secret("more"),
+            AT_MILAN,
+            lambda found: labels.BARREN not in found["metadata"]["annotations"],
+        )
         await milan.until(QUOTAS, USER, AT_MILAN, lambda q: not q["spec"].get("cordoned"))
         await rome.until(
             RESOURCE_SLICES, "more", AT_ROME, lambda rs: verdicts(rs).get("Resources") == "Accepted"
@@ -324,35 +311,6 @@ async def test_certificates_are_renewed_in_place():
         assert (await rome.admin.get(IDENTITIES, "controlplane-milan", AT_ROME))["spec"][
             "authParams"
         ]["signedCRT"]
-
-
-async def test_a_dead_provider_holds_nothing_up():
-    async with members("rome", "milan") as [rome, milan]:
-        await rome.peer(milan)
-        await milan.stop()
-        await milan.cluster.stop()
-        await rome.until(
-            FOREIGN_CLUSTERS,
-            "milan",
-            None,
-            lambda fc: any(
-                c["status"] == "Error" for c in fc.get("status", {}).get("conditions", ())
-            ),
-        )
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(rome.unpeer, milan)
-            await rome.until(
-                FOREIGN_CLUSTERS,
-                "milan",
-                None,
-                lambda fc: "liqod.io/leaving" in fc["metadata"].get("annotations", {}),
-            )
-            await rome.gone(NODES, "milan")
-            await rome.gone(VIRTUAL_NODES, "milan", AT_ROME)
-            # It answers again: the rest is done, and the peer is gone.
-            await milan.cluster.start()
-            await rome.gone(FOREIGN_CLUSTERS, "milan")
-        assert await milan.admin.list(RESOURCE_SLICES, Selection(AT_MILAN)) == []
 
 
 async def test_a_peering_at_rest_writes_nothing():

@@ -27,8 +27,7 @@ from liqod.resources import (
 from liqod.tenancy import ensure_tenant_namespace
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually, offload
-from tests.simulated.peering import members
-from tests.simulated.test_peering import AT_MILAN, AT_ROME, USER, verdicts
+from tests.simulated.peering import AT_MILAN, AT_ROME, USER, members, verdicts
 
 RBAC = "rbac.authorization.k8s.io"
 

@@ -20,8 +20,7 @@ from liqod.resources import IDENTITIES, RENEWS, TENANTS
 from simulator import EmbeddedCluster
 from simulator.cluster import State
 from tests.simulated.borrower import eventually
-from tests.simulated.peering import Member, members, served
-from tests.simulated.test_peering import AT_MILAN, AT_ROME
+from tests.simulated.peering import AT_MILAN, AT_ROME, Member, members, served
 
 NAME = "controlplane-milan"
 

@@ -1,18 +1,25 @@
-"""A reflector that blocks or exits hurts nobody: it is named and parked, and the others go on."""
+"""A reflector that breaks hurts nobody: it is named, parked where it blocks, and others go on.
+
+Each of its functions is broken in each way (tests/unit/plugins/broken.py has them all).
+"""
 
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 import trio
 
-from liqod.kube.kinds import CONFIG_MAPS, SECRETS
+from liqod.kube.kinds import CONFIG_MAPS, EVENTS, SECRETS, SERVICES
+from liqod.kube.selection import Selection
+from liqod.model.view.told import BROKEN
 from liqod.plugins import calls
-from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, View
+from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, Several, View, Watch
 from liqod.stalls import Stalls
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, pair
 from tests.simulated.test_reflection_plans import only, remote_object
+from tests.unit.plugins import broken
 
 BLOCKS = 1.2
 
@@ -84,4 +91,112 @@ async def test_one_that_exits_ends_nothing_and_is_shown() -> None:
             return "SystemExit: 3" in said
 
         await eventually(shown)
+        nursery.cancel_scope.cancel()
+
+
+def picky(secret: Json, view: View) -> Plan:
+    return Plan(remote=(remote_object(SECRETS, secret["metadata"]["labels"]["name"]),))
+
+
+@pytest.mark.parametrize("ends", ["mended", "deleted"])
+async def test_the_object_at_which_one_breaks_is_named_until_it_is_mended_or_gone(
+    ends: str,
+) -> None:
+    async with pair(plugins=only(MAPS, faulty(picky))) as both, trio.open_nursery() as nursery:
+        await both.start(nursery)
+        await both.here.create(SECRETS, {"metadata": {"name": "odd"}}, SHOP)
+
+        def said() -> str:
+            return both.home.calls.troubles().get("the reflector faulty", "")
+
+        async def named() -> bool:
+            return said().startswith("shop/odd cannot be worked on: ") and "KeyError" in said()
+
+        async def told() -> bool:
+            found = await both.here.list(EVENTS, Selection(SHOP))
+            of = [each for each in found if each["involvedObject"]["name"] == "odd"]
+            return [each["reason"] for each in of] == [BROKEN]
+
+        async def over() -> bool:
+            return not said()
+
+        await eventually(named)
+        await eventually(told)
+        if ends == "deleted":
+            await both.here.delete(SECRETS, "odd", SHOP)
+        else:
+            patch = {"metadata": {"labels": {"name": "even"}}}
+            await both.here.patch(SECRETS, "odd", patch, SHOP)
+            await both.comes(SECRETS, "even")
+        await eventually(over)
+        nursery.cancel_scope.cancel()
+
+
+def shown_back(source: Json, remote: tuple[Json, ...], view: View) -> Plan:
+    return Plan(status={"seen": len(remote)})
+
+
+def combined(source: Json, statuses: Mapping[str, Json]) -> Json:
+    return dict(next(iter(statuses.values())))
+
+
+def broken_one(field: str, how: str, function: Callable[..., Any]) -> Reflector:
+    """A reflector of Services of which one function breaks."""
+    name = f"{field}-{how}"
+
+    def makes(source: Json, view: View) -> Plan:
+        made = remote_object(SERVICES, f"{source['metadata']['name']}-{name}")
+        return Plan(remote=({**made, "spec": {"ports": [{"port": 80}]}},))
+
+    parts: dict[str, Any] = {
+        "outgoing": makes,
+        "incoming": shown_back,
+        "several": Several.MERGED,
+        "combine": combined,
+    }
+    debounce = function if field == "debounce" else None
+    remote = RemoteKind(kind=SERVICES, watch=Watch.FULL, debounce=debounce)
+    if field != "debounce":
+        parts[field] = function
+    return Reflector(name=name, kind=SERVICES, remote=(remote,), **parts)
+
+
+BROKEN_BETWEEN_CLUSTERS = {
+    "Reflector.outgoing": "outgoing",
+    "Reflector.incoming": "incoming",
+    "Reflector.combine": "combine",
+    "Reflector.offered": "offered",
+    "RemoteKind.debounce": "debounce",
+}
+
+
+@pytest.mark.parametrize("field", BROKEN_BETWEEN_CLUSTERS.values())
+async def test_each_function_that_breaks_is_named_and_holds_nobody_up(
+    field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "SLOW", broken.BLOCKS)
+    monkeypatch.setattr(calls, "STUCK", broken.BLOCKS)
+    ways = broken.plain_ways(await broken.cancelled())
+    ours = only(MAPS, *(broken_one(field, how, function) for how, function in ways.items()))
+    assert len(ours.reflectors) == 1 + len(ways)
+    async with pair(plugins=ours) as both, trio.open_nursery() as nursery:
+        await both.start(nursery)
+        service = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
+        await both.here.create(SERVICES, service, SHOP)
+        for how in ways if field == "debounce" else ():  # a change there
+            await both.comes(SERVICES, f"web-{field}-{how}")
+            patch = {"metadata": {"labels": {"changed": "yes"}}}
+            await both.there.patch(SERVICES, f"web-{field}-{how}", patch, "shop-rome")
+
+        async def told() -> bool:
+            known = both.home.calls.troubles().keys() | named_in_log()
+            return {f"the reflector {field}-{how}" for how in ways} <= known
+
+        def named_in_log() -> set[str]:
+            gauges = (both.home.calls.find("reflector", each.name) for each in ours.reflectors)
+            return {str(each) for each in gauges if each is not None and each.error}
+
+        await eventually(told)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "map"}}, SHOP)
+        await both.comes(CONFIG_MAPS, "map")
         nursery.cancel_scope.cancel()

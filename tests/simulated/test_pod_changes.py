@@ -15,9 +15,8 @@ from liqod.model import labels
 from liqod.plugins.reflectors.pods import CHANGED
 from liqod.provider.workloads import changes
 from liqod.resources import QUOTAS, SHADOW_PODS
-from tests.simulated.direct import direct, made_by, shadow
+from tests.simulated.lendingpods import LENDER, here, lending, lending_to, ready
 from tests.simulated.reflecting import SHOP, THERE, Pair, pair
-from tests.simulated.test_reflected_pods import LENDER, here, lending, lending_to, ready
 
 Json = dict[str, Any]
 
@@ -99,7 +98,7 @@ async def test_growing_beyond_the_quota_is_refused_and_said_until_it_fits(
         large = {**container(before), "resources": {"requests": {"cpu": "200"}}}
         await change(both, {"containers": [large]}, "resize")
         pod = await here(both, "web", lambda pod: said(pod)[0] == "OverQuota")
-        assert said(pod)[1].startswith("milan: cpu: the pod asks for 200, and the slice of milan-")
+        assert said(pod)[1].startswith("milan: cpu: the pod asks for 200, and the consumer has ")
         assert ready(pod)
         after = await both.there.get(PODS, "web", THERE)
         assert container(after)["resources"] == {"requests": {"cpu": "1"}}
@@ -232,20 +231,6 @@ async def test_the_next_daemon_finds_a_changed_pod_as_it_is_and_writes_nothing()
         await here(both, "other")
         after = (await both.there.get(SHADOW_PODS, "web", THERE))["metadata"]["generation"]
         assert after == before + 1
-
-
-async def test_a_direct_pod_that_is_changed_goes_on_by_a_shadow_pod() -> None:
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web", spec={"containers": [WEB]})
-        await here(both, "web")
-        before = await there(both, ready)
-        assert made_by(before) == "consumer"
-        await change(both, {"containers": [{**container(before), "image": "web:2"}]})
-        after = await there(both, lambda pod: container(pod)["image"] == "web:2")
-        assert after["metadata"]["uid"] == before["metadata"]["uid"]
-        assert made_by(after) == "shadowpod"
-        assert await shadow(both, "web") is not None
 
 
 async def test_it_is_said_where_the_peer_takes_over_no_change(

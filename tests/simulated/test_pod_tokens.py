@@ -20,10 +20,11 @@ from liqod.model import labels
 from liqod.model.objects import homeapi
 from liqod.plugins.contracts import ServiceAccountToken
 from liqod.plugins.reflectors import tokens
+from liqod.reflection import remotewriter
 from liqod.resources import SHADOW_PODS
 from tests.simulated.borrower import eventually
+from tests.simulated.lendingpods import lending
 from tests.simulated.reflecting import SHOP, THERE, Pair, pair
-from tests.simulated.test_reflected_pods import lending
 from tests.simulated.test_secrets import Seen
 
 BY_NAME = """
@@ -31,6 +32,7 @@ BY_NAME = """
 for_pods = "api.rome.example"
 [peer_defaults]
 pod_network = "routed"
+pod_cidrs = ["10.0.0.0/8"]
 api_server = "home"
 """
 KEY = "token-3c469e"
@@ -103,7 +105,10 @@ async def test_a_pod_there_has_a_token_of_its_own_that_ends_with_it():
 
 
 async def test_none_goes_where_none_is_let_or_the_pod_is_at_home():
-    quiet = '[peer_defaults]\npod_network = "routed"\napi_server = "asked"\n'
+    quiet = (
+        '[peer_defaults]\npod_network = "routed"\n'
+        'pod_cidrs = ["10.0.0.0/8"]\napi_server = "asked"\n'
+    )
     async with joined(quiet + '[api_server]\nfor_pods = "api.rome.example"\n') as both:
         await robot(both, "quiet")
         await robot(both, "home", node="", spec={"schedulerName": "nobody"})
@@ -289,3 +294,25 @@ async def test_500_renewals_in_a_minute_keep_no_pod_waiting(monkeypatch):
 
 async def counts(asked: Counter[tuple[str, str]], number: int) -> bool:
     return asked[ASKED] == number
+
+
+async def test_a_secret_that_has_the_name_of_a_pods_own_is_named_where_it_is_in_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remotewriter, "FREE_AGAIN", 0.2)
+    async with joined() as both:
+        await both.here.create(SECRETS, {"metadata": {"name": "web-token"}}, SHOP)
+        await both.comes(SECRETS, "web-token")
+        await robot(both, "web")
+
+        async def told() -> bool:
+            said = await both.here.list(EVENTS, Selection(SHOP))
+            return any(
+                each["involvedObject"]["name"] == "web"
+                and "it was made from the Secret web-token here" in each["message"]
+                for each in said
+            )
+
+        await eventually(told)
+        await both.here.delete(SECRETS, "web-token", SHOP)
+        await both.comes(SECRETS, "web-token", lambda one: KEY in (one.get("data") or {}))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.consumer.nodes import kubelet
+from liqod.account import KUBELET
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.errors import Unreachable
 from liqod.kube.kinds import CLUSTER_ROLES, PODS
@@ -97,6 +97,17 @@ async def test_streams_are_carried_and_what_may_not_be_is_refused(caller: Peered
     await eventually(forbidden)
 
 
+async def test_nobody_is_led_to_a_pod_that_was_made_for_another(caller: Peered) -> None:
+    await caller.milan.stop()  # else the pod is put right
+    for uid, status in (("of-another", 404), (None, 101)):  # Liqo says none
+        other = {"metadata": {"annotations": {"liqod.io/local-uid": uid}}}
+        await caller.milan.admin.patch(PODS, "web", other, "shop-rome")
+        async with caller.ask(EXEC, SPDY) as it:
+            assert it.status == status
+            if status == 404:
+                assert "the pod web there is not this one's" in it.body.decode()
+
+
 async def test_only_who_may_reach_nodes_is_answered(caller: Peered) -> None:
     nobody = caller.anonymous()
     async with caller.ask(EXEC, SPDY, of=nobody) as it:
@@ -172,7 +183,7 @@ async def test_streams_end_with_the_way_and_are_bounded(
 ) -> None:
     async with caller.ask(EXEC, SPDY) as it:
         await it.line()
-        monkeypatch.setattr(kubelet, "MOST", 1)
+        monkeypatch.setattr(caller.rome.home.account[KUBELET], "most", 1)
         async with caller.ask(EXEC, SPDY) as refused:
             assert refused.status == 429
         await caller.milan.cluster.stop()
@@ -184,6 +195,9 @@ async def test_streams_end_with_the_way_and_are_bounded(
             return it.status == 503 and "the peer milan: it does not answer" in it.body.decode()
 
     await eventually(unreachable)
+    # An API server passes on no words that come with a 503 to whoever asks for logs.
+    async with caller.ask("/containerLogs/shop/web/web", method="GET") as it:
+        assert (it.status, b"the peer milan: it does not answer" in it.body) == (500, True)
     await caller.milan.cluster.start()
 
 

@@ -1,24 +1,18 @@
-"""Those who ask without being friends: floods, another key, the same id, and decisions for ever."""
+"""Those who ask without being friends: floods, ids and keys of others, and decisions for ever."""
 
 import dataclasses
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
-from uuid import uuid4
 
-import msgspec
 import pytest
 import trio
 
 from liqod.config import parse
-from liqod.errors import ConfigError
 from liqod.handshake import inbox, incoming, invitations
-from liqod.handshake.encoding import pack
+from liqod.handshake.encoding import pack, unpack
 from liqod.handshake.inbox import Inbox
 from liqod.handshake.messages import Accepted, Ask, Cancel, Denied, Done, Failed, Refused
-from liqod.handshake.outputs import Peer
 from liqod.handshake.reception import Reception
-from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS
 from liqod.kube.meta import Partial
@@ -34,48 +28,10 @@ from liqod.resources import (
     Invitation,
 )
 from liqod.tenancy import ensure_tenant_namespace, users_of
+from tests.simulated.asking import Answer, ignored, reception, request, somebody
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import entries
-from tests.simulated.peering import Member, members
-
-Answer = Accepted | Denied | Refused
-
-
-def somebody(cluster_id: str) -> Peer:
-    """A cluster with a key of its own."""
-    public = keys.public_pem(keys.generate())
-    return Peer(
-        cluster_id=cluster_id,
-        public_key=public.decode(),
-        key=keys.print_of(public),
-        words="acorn-actor-adder-agate",
-        version=1,
-        capabilities=frozenset(),
-    )
-
-
-def request(**more: object) -> Ask:
-    """A request that nobody has made before."""
-    return msgspec.convert(
-        {"type": "ask", "request": str(uuid4()), "lifetime": 600, **more}, Ask, strict=False
-    )
-
-
-@asynccontextmanager
-async def reception(settings: str = "") -> AsyncIterator[tuple[Member, Reception, trio.Nursery]]:
-    """Where milan answers."""
-    async with members("milan") as [milan], trio.open_nursery() as nursery:
-        kept = Inbox(milan.home)
-        await nursery.start(kept.run)
-        if settings:
-            config = parse(milan.settings + settings)
-            kept.reload(dataclasses.replace(milan.home, config=config))
-        yield milan, Reception(kept), nursery
-        nursery.cancel_scope.cancel()
-
-
-def ignored(lifetime: int) -> None:
-    """It is told to wait."""
+from tests.simulated.peering import Member
 
 
 async def test_one_address_fills_no_inbox_and_others_are_seen_still():
@@ -93,48 +49,23 @@ async def test_one_address_fills_no_inbox_and_others_are_seen_still():
         assert len(await entries(milan)) == 17
 
 
-async def test_who_is_known_by_another_key_is_refused_and_named_until_the_operator_says_so():
-    async with reception('[[policies]]\naction = "auto"\n') as (milan, host, _):
-        before = somebody("rome")
-        namespace = await ensure_tenant_namespace(milan.admin, "rome")
-        mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: before.key}}}
-        await milan.admin.patch(NAMESPACES, namespace, mark)
-        now, ask = somebody("rome"), request()
-        answer = await host.asked(now, "192.0.2.1", ask, ignored)
-        assert isinstance(answer, Refused)
-        assert answer.code == "key-changed"
-        [entry] = await entries(milan)
-        remedy = f"`liqod inbox accept {entry.name} --replace`"
-        assert remedy in answer.reason
-        plain = answering.acceptance(entry, {})
-        with pytest.raises(ConfigError, match="known here by another key") as caught:
-            await answering.decide(milan.admin, "liqo", entry, plain)
-        assert remedy in str(caught.value)
-        # By `kubectl edit` it can be written; then the entry says why it still waits.
-        nothing = {"reason": ""}
-        names = (INCOMING_PEERINGS, entry.name)
-        await milan.admin.patch(*names, {"status": nothing}, "liqo", subresource="status")
-        await milan.admin.patch(*names, {"spec": {"decision": "Accept"}}, "liqo")
-        await milan.until(*names, "liqo", lambda found: remedy in found["status"]["reason"])
-        decision = {"spec": {"decision": "Accept", "replace": True}}
-        await milan.admin.patch(INCOMING_PEERINGS, entry.name, decision, "liqo")
-        done = await answering.taken_up(milan.admin, "liqo", entry.name, within=30)
-        assert "rome is accepted" in answering.outcome(done)
-        with trio.fail_after(30):
-            assert isinstance(await host.asked(now, "192.0.2.1", ask, ignored), Accepted)
-        # The key before is the strange one now.
-        refused = await host.attached(before)
-        assert refused is not None
-        assert refused.code == "unknown"
+async def test_what_was_taken_back_leaves_its_place():
+    async with reception() as (milan, host, nursery):
+        for number in range(16):
+            who, ask = somebody(f"edge-{number}"), request()
+            async with trio.open_nursery() as asking:
+                asking.start_soon(host.asked, who, "192.0.2.1", ask, ignored)
+                await eventually(partial(_is_waiting, milan, ask))
+                await host.reported(who, Cancel(request=ask.request))
+        assert await entries(milan) == []
+        told: list[int] = []
+        nursery.start_soon(host.asked, somebody("rome"), "192.0.2.1", request(), told.append)
+        await eventually(lambda: _async(len(told) == 1))
 
 
-async def test_of_two_with_one_id_the_second_is_not_let_in_unasked():
-    async with reception('[[policies]]\naction = "auto"\n') as (_, host, _):
-        first = await host.asked(somebody("rome"), "192.0.2.1", request(), ignored)
-        assert isinstance(first, Accepted)
-        second = await host.asked(somebody("rome"), "192.0.2.2", request(), ignored)
-        assert isinstance(second, Refused)
-        assert second.code == "key-changed"
+async def _is_waiting(milan: Member, ask: Ask) -> bool:
+    found = [each.status for each in await entries(milan) if each.spec.request == ask.request]
+    return [each.phase for each in found] == ["Waiting"]
 
 
 def lagging(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,34 +259,54 @@ async def test_who_is_invited_comes_into_an_inbox_that_is_full(monkeypatch: pyte
             )
 
 
-async def test_the_word_that_a_key_replaces_another_is_good_for_one_peering():
-    async with reception('[[policies]]\naction = "auto"\n') as (milan, host, _):
-        asked = {each: request() for each in "abc"}
-        who = {each: somebody("rome") for each in asked}
-        with trio.fail_after(60):
-            first = await host.asked(who["a"], "192.0.2.1", asked["a"], ignored)
-            assert isinstance(first, Accepted)
-            await tenant_of(milan, who["a"])
-            for each in "bc":
-                refused = await host.asked(who[each], "192.0.2.1", asked[each], ignored)
-                assert isinstance(refused, Refused)
-                name = incoming.name_of("rome", who[each].key)
-                decision = {"spec": {"decision": "Accept", "replace": True}}
-                await milan.admin.patch(INCOMING_PEERINGS, name, decision, "liqo")
-                answer = await host.asked(who[each], "192.0.2.1", asked[each], ignored)
-                assert isinstance(answer, Accepted)
-                await tenant_of(milan, who[each])
-                await host.reported(who[each], Done(request=asked[each].request))
-            for ask in asked["b"], request():
-                refused = await host.asked(who["b"], "192.0.2.1", ask, ignored)
-                assert isinstance(refused, Refused)
-                assert refused.code == "key-changed"
+@pytest.mark.parametrize("settings", ["", '[[policies]]\naction = "auto"\n'])
+async def test_who_was_denied_for_ever_is_let_in_by_no_invitation_and_no_policy(settings: str):
+    async with reception() as (milan, host, nursery):
+        rome = somebody("rome")
+        nursery.start_soon(host.asked, rome, "192.0.2.1", request(), ignored)
+        found = await eventually(lambda: _first(milan))
+        decision = {"spec": {"decision": "Deny", "always": True}}
+        await milan.admin.patch(INCOMING_PEERINGS, found, decision, "liqo")
+        await answering.taken_up(milan.admin, "liqo", found, within=30)
+        if settings:
+            config = parse(milan.settings + settings)
+            host = Reception(Inbox(dataclasses.replace(milan.home, config=config)))
+        for ask in (await invited(milan), request()):
+            with trio.fail_after(30):
+                answer = await host.asked(rome, "192.0.2.1", ask, ignored)
+            assert isinstance(answer, Denied)
+            assert "for ever" in answer.reason
+        [left] = await milan.admin.list(INVITATIONS, Selection("liqo"), decode=Invitation)
+        assert left.status.used == 0
 
 
-async def tenant_of(milan: Member, peer: Peer) -> None:
-    """What the daemon notes when a consumer's Tenant is accepted."""
-    mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: peer.key}}}
-    await milan.admin.patch(NAMESPACES, f"liqo-tenant-{peer.cluster_id}", mark)
+async def test_an_invitation_answers_no_more_for_what_was_taken_out_again():
+    async with reception() as (milan, host, _):
+        rome, ask = somebody("rome"), await invited(milan)
+        with trio.fail_after(30):
+            assert isinstance(await host.asked(rome, "192.0.2.1", ask, ignored), Accepted)
+        [entry] = await entries(milan)
+        await milan.admin.delete(INCOMING_PEERINGS, entry.name, "liqo")
+        with trio.fail_after(30):
+            answer = await host.asked(rome, "192.0.2.1", ask, ignored)
+        assert isinstance(answer, Refused)
+        assert answer.code == "invitation-used"
+
+
+async def test_who_was_interrupted_before_it_was_written_down_has_used_its_invitation():
+    async with reception() as (milan, host, _):
+        rome, ask = somebody("rome"), await invited(milan)
+        assert ask.invitation is not None
+        bearer = invitations.Bearer(
+            name=ask.invitation.id,
+            secret=unpack(ask.invitation.secret),
+            cluster_id="rome",
+            key=rome.key,
+            request=ask.request,
+        )
+        await invitations.redeem(milan.admin, "liqo", bearer)
+        with trio.fail_after(30):
+            assert isinstance(await host.asked(rome, "192.0.2.1", ask, ignored), Accepted)
 
 
 async def invited(milan: Member) -> Ask:

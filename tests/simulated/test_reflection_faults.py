@@ -11,8 +11,8 @@ from liqod.kube.selection import Selection
 from liqod.resources import SHADOW_PODS
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
+from tests.simulated.lendingpods import here, lending, ready
 from tests.simulated.reflecting import SHOP, THERE, Pair, pair
-from tests.simulated.test_reflected_pods import here, lending, ready
 from tests.simulated.test_reflection import running
 
 MANY = 12

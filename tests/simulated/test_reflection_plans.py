@@ -3,8 +3,11 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import trio
 
+from liqod.errors import Conflict
+from liqod.kube.cache.store import Store
 from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS, SERVICE_ACCOUNTS, Kind
 from liqod.plugins import loader
 from liqod.plugins.contracts import (
@@ -21,10 +24,10 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import Plugins, Source
-from liqod.reflection import worker
+from liqod.reflection import localmaking, worker
 from tests.simulated.borrower import eventually
+from tests.simulated.lendingpods import lending
 from tests.simulated.reflecting import SHOP, THERE, pair
-from tests.simulated.test_reflected_pods import lending
 
 
 def remote_object(kind: Kind, name: str, **content: Any) -> Json:
@@ -219,3 +222,26 @@ async def test_a_reflector_that_raises_fails_for_that_object_alone(monkeypatch):
         await both.comes(SECRETS, "bad")
         assert not both.home.calls.troubles()
         nursery.cancel_scope.cancel()
+
+
+async def test_what_was_made_here_a_moment_ago_is_not_made_again():
+    """Nor taken for somebody else's, where the watch has not shown it yet."""
+    async with pair() as both:
+        source = await both.here.create_full(CONFIG_MAPS, {"metadata": {"name": "text"}}, SHOP)
+        wanted = {"metadata": {"name": "made", "namespace": SHOP}, "stringData": {"a": "1"}}
+        body = localmaking.owned(wanted, CONFIG_MAPS, source, "lines", "milan")
+        unaware, lately = Store(), localmaking.Lately()
+        requests = both.here.stats.answers
+        before = sum(requests["create", "secrets", code] for code in (201, 409))
+        for _ in range(3):
+            await localmaking.make(both.here, SECRETS, body, source, "lines", unaware, lately)
+        assert sum(requests["create", "secrets", code] for code in (201, 409)) == before + 1
+        # What has gone since is made again; who does not remember takes over what is there.
+        await both.here.delete(SECRETS, "made", SHOP)
+        for memory in (lately, localmaking.Lately()):
+            await localmaking.make(both.here, SECRETS, body, source, "lines", unaware, memory)
+            assert await both.here.find(SECRETS, "made", SHOP) is not None
+        other = await both.here.create_full(CONFIG_MAPS, {"metadata": {"name": "other"}}, SHOP)
+        theirs = localmaking.owned(wanted, CONFIG_MAPS, other, "lines", "milan")
+        with pytest.raises(Conflict):
+            await localmaking.make(both.here, SECRETS, theirs, other, "lines", unaware, lately)

@@ -15,7 +15,7 @@ from liqod.procedures.relaying import Relay
 from liqod.resources import IPS
 from liqod.resources.networking import GATEWAY_CLIENTS, Endpoint
 from liqod.tenancy import tenant_namespace
-from tests.simulated.test_addressing import MILAN, Rome, rome
+from tests.simulated.addressed import MILAN, Rome, rome
 
 TOLD = Endpoint(addresses=("192.0.2.7",), port=51840, protocol="UDP")
 

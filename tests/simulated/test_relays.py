@@ -12,7 +12,7 @@ from liqod.model import labels
 from liqod.model.network.ranges import Entrance
 from liqod.resources import CONFIGURATIONS, IPS
 from liqod.resources.networking import GATEWAY_SERVERS
-from tests.simulated.test_addressing import MILAN, SETTINGS, TURIN, Rome, gone, rome, until
+from tests.simulated.addressed import MILAN, SETTINGS, TURIN, Rome, gone, rome, until
 from tests.simulated.test_inband import entrances, known, with_settings
 
 RELAYS = SETTINGS + 'relay = ["milan", "tur*"]\nrelay_rate = 40\n'

@@ -11,8 +11,8 @@ from liqod.model import labels
 from liqod.reflection import eventwriter
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
+from tests.simulated.lendingpods import lending, ready
 from tests.simulated.reflecting import SHOP, THERE, Pair
-from tests.simulated.test_reflected_pods import lending, ready
 
 Json = dict[str, Any]
 
@@ -154,7 +154,10 @@ async def test_a_daemon_that_starts_anew_tells_what_came_meanwhile_and_nothing_t
 
 @pytest.mark.parametrize(("which", "expected"), [("warnings", {"Failed"}), ("none", set())])
 async def test_no_more_is_told_than_is_asked_for(which: str, expected: set[str]):
-    text = f'[peer_defaults]\npod_network = "routed"\n[reflection]\nevents = "{which}"\n'
+    text = (
+        '[peer_defaults]\npod_network = "routed"\n'
+        f'pod_cidrs = ["10.0.0.0/8"]\n[reflection]\nevents = "{which}"\n'
+    )
     async with lending(text=text) as (both, _):
         await both.pod("web")
         await both.comes(PODS, "web", ready, client=both.here, namespace=SHOP)

@@ -30,8 +30,8 @@ from liqod.resources import (
 )
 from liqod.resources.authentication import PERMISSION_WITHDRAWN
 from liqod.tenancy import ensure_tenant_namespace
+from tests.simulated.asking import somebody
 from tests.simulated.peering import Member, members
-from tests.simulated.test_reception import somebody
 
 FIRST, SECOND = "a" * 64, "b" * 64
 

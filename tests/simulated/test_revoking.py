@@ -29,9 +29,8 @@ from liqod.provider.tenants.trust import Binding
 from liqod.resources import IDENTITIES, RENEWS, REPLICATED, RESOURCE_SLICES, TENANTS
 from liqod.tenancy import replicas_of, users_of
 from tests.simulated.borrower import eventually, offload
-from tests.simulated.peering import Member, members
+from tests.simulated.peering import AT_MILAN, AT_ROME, Member, keyed, members
 from tests.simulated.processes import sites
-from tests.simulated.test_peering import AT_MILAN, AT_ROME
 
 RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
 BY_HAND = {
@@ -82,7 +81,9 @@ async def test_a_revoked_consumer_has_nothing_at_once_and_gets_nothing_back():
                     await theirs.list(kind, Selection(AT_MILAN))
         for gone in (f"RoleBinding {AT_MILAN}/liqo-binding-liqo-remote-controlplane",):
             assert gone in done.removed
-        assert {each.what for each in done.lives} >= {"the certificate of rome, without rights"}
+        assert {each.what for each in done.lives} >= {
+            f"the certificate of {await keyed(rome)}, without rights"
+        }
         assert all(each.until for each in done.lives)
         left = await milan.admin.get(ROLE_BINDINGS, "by-hand", "default")
         assert [each["name"] for each in left["subjects"]] == ["anna"]

@@ -10,7 +10,7 @@ from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.plugins import loader
 from liqod.procedures import answering, asking, networkleaving, revokedconsumer, revoking
-from liqod.procedures.revokedconsumer import Living, Mark
+from liqod.procedures.revocations import Living, Mark
 from liqod.procedures.revoking import TUNNEL, Revoked
 from liqod.resources import INVITATIONS
 from tests.simulated.borrower import eventually

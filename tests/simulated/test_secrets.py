@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from liqod import __main__ as program
 from liqod import config
 from liqod.cli import app, inspector
-from liqod.cli.commands.peer import asked_of
+from liqod.cli.meet import asked_of
 from liqod.errors import ConfigError, LiqodError
 from liqod.handshake.tokens import Token, format_token
 from liqod.inspect import protocol
@@ -36,9 +36,8 @@ from liqod.procedures.wanted import Asked
 from liqod.resources import TENANTS
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import by_token, invite, meeting, peered
-from tests.simulated.peering import Member
+from tests.simulated.peering import AT_MILAN, Member
 from tests.simulated.processes import command
-from tests.simulated.test_peering import AT_MILAN
 from tests.simulated.test_revoking import forge
 
 SHORTEST = 16

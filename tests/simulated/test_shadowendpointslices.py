@@ -5,15 +5,18 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from liqod import reach
 from liqod.inspect.events import EndpointsRefused
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import ENDPOINT_SLICES, NODES
+from liqod.kube.kinds import ENDPOINT_SLICES, EVENTS, NAMESPACES, NODES
+from liqod.kube.selection import Selection
 from liqod.network.known import KnownRanges
 from liqod.provider.workloads import shadowendpointslices
+from liqod.provider.workloads.endpoints import MOST
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
-from liqod.resources import CONFIGURATIONS, SHADOW_ENDPOINT_SLICES
+from liqod.resources import CONFIGURATIONS, NETWORKS, SHADOW_ENDPOINT_SLICES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP, TENANT, lender, shadow_slice
@@ -33,7 +36,9 @@ async def lending(cluster, text=""):
         lender(admin, cluster.kubeconfig, text) as made,
         trio.open_nursery() as nursery,
     ):
-        await made.map_namespace()
+        if await made.admin.find(NAMESPACES, SHOP) is None:
+            await made.map_namespace()
+        nursery.start_soon(reach.follow, made.peer)
         await nursery.start(ShadowEndpointSlices(made.peer).run)
         yield made
         nursery.cancel_scope.cancel()
@@ -144,6 +149,26 @@ async def test_the_network_of_a_node_that_comes_later_is_this_clusters_too(clust
         await addresses(made, "10.1.0.1")
 
 
+async def test_ranges_that_mean_something_else_here_are_no_peers(cluster):
+    """External addresses lend hosts, and under its alias another peer's pods are reached."""
+    async with lending(cluster) as made:
+        said = ["10.10.0.7", "10.70.0.1", "10.71.0.5", "10.72.0.5"]
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", *said), SHOP)
+        await addresses(made, *said)
+        await made.admin.create(NAMESPACES, {"metadata": {"name": "liqo-tenant-turin"}})
+        for place, cidr in (
+            ("liqo", "10.70.0.0/20"),
+            ("liqo-tenant-turin", "10.71.0.0/16"),
+            (TENANT, "10.72.0.0/16"),
+        ):
+            body = {"metadata": {"name": "range"}, "spec": {"cidr": cidr}}
+            await made.admin.create(NETWORKS, body, place)
+            told = {"status": {"cidr": cidr}}
+            await made.admin.patch(NETWORKS, "range", told, place, subresource="status")
+        # Its own pods may have the very addresses under which they are seen through a tunnel.
+        await addresses(made, "10.10.0.7", "10.72.0.5")
+
+
 async def test_nothing_is_ready_while_the_peer_does_not_answer(cluster):
     async with lending(cluster) as made:
         await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
@@ -152,6 +177,64 @@ async def test_nothing_is_ready_while_the_peer_does_not_answer(cluster):
         await addresses(made, "10.1.0.1", ready=False)
         made.link.set(True, "its API server answers")
         await addresses(made, "10.1.0.1")
+
+
+async def told(made, what):
+    async def look():
+        found = await made.admin.list(EVENTS, Selection(SHOP))
+        said = [each["message"] for each in found if each["reason"] == "TooLarge"]
+        about = {each["involvedObject"]["name"] for each in found}
+        return about == {"web-1"} and len(said) == 1 and what in said[0]
+
+    await eventually(look)
+
+
+async def test_what_was_made_of_a_slice_that_became_too_large_stays(cluster):
+    async with lending(cluster) as made:
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
+        before = await addresses(made, "10.1.0.1")
+        grown = shadow_slice("web-1", *(f"10.1.{n >> 8}.{n & 255}" for n in range(1000)))
+        for each in grown["spec"]["template"]["endpoints"]:
+            each["hints"] = {"forZones": [{"name": "z" * 63}] * 16}
+        await made.admin.patch(SHADOW_ENDPOINT_SLICES, "web-1", {"spec": grown["spec"]}, SHOP)
+        await told(made, "more than 1 MiB")
+        await made.settled()
+        assert (await addresses(made, "10.1.0.1"))["metadata"]["uid"] == before["metadata"]["uid"]
+    async with lending(cluster) as made:  # and when another daemon reads it all anew
+        await made.settled()
+        assert (await addresses(made, "10.1.0.1"))["metadata"]["uid"] == before["metadata"]["uid"]
+        less = {"spec": shadow_slice("web-1", "10.1.0.2")["spec"]}
+        await made.admin.patch(SHADOW_ENDPOINT_SLICES, "web-1", less, SHOP)
+        await addresses(made, "10.1.0.2")
+        await made.admin.delete(SHADOW_ENDPOINT_SLICES, "web-1", SHOP)
+        await gone(made)
+
+
+async def test_of_an_endpoint_a_few_addresses_are_read(cluster):
+    async with lending(cluster) as made:
+        asked = shadow_slice("web-1", "10.1.0.1")
+        named = [f"10.1.0.{n}" for n in range(1, 21)]
+        asked["spec"]["template"]["endpoints"][0]["addresses"] = named
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, asked, SHOP)
+        await addresses(made, *named[:MOST])
+
+
+async def test_what_was_made_stays_where_its_consumer_has_too_much_here(cluster, monkeypatch):
+    monkeypatch.setattr(shadowendpointslices, "ROOM_AGAIN", 0.1)
+    routed = '[peer_defaults]\npod_network = "routed"\npod_cidrs = ["10.0.0.0/8"]\n'
+    text = f"{routed}[guests]\nmax_bytes = {1 << 20}\n"
+    async with lending(cluster, text) as made:
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
+        await addresses(made, "10.1.0.1")
+        grown = shadow_slice("web-1", "10.1.0.1", "10.1.0.2")
+        grown["spec"]["template"]["endpoints"][0]["hints"] = {"a": "b" * (1 << 19)}
+        holdings = made.home.informers.holdings
+        holdings.change(SHOP, 1 << 19)
+        await made.admin.patch(SHADOW_ENDPOINT_SLICES, "web-1", {"spec": grown["spec"]}, SHOP)
+        await told(made, "too much here already")
+        await addresses(made, "10.1.0.1")
+        holdings.change(SHOP, -(1 << 19))
+        await addresses(made, "10.1.0.1", "10.1.0.2")
 
 
 async def test_without_a_pod_network_none_is_made_and_one_that_was_goes(cluster):
@@ -199,8 +282,18 @@ async def test_endpoints_behind_a_tunnel_are_relayed_under_their_aliases(cluster
         assert "aliases" in made.peer.network.waits
         await configuration(made)
         await addresses(made, "10.71.0.1")
+        made.peer.network.stand(True)
+        # Its API server is frozen, and packets get through: nothing is withdrawn.
+        made.link.set(False, "it accepts connections but answers nothing")
+        await made.settled()
+        await addresses(made, "10.71.0.1")
+        made.link.set(True, "its API server answers")
         made.peer.network.stand(False, "nothing comes back")
         await addresses(made, "10.71.0.1", ready=False)
+        # A daemon that starts does not know it yet, and leaves it so.
+        made.peer.reach.know(None)
+        await configuration(made, alias="10.72.0.0/16")
+        await addresses(made, "10.72.0.1", ready=False)
         made.peer.network.stand(True)
         await configuration(made, alias="10.73.0.0/16")
         await addresses(made, "10.73.0.1")

@@ -1,22 +1,18 @@
 """Pods made from ShadowPods, in an embedded cluster: the tests are the kubelet."""
 
-from contextlib import asynccontextmanager
-
 import pytest
 import trio
 
 from liqod.kube.backoff import Backoff
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.kube.selection import Selection
 from liqod.provider.workloads import shadowpods
-from liqod.provider.workloads.shadowpods import ShadowPods
-from liqod.resources import QUOTAS, SHADOW_PODS
+from liqod.resources import SHADOW_PODS
 from simulator import EmbeddedCluster, Fault
 from tests.simulated.borrower import eventually
-from tests.simulated.lender import SHOP, TENANT, USER, lender
+from tests.simulated.lender import SHOP
 from tests.simulated.prepared import installed
+from tests.simulated.shadowed import at_work, lending
 
 
 @pytest.fixture
@@ -28,25 +24,6 @@ async def cluster():
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch):
     monkeypatch.setattr(shadowpods, "PAUSES", Backoff(first=0.05, last=0.2))
-
-
-@asynccontextmanager
-async def lending(cluster):
-    """A lender with a mapped namespace, before anything is granted and before the room runs."""
-    async with (
-        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
-        lender(admin, cluster.kubeconfig) as made,
-    ):
-        await made.map_namespace()
-        yield made
-
-
-@asynccontextmanager
-async def at_work(made):
-    async with trio.open_nursery() as nursery:
-        await nursery.start(ShadowPods(made.peer).run)
-        yield
-        nursery.cancel_scope.cancel()
 
 
 async def gone(made, name):
@@ -220,84 +197,6 @@ async def test_a_pod_of_that_name_that_is_not_ours_is_left_alone(cluster):
         assert "phase" in await made.told("web-1", "reason", "")
 
 
-async def test_one_over_quota_waits_with_a_reason_and_a_smaller_one_does_not(cluster):
-    async with lending(cluster) as made, at_work(made):
-        await made.grant(cpu="2")
-        await made.ask_for("web-1", cpu="1500m")
-        await made.made("web-1")
-        await made.ask_for("web-2", cpu="1")
-        status = await made.told("web-2", "reason", "OverQuota")
-        assert "500m of 2 left" in status["message"]
-        await made.ask_for("web-3", cpu="500m")
-        await made.made("web-3")
-        await made.settled()
-        before = made.requests()
-        await trio.sleep(0.3)
-        assert made.requests() == before, "who waits asks for nothing"
-        assert await made.pod("web-2") is None
-        await made.admin.delete(SHADOW_PODS, "web-1", SHOP)
-        await made.made("web-2")
-        await made.told("web-2", "reason", "")
-
-
-async def test_an_end_frees_what_it_held(cluster):
-    async with lending(cluster) as made, at_work(made):
-        await made.grant(cpu="1")
-        await made.ask_for("job-1")
-        await made.made("job-1")
-        await made.ask_for("job-2")
-        await made.told("job-2", "reason", "OverQuota")
-        await made.set_phase("job-1", "Succeeded")
-        await made.made("job-2")
-
-
-async def test_the_next_daemon_books_what_exists_before_it_admits_anything(cluster):
-    async with lending(cluster) as made:
-        await made.grant(cpu="1")
-        async with at_work(made):
-            await made.ask_for("web-1")
-            await made.made("web-1")
-        await made.ask_for("a-web")
-        async with at_work(made):
-            await made.told("a-web", "reason", "OverQuota")
-            assert await made.pod("a-web") is None
-
-
-async def test_labels_do_not_lift_the_bound_of_the_consumer(cluster):
-    async with lending(cluster) as made, at_work(made):
-        await made.grant(cpu="1")
-        await made.ask_for("web-1", user="")
-        await made.made("web-1")
-        await made.ask_for("web-2")
-        await made.told("web-2", "reason", "OverQuota")
-        await made.ask_for("web-3", user="somebody-else")
-        await made.told("web-3", "reason", "UnknownUser")
-
-
-async def test_a_cordoned_slice_keeps_what_it_has_and_gets_nothing_new(cluster):
-    async with lending(cluster) as made, at_work(made):
-        await made.grant()
-        await made.ask_for("web-1")
-        await made.made("web-1")
-        await made.regrant(cordoned=True)
-        await made.settled()
-        await made.ask_for("web-2")
-        await made.told("web-2", "reason", "Cordoned")
-        first = (await made.pod("web-1"))["metadata"]["uid"]
-        await made.admin.delete(PODS, "web-1", SHOP, grace=0)
-        await made.made("web-1", other_than=first)
-        await made.regrant(cordoned=False)
-        await made.made("web-2")
-
-
-async def test_without_a_grant_nothing_is_made_until_there_is_one(cluster):
-    async with lending(cluster) as made, at_work(made):
-        await made.ask_for("web-1")
-        await made.told("web-1", "reason", "NothingGranted")
-        await made.grant()
-        await made.made("web-1")
-
-
 async def test_another_origin_is_refused(cluster):
     async with lending(cluster) as made, at_work(made):
         await made.grant()
@@ -377,18 +276,6 @@ async def test_namespaces_of_others_are_not_looked_at(cluster):
             return await made.pod("web-2", "late-rome")
 
         await eventually(late)
-
-
-async def test_a_quota_that_goes_admits_nothing_new(cluster):
-    async with lending(cluster) as made, at_work(made):
-        await made.grant()
-        await made.ask_for("web-1")
-        await made.made("web-1")
-        await made.admin.delete(QUOTAS, USER, TENANT)
-        await made.settled()
-        await made.ask_for("web-2")
-        await made.told("web-2", "reason", "NothingGranted")
-        assert await made.pod("web-1") is not None
 
 
 async def test_two_hundred_pods_cost_a_write_each(cluster):

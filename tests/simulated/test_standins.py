@@ -88,6 +88,15 @@ async def test_it_is_ready_when_the_gateway_is_accepted_and_runs_nothing():
         assert pod["spec"]["schedulingGates"]
         assert not pod["spec"].get("nodeName")
         assert "nothing runs here" in condition(pod, "Ready")["message"]
+        assert pod["status"]["phase"] == "Running"
+        # By these Liqo's own tools find the active gateway.
+        for key, value in (("component", "gateway"), ("active", "true"), ("gateway-name", "rome")):
+            assert pod["metadata"]["labels"][f"networking.liqo.io/{key}"] == value
+        assert (
+            found["spec"]["selector"]["matchLabels"]
+            .keys()
+            .isdisjoint({"networking.liqo.io/active"})
+        )
         assert milan.made.peer.network.gateways == {"server": True}
 
 
@@ -98,6 +107,7 @@ async def test_a_tunnel_that_cannot_be_is_not_ready_and_comes_back():
         milan.connections.tell(Way("Error", "nft refuses"))
         pod = await milan.pod("False")
         assert condition(pod, "Ready")["message"] == "nft refuses"
+        assert pod["status"]["phase"] == "Pending"
         await milan.ready(0)
         assert milan.made.peer.network.gateways == {"server": False}
         # That the other side is silent is no fault of this gateway.

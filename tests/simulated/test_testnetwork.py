@@ -6,18 +6,21 @@ import pytest
 import trio
 
 from liqod.errors import ConfigError
+from liqod.kube import events, times
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES, NODES, PODS
+from liqod.kube.kinds import EVENTS, NAMESPACES, NODES, PODS, SERVICES
+from liqod.kube.meta import ObjectMeta
 from liqod.kube.selection import Selection
 from liqod.procedures import testnetwork
 from liqod.procedures.testnetwork import Asked
 from liqod.procedures.testnetwork import test_network as try_network
-from liqod.procedures.testplan import NAMESPACE, passed
+from liqod.procedures.testplan import NAMESPACE, Place, passed
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.prepared import installed
 
+PORT = {"spec": {"ports": [{"nodePort": 30080}]}}
 ASKED = Asked(cluster="rome", image="busybox", ready=20.0)
 
 
@@ -98,6 +101,55 @@ async def test_it_tries_from_both_sides_and_leaves_nothing(client):
     sources = {row.source.split("/")[0] for row in found}
     assert sources == {"pod rome", "node rome", "pod milan", "node milan"}
     assert any(row.target == "pod milan 10.71.0.5" for row in found)
+
+
+async def test_node_ports_are_not_tried_where_the_peer_lets_guests_choose_none(client):
+    own, milan = Place("rome", "rome-1"), Place("milan", "milan", number=1)
+    turin = Place("turin", "turin", number=2)
+    await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    meta = ObjectMeta(name="port-0", namespace=NAMESPACE, uid="u")
+    refusal = "Service refused by milan: ports of choice are not for guests"
+    told = events.event(SERVICES, meta, "ReflectionRefused", refusal, at=times.now())
+    await client.create(EVENTS, told)
+    assert await testnetwork._refused_ports(client, own, [milan, turin]) == {"milan"}
+    clients, rows = testnetwork._clients(
+        ASKED, [own], [milan, turin], {}, {f"port-{n}": PORT for n in range(3)}, {"milan"}
+    )
+    tried = {
+        each.source for one in clients for each in one.tries if "node port of rome" in each.target
+    }
+    assert tried == {"pod turin"}
+    [left_out] = [row for row in rows if "node port" in row.target]
+    assert (left_out.source, left_out.verdict) == ("pod milan", "skipped")
+
+
+async def test_an_image_that_cannot_be_pulled_is_named_once_and_soon(client, monkeypatch):
+    monkeypatch.setattr(testnetwork, "PULLED_WITHIN", 1.0)
+    await virtual_node(client)
+    waits = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "busybox"'}
+    state = {"name": "main", "state": {"waiting": waits}}
+    patient = Asked(cluster="rome", image="busybox", ready=600.0)
+
+    async def starve():
+        while True:
+            for pod in await client.list(PODS, Selection(NAMESPACE)):
+                name = pod["metadata"]["name"]
+                if name == "server-1" and not (pod.get("status") or {}).get("containerStatuses"):
+                    patch = {"status": {"phase": "Pending", "containerStatuses": [state]}}
+                    await client.patch(PODS, name, patch, NAMESPACE, subresource="status")
+            await trio.sleep(0.1)
+
+    say = lambda name: None if name == "server-1" else word(name)  # noqa: E731
+    async with pretending(client, say), trio.open_nursery() as nursery:
+        nursery.start_soon(starve)
+        # Not for as long as a pod may take to start.
+        with (
+            trio.fail_after(60.0),
+            pytest.raises(ConfigError, match=r"untried: .* at milan \(Back-off.*--image"),
+        ):
+            await try_network(client, patient, lambda text: None)
+        nursery.cancel_scope.cancel()
+    await gone(client)
 
 
 async def test_what_fails_is_named_with_the_reason(client):

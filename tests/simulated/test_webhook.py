@@ -1,5 +1,8 @@
 """The pod webhook and the care for strays, with an API server that really calls."""
 
+from typing import Any
+
+import msgspec
 import pytest
 import trio
 
@@ -8,8 +11,16 @@ from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.webhook import controller
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
 from liqod.consumer.webhook.server import PodWebhook
-from liqod.errors import ConfigError
-from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS, RUNTIME_CLASSES, SECRETS
+from liqod.errors import ConfigError, LiqodError
+from liqod.kube.http.server import Request
+from liqod.kube.kinds import (
+    ENDPOINT_SLICES,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PODS,
+    RUNTIME_CLASSES,
+    SECRETS,
+)
 from liqod.model import labels
 from liqod.model.objects import webhook
 from liqod.model.objects.scheduling import TOLERATION
@@ -145,6 +156,126 @@ async def test_unreachable_webhook_is_told(cluster, nursery, monkeypatch):
     async with borrower(cluster, text) as home:
         await started(home, nursery)
         assert "https://127.0.0.1:1/mutate-pod" in await verdict(home)
+
+
+async def test_the_way_is_not_judged_before_a_pod_of_the_service_is_ready(
+    cluster, nursery, monkeypatch
+):
+    monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
+    monkeypatch.setattr(controller, "READY_AGAIN", 0.05)
+    async with borrower(cluster, in_cluster=True) as home:
+        await started(home, nursery)
+        await eventually(lambda: home.client.find(MUTATING_WEBHOOKS, webhook.NAME))
+        care = home.rooms.webhook
+        assert care is not None
+        ready: dict[str, Any] = {"conditions": {"ready": False}, "addresses": ["10.0.0.1"]}
+        body = {
+            "metadata": {"name": "liqod-1", "labels": {"kubernetes.io/service-name": "liqod"}},
+            "addressType": "IPv4",
+            "endpoints": [ready],
+        }
+        await home.client.create(ENDPOINT_SLICES, body, "liqo")
+        for _ in range(3):
+            await care.prove()
+            assert care.reachable is None
+        found = await home.client.get(MUTATING_WEBHOOKS, webhook.NAME)
+        assert labels.WEBHOOK_REACHABLE not in (found["metadata"].get("annotations") or {})
+        # One that stays without is told as that, and not as an address that is wrong.
+        with monkeypatch.context() as late:
+            late.setattr(controller, "READY_WITHIN", 0.0)
+            await verdict(home, webhook.NO_ENDPOINT)
+        assert "pod is not ready" in webhook.remedy(webhook.NO_ENDPOINT)
+        ready = {"endpoints": [{**ready, "conditions": {"ready": True}}]}
+        await home.client.patch(ENDPOINT_SLICES, "liqod-1", ready, "liqo")
+        await care.prove()
+        assert await verdict(home, "nothing answers it at liqod.liqo.svc")
+
+
+@pytest.mark.parametrize(
+    ("setting", "chosen"), [("false", {labels.FAIL_CLOSED: "true"}), ("true", {})]
+)
+async def test_a_namespace_that_fails_closed_has_no_pod_made_while_nobody_answers(
+    cluster, nursery, monkeypatch, setting: str, chosen: dict[str, str]
+):
+    monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
+    closed = f'[webhook]\nport = 0\nhost = "127.0.0.1"\nfail_closed = {setting}\n'
+    async with borrower(cluster, closed + 'advertise = "127.0.0.1:1"\n') as home:
+        await started(home, nursery)
+        await nursery.start(Offloading(home).run)
+        await verdict(home)
+        await offload(home.client, "shop", chosen, podOffloadingStrategy="Remote")
+        await offload(home.client, "open", chosen)
+        await marked(home, "shop", closed=True)
+        await marked(home, "open", closed=False)
+        with pytest.raises(LiqodError, match=r'failed calling webhook "closed\.liqod\.io"'):
+            await home.client.create(PODS, pod("slipped"))
+        await home.client.create(PODS, pod("slipped", "open"))
+        # Who asks no more for it has pods made again, and who leaves leaves no label.
+        patch = {"metadata": {"annotations": {labels.FAIL_CLOSED: "false"}}}
+        await home.client.patch(NAMESPACE_OFFLOADINGS, "offloading", patch, "shop")
+        await marked(home, "shop", closed=False)
+        await home.client.create(PODS, pod("slipped"))
+
+
+async def marked(home, namespace, *, closed):
+    """Wait until a namespace is offloaded, and fails closed or does not."""
+    wanted = dict.fromkeys(webhook.CHOSEN if closed else webhook.CHOSEN[:1], "true")
+
+    async def look():
+        found = await home.client.get(NAMESPACES, namespace)
+        marks = found["metadata"].get("labels") or {}
+        return {key: marks[key] for key in webhook.CHOSEN if key in marks} == wanted
+
+    await eventually(look)
+
+
+async def test_in_a_namespace_that_fails_closed_who_answers_places_pods(cluster, nursery):
+    async with borrower(cluster) as home:
+        await nursery.start(Offloading(home).run)
+        hook = await started(home, nursery)
+        await verdict(home, "true")
+        await offload(
+            home.client, "shop", {labels.FAIL_CLOSED: "true"}, podOffloadingStrategy="Remote"
+        )
+        await marked(home, "shop", closed=True)
+        made = await home.client.create_full(PODS, pod("web"))
+        assert tolerated(made)
+        # A replica that has read nothing yet lets nothing by.
+        monkey = PodWebhook(home)
+        body = msgspec.json.encode({"request": {"uid": "1", "namespace": "shop", "object": made}})
+        asked = Request("POST", webhook.CLOSED_PATH, {}, {}, body)
+        assert (await monkey.answer(asked)).status == 503
+        assert (await hook.answer(asked)).status == 200
+
+
+async def test_a_pod_that_came_by_has_the_webhook_asked_at_once(cluster, nursery, monkeypatch):
+    monkeypatch.setattr(controller, "DOUBT_PAUSE", 0.0)
+    async with borrower(cluster) as home:
+        await nursery.start(Offloading(home).run)
+        await nursery.start(MissedPods(home).run)
+        await started(home, nursery)
+        await verdict(home, "true")
+        await offload(home.client, "shop", podOffloadingStrategy="Remote")
+        await marked(home, "shop", closed=False)
+        # Somebody cuts the way, which nobody is told.
+        found = await home.client.get(MUTATING_WEBHOOKS, webhook.NAME)
+        for each in found["webhooks"]:
+            each["clientConfig"]["url"] = "https://127.0.0.1:1/gone"
+        monkeypatch.setattr(controller.WebhookController, "_configure", no_step)
+        await home.client.patch(MUTATING_WEBHOOKS, webhook.NAME, {"webhooks": found["webhooks"]})
+        monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
+        with trio.fail_after(10):
+            await home.client.create(PODS, pod("slipped"))
+            assert "nothing answers it" in await eventually(lambda: not_true(home))
+
+
+async def no_step(self):
+    """The leader mends nothing."""
+
+
+async def not_true(home):
+    text = await verdict(home)
+    return text if text != "true" else None
 
 
 async def test_webhook_switched_off_is_withdrawn(cluster, nursery):

@@ -95,11 +95,6 @@ def _causes(world: World, provider: str) -> Iterator[str]:
                 yield f"{provider}: {resource} {item.name} stands for a pod that is gone"
     for item in _items(world, provider, "pods", THERE):
         meta = seen(item).metadata
-        if meta.labels.get(labels.MANAGED_BY) == labels.MANAGED_BY_CONSUMER:
-            name = meta.annotations.get(labels.SOURCE, "").partition("/")[2]
-            local = _find(world, CONSUMER, "pods", SHOP, name)
-            if local is None or meta.annotations.get(labels.LOCAL_UID) != local.uid:
-                yield f"{provider}: the direct pod {item.name} stands for no pod at home"
         if meta.labels.get(labels.MANAGED_BY) != labels.MANAGED_BY_SHADOW_POD:
             continue
         shadow = _find(world, provider, "shadowpods.offloading.liqo.io", THERE, item.name)

@@ -1,5 +1,6 @@
 """What ``liqod doctor``, ``liqod status``, nodes and metrics say of a cluster of the world."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from liqod.cli import diagnosis as examination
-from liqod.cli import inspector
+from liqod.cli import inspector, live
 from liqod.cli.commands import doctor
 from liqod.cli.diagnosis import Diagnosis
 from liqod.cli.snapshot import take
@@ -22,6 +23,7 @@ from liqod.model import labels
 from liqod.model.view.headline import first_failing
 from liqod.model.view.overview import Overview, overview
 from liqod.model.view.rows import Verdict
+from liqod.model.view.state import State
 from tests.stateful.network import Line
 from tests.stateful.site import Site
 
@@ -91,24 +93,26 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
     """
     process = next((each for each in site.processes if each.inspector is not None), None)
 
-    async def asked(where: Path, ask: Examine) -> Diagnosis:
+    async def asked(where: Path, ask: Examine) -> live.Seen:
         assert process is not None
         assert process.inspector is not None
         if probe:
             await process.inspector.doctor.probe()
         ladders = process.inspector.doctor.ladders
         found = tuple(ladders[name] for name in sorted(ladders))
-        return Diagnosis(site.name, "daemon", found)
+        return live.Seen(site.name, time.time(), State(), found)
 
     async def beside(server: str) -> Path | None:
         return SOCKET if process is not None else None
 
-    patch.setattr(examination, "_by_daemon", asked)
+    patch.setattr(examination, "_see", asked)
     patch.setattr(inspector, "beside", beside)
     patch.setattr(inspector, "here", lambda cluster_id="": [SOCKET] if process else [])
     found = await examination.of_cluster(site.admin, "liqo", Examine(id=1))
     try:
         view = overview(await take(site.admin, "liqo"))
+        if process is not None:
+            view = live.joined(view, await asked(SOCKET, Examine(id=1)), "")
         nodes = {each["metadata"]["name"]: _node(each) for each in await _nodes(site)}
     except LiqodError:
         view, nodes = None, {}

@@ -19,7 +19,7 @@ from contextlib import suppress
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from liqod.supervise import leaves
-from tests.stateful import process, world
+from tests.stateful import world
 from tests.stateful.script import perform
 from tests.stateful.steps import Step
 from tests.stateful.strategies import scripts
@@ -113,9 +113,8 @@ def search(
     return tried, list(known.values())
 
 
-def soak(number: int, seconds: float, patience: float, direct: bool) -> bool:
+def soak(number: int, seconds: float, patience: float) -> bool:
     """Search, and print what is found; whether something was."""
-    process.DIRECT = direct
     started = time.monotonic()
     tried, found = search(
         number,
@@ -135,12 +134,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--patience", type=float, default=60.0, help="seconds to shorten a script")
-    parser.add_argument("--direct", action="store_true", help="provider.direct_pods is on")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     print(f"seeds from {options.seed}", flush=True)
     jobs = [
-        (options.seed + index, options.seconds, options.patience, options.direct)
+        (options.seed + index, options.seconds, options.patience)
         for index in range(options.processes)
     ]
     if len(jobs) == 1:

@@ -194,7 +194,7 @@ class Network:
             listening.remove(listener)
 
     def dialer(self, client: str) -> Any:
-        """What a client connects with (:class:`liqod.kube.http.transport.Dial`)."""
+        """What a client connects with (:class:`liqod.kube.http.proxies.Dial`)."""
 
         async def dial(host: str, port: int, /) -> Line:
             await trio.lowlevel.checkpoint()

@@ -19,7 +19,7 @@ from liqod.inspect.hub import Hub
 from liqod.inspect.inspector import Inspector
 from liqod.install import check_revision
 from liqod.kube.client import Client
-from liqod.kube.leases import Election, LeadershipLost
+from liqod.kube.election import Election, LeadershipLost
 from liqod.model import labels
 from liqod.peers import Peers
 from liqod.peertask import run_peer
@@ -42,17 +42,13 @@ port = 9443
 advertise = "{name}.hook:9443"
 [peer_defaults]
 pod_network = "routed"
+pod_cidrs = ["10.0.0.0/8"]
 [consumer]
 drain_timeout = 20.0
-[provider]
-direct_pods = {direct}
 [certificates]
 lifetime = 604800
 """
-"""Only the consumer has pods to be asked about, unless providers take direct pods; and a
-certificate's week passes in a script."""
-DIRECT = False
-"""Whether providers take pods that are written there without a ShadowPod each."""
+"""Only the consumer has pods to be asked about; and a certificate's week passes in a script."""
 RESTART = 2.0
 """Seconds until a daemon that ended is started again, as a service manager does."""
 PLUGINS = loader.load(sources=loader.built_in())
@@ -131,8 +127,8 @@ class Process:
 
     def _home(self, client: Client, infra: trio.Nursery) -> ClusterContext:
         site, name = self._site, self._site.name
-        webhook, direct = (str(each).lower() for each in (DIRECT or name == CONSUMER, DIRECT))
-        settings = config.parse(SETTINGS.format(name=name, webhook=webhook, direct=direct))
+        webhook = str(name == CONSUMER).lower()
+        settings = config.parse(SETTINGS.format(name=name, webhook=webhook))
         return ClusterContext(
             cluster_id=name,
             client=client,

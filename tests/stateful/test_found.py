@@ -3,7 +3,7 @@
 import pytest
 
 from tests.stateful.script import perform
-from tests.stateful.steps import DropTenantNamespace, Peer, Put, Wait
+from tests.stateful.steps import DropTenantNamespace, Peer, Put, Unpeer, Wait
 from tests.stateful.troubles import Down, Jump, Kill, Storm
 
 pytestmark = pytest.mark.long
@@ -34,3 +34,9 @@ def test_a_peering_that_ended_unseen_ends_here_too() -> None:
 def test_a_clock_that_jumps_makes_no_node_silent() -> None:
     # A node whose Lease looked old was given up at once, taken back at once, and so on for ever.
     perform(Wait(0.3), Down(at="milan"), Jump(seconds=3600.0), Wait(3.0))
+
+
+def test_a_connection_that_is_cut_before_it_is_served_is_closed() -> None:
+    # One that was cancelled between its acceptance and its first step stayed open, and a watch over
+    # it waited for ever.
+    perform(Unpeer(at="milan", peer="rome"), Down(at="milan"))

@@ -4,7 +4,6 @@ Each test takes one safeguard out and shows a script that the whole daemon survi
 one does not.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,22 +13,19 @@ from liqod.consumer.nodes import nodes
 from liqod.consumer.webhook.missedpods import UnscheduledPods
 from liqod.identity import signingrequests
 from liqod.identity.signingrequests import SigningRequests
-from liqod.kube import leases
+from liqod.kube import election
 from liqod.kube.client import Client
-from liqod.kube.leases import Election
+from liqod.kube.election import Election
 from liqod.provider.tenants.renewals import Renewals
-from liqod.provider.workloads.directpods import DirectPods
 from liqod.reflection import statuswriter
 from liqod.reflection.remotewriter import Outcome, RemoteWriter
 from liqod.reflection.statuswriter import StatusWriter
 from liqod.supervise import leaves
-from tests.stateful import process, world
 from tests.stateful.audit import Broken
 from tests.stateful.script import perform
 from tests.stateful.steps import (
     Delete,
     Deployment,
-    DropRemote,
     Finish,
     Foreign,
     Pod,
@@ -41,15 +37,6 @@ from tests.stateful.steps import (
 from tests.stateful.upheavals import Age, CutWebhook, FailOver, Isolate, Pair, Undefine
 
 pytestmark = pytest.mark.long
-
-
-@pytest.fixture
-def direct(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Providers take pods without a ShadowPod, in what every script starts from, too."""
-    monkeypatch.setattr(process, "DIRECT", True)
-    world.baseline.cache_clear()
-    yield
-    world.baseline.cache_clear()
 
 
 def broken_by(*script: Step) -> str:
@@ -96,18 +83,6 @@ def test_a_pod_ends_before_its_remote_pod(monkeypatch: pytest.MonkeyPatch) -> No
     assert "runs on" in broken_by(*script)
 
 
-@pytest.mark.usefixtures("direct")
-def test_a_remote_pod_that_others_end_is_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = (Pod("a", "milan"), Wait(3.0), DropRemote("milan", "pod", "a"), Wait(60.0))
-    perform(*script)
-
-    async def nothing(*_: Any) -> None:
-        return None
-
-    monkeypatch.setattr(DirectPods, "let_go", nothing)
-    assert "shadowpods.offloading.liqo.io shop-rome/a" in broken_by(*script)
-
-
 def test_the_end_of_a_pod_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     script = (Pod("a", "milan"), Wait(3.0), Finish("milan", "a", "Failed"))
     perform(*script)
@@ -146,7 +121,7 @@ def test_a_leader_does_not_notice_that_it_leads_no_more(monkeypatch: pytest.Monk
 def test_a_standby_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
     script = (FailOver("milan", dies=True),)
     perform(*script)
-    monkeypatch.setattr(leases, "DURATION", 60.0)
+    monkeypatch.setattr(election, "DURATION", 60.0)
     assert "nobody leads milan" in broken_by(*script)
 
 

@@ -26,8 +26,7 @@ NICE = 10
 
 def steps(minors: Sequence[str]) -> list[Callable[[], object]]:
     """What does not wait for each other."""
-    wanted: list[Callable[[], object]] = [partial(programs.find, minor) for minor in minors]
-    wanted += [programs.find_coredns, programs.find_wireguard, programs.find_metrics_server]
+    wanted = programs.beside(minors)
     if os.geteuid() == 0:
         wanted.append(partial(packages.provide, {**fixtures.VIEWERS, **node.PACKAGES}))
     return wanted

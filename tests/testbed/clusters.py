@@ -45,7 +45,7 @@ def settings(index: int) -> dict[str, Any]:
     """Daemon settings under which pod addresses are reachable, as in a VPC."""
     return {
         "cluster": {"pod_cidrs": [pod_cidr(index)]},
-        "peer_defaults": {"pod_network": "routed"},
+        "peer_defaults": {"pod_network": "routed", "pod_cidrs": ["10.0.0.0/8"]},
         "plugins": {"settings": {"ingresses": {"classes": CLASSES}}},
         "guests": {
             "ingress_hosts": ["*.{peer}.example"],

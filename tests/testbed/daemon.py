@@ -35,6 +35,7 @@ class Daemon:
     Attributes:
         program: how Python is to find it: this version, unless a test says otherwise.
         enter: the command that starts it elsewhere, in a machine's namespaces.
+        files: that it may have open at the most, at first and ever; None: as many as the test.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Daemon:
         self.child: Child | None = None
         self.program: tuple[str, ...] = ("-m", "liqod")
         self.enter: tuple[str, ...] = ()
+        self.files: int | None = None
         self._said: list[str] = []
         self._socket: socket.socket | None = None
         evidence.add(f"liqod of {name}", self.tail)
@@ -85,6 +87,7 @@ class Daemon:
             f"{self.name}/liqod",
             [
                 *self.enter,
+                *(["sh", "-c", 'ulimit -n "$0"; exec "$@"', str(self.files)] if self.files else []),
                 sys.executable,
                 *self.program,
                 "run",

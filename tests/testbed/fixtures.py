@@ -171,6 +171,8 @@ def prepare(items: list[pytest.Item]) -> None:
         if marks - {"viewer", "netns"}:
             programs.find()
         if "node" in marks:
+            for build in programs.beside([programs.wanted_minor()]):
+                build()
             with programs.alone("node.lock", "what a real node needs"):
                 node.prepare()
     except Unavailable as reason:

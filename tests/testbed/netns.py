@@ -64,7 +64,7 @@ def nft(name: str, text: str) -> None:
 
 def state(name: str) -> dict[str, Any]:
     """All that the kernel has in a namespace, as `ip`, `bridge` and `nft` tell it: sorted, and
-    without numbers that tell when something was made."""
+    without numbers that tell when something was made, or how much came by."""
     links = []
     for link in _json(name, "ip -d -j address"):
         said = {key: link.get(key) for key in ("ifname", "mtu", "address", "ifalias")}
@@ -89,7 +89,7 @@ def state(name: str) -> dict[str, Any]:
     rules = [rule for family in ("-4", "-6") for rule in _json(name, f"ip {family} -j rule")]
     neighbours = _json(name, "ip -j neigh show nud permanent")
     entries = [entry for entry in _json(name, "bridge -j fdb") if "dst" in entry]
-    text = inside(name, "nft list ruleset")
+    text = inside(name, "nft -s list ruleset")
     return {
         "links": _sorted(links),
         "routes": _sorted(routes),

@@ -28,7 +28,8 @@ PACKAGES = {
     "ctr": "containerd",
     "runc": "runc",
     "nft": "nftables",
-    "busybox": "busybox-static",
+    # The command alone may be the one with libraries, which are not in a container.
+    "/usr/share/doc/busybox-static": "busybox-static",
     "ip": "iproute2",
     "/usr/lib/cni/bridge": "containernetworking-plugins",
 }

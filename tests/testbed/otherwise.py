@@ -35,7 +35,9 @@ def future(kind: Kind, obj: Json) -> Json:
     made = dict(obj)
     if "metadata" in obj and "spec" in obj:
         meta = dict(obj["metadata"])
-        for marks in ("labels", "annotations"):
+        # Labels of liqod's are closed to guests, whatever a later version's are: a ShadowPod, whose
+        # labels the pod has, says what is new by annotations.
+        for marks in ("annotations",) if kind == SHADOW_PODS else ("labels", "annotations"):
             meta[marks] = {**(meta.get(marks) or {}), f"{EXTENSION}{NEWS}": "yes"}
         made |= {"metadata": meta, "spec": {**obj["spec"], FIELD: {"level": 9}}}
     if "status" in obj:

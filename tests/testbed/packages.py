@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 from tests.testbed import programs
 from tests.testbed.errors import Unavailable
@@ -36,7 +37,11 @@ def provide(packages: Mapping[str, str]) -> None:
 
 def missing(packages: Mapping[str, str]) -> list[str]:
     """The packages whose command or file is not there."""
-    return sorted({package for probe, package in packages.items() if shutil.which(probe) is None})
+    return sorted({package for probe, package in packages.items() if not _is_there(probe)})
+
+
+def _is_there(probe: str) -> bool:
+    return Path(probe).exists() if probe.startswith("/") else shutil.which(probe) is not None
 
 
 def _install(packages: list[str]) -> None:

@@ -23,7 +23,11 @@ from tests.testbed.joined import Joined
 from tests.testbed.node import NodeCluster
 
 LIQOCTL_DEADLINE = 120.0
-SETTINGS: Mapping[str, Any] = {"peer_defaults": {"pod_network": "tunnel", "api_server": "asked"}}
+SETTINGS: Mapping[str, Any] = {
+    "peer_defaults": {"pod_network": "tunnel", "api_server": "asked"},
+    # Liqo's own test of the network asks for node ports.
+    "guests": {"fields": ["nodePort"]},
+}
 
 
 class Podded(Joined):
@@ -62,8 +66,8 @@ class Podded(Joined):
         self.before[cluster.name] = member.inventory()
         member.create("/api/v1/namespaces", {"metadata": {"name": "liqo"}})
         text = toml(self._settings) + f'[api_server]\nadvertise = "{member.plane.server}"\n'
-        config = {"metadata": {"name": "liqod"}, "data": {"liqod.toml": text}}
-        member.create("/api/v1/namespaces/liqo/configmaps", config)
+        config = {"metadata": {"name": "liqod"}, "stringData": {"liqod.toml": text}}
+        member.create("/api/v1/namespaces/liqo/secrets", config)
         named = ("--cluster-id", cluster.name, "--in-cluster", "--image", rootfs.NAME)
         member.liqod("install", *named)
         # Liqo's tools do not wait for what a daemon says of its ranges.

@@ -24,10 +24,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.testbed import toolchain
@@ -170,6 +171,17 @@ def find_conncheck() -> Path:
     return _provide(recipe) / "conncheck"
 
 
+def find_liqos() -> tuple[Path, Path]:
+    """Both, one after the other: the second takes from the first what both are made of."""
+    return find_liqoctl(), find_conncheck()
+
+
+def beside(minors: Sequence[str]) -> list[Callable[[], object]]:
+    """All that tests run beside each other, for the given minors; none waits for another."""
+    planes = [partial(find, minor) for minor in minors]
+    return [*planes, find_coredns, find_wireguard, find_metrics_server, find_liqos]
+
+
 def cache() -> Path:
     """The folder, outside the checkout, that keeps what was built."""
     chosen = os.environ.get("TESTBED_CACHE")
@@ -307,20 +319,12 @@ def say(line: str) -> None:
 def main(arguments: list[str]) -> int:
     """Builds the programs of the given minors (`all` for each) and prints their folders."""
     chosen = minors() if "all" in arguments else arguments or [wanted_minor()]
+    wanted = beside(chosen)
     try:
-        with ThreadPoolExecutor(len(chosen) + 4) as threads:
-            dns = threads.submit(find_coredns)
-            # One after the other: the second takes from the first what both are made of.
-            liqos = threads.submit(lambda: (find_liqoctl(), find_conncheck()))
-            tunnels = threads.submit(find_wireguard)
-            metrics = threads.submit(find_metrics_server)
-            for found in threads.map(find, chosen):
-                print(f"{found.minor}: {found.folder}")
-            print(f"CoreDNS: {dns.result().parent}")
-            print(f"WireGuard: {tunnels.result().parent}")
-            print(f"metrics-server: {metrics.result().parent}")
-            for program in liqos.result():
-                print(f"{program.name}: {program.parent}")
+        with ThreadPoolExecutor(len(wanted)) as threads:
+            for found in threads.map(lambda step: step(), wanted):
+                for each in found if isinstance(found, tuple) else (found,):
+                    print(each.folder if isinstance(each, Programs) else each)
     except Unavailable as reason:
         print(f"testbed: {reason}", file=sys.stderr)
         return 1

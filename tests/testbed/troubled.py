@@ -57,7 +57,7 @@ class Troubled(Federation):
         plane.start()
         settings: dict[str, object] = {
             "cluster": {"pod_cidrs": [plane.settings.pod_cidr]},
-            "peer_defaults": {"pod_network": "routed"},
+            "peer_defaults": {"pod_network": "routed", "pod_cidrs": ["10.0.0.0/8"]},
         }
         if plane.name == BAD:
             self.relay = stand(BAD, plane.server, files(plane), plane.folder)

@@ -1,9 +1,12 @@
-"""Virtual time: what only waits takes none.
+"""Virtual time: what only waits takes none, and what others compute takes none.
 
 Embedded clusters, daemons and tests that are tasks of one event loop speak over sockets of this
 process. When no task can go on and nothing has come for a moment, nothing will come before the
-next deadline: Trio's clock jumps there, and the process's wall clock with it. Whoever starts a
-program or a thread, which such a jump would run away from, does so inside :func:`real`.
+next deadline: Trio's clock jumps there, and the process's wall clock with it. What this process
+computes takes the time of the processor that it needs for that, not what it waits for a processor
+that has other work: else a peering would take a minute where ten things run at once.
+
+Whoever starts a program or a thread, which a jump would run away from, does so inside :func:`real`.
 """
 
 import math
@@ -28,11 +31,14 @@ APART: Final = 0.001
 
 _outside = 0
 """How many wait for programs or threads."""
-_clock: trio.testing.MockClock | None = None
+_time: "Time | None" = None
 
 
-class Wall(trio.abc.Instrument):
-    """Keeps the process's wall clock with Trio's, where that jumps.
+class Time(trio.abc.Instrument):
+    """The time of a test, by which Trio's clock goes between jumps; keeps the wall clock with it.
+
+    It is what the process computes and what it waits for events; while somebody waits for a program
+    or a thread it is real time.
 
     Args:
         traveller: sets the time of the process.
@@ -41,11 +47,44 @@ class Wall(trio.abc.Instrument):
     def __init__(self, traveller: time_machine.Traveller) -> None:
         self._traveller = traveller
         self._start = time.time()
+        self._now = 0.0
+        self._computed, self._passed = time.process_time(), time.perf_counter()
+        self.clock = trio.testing.MockClock(rate=0.0)
+        self.clock._real_clock = self
+        self.clock.rate = 1.0
+        self.run(outside=bool(_outside))
+
+    def __call__(self) -> float:
+        """Seconds until now."""
+        computed, passed = time.process_time(), time.perf_counter()
+        self._now += passed - self._passed if _outside else computed - self._computed
+        self._computed, self._passed = computed, passed
+        return self._now
+
+    def run(self, *, outside: bool) -> None:
+        """Go on as real time, with somebody outside, or as virtual time."""
+        self.clock.autojump_threshold = math.inf if outside else IDLE
+        self._set_wall()
+
+    def _set_wall(self) -> None:
+        """Set the wall clock.
+
+        It goes by itself in real time only: else it would run ahead of Trio's where the process has
+        to wait for the processor, and be set back.
+        """
+        now = self._start + self.clock.current_time()
+        self._traveller.move_to(now, tick=bool(_outside))
+
+    def before_io_wait(self, timeout: float) -> None:
+        self()
 
     def after_io_wait(self, timeout: float) -> None:
-        now = self._start + trio.current_time()
-        if abs(time.time() - now) > APART:
-            self._traveller.move_to(now, tick=True)
+        if not _outside:
+            # It may have had to wait for the processor, too, after its time was up.
+            self._now += min(time.perf_counter() - self._passed, timeout)
+        self()
+        if abs(time.time() - self._start - trio.current_time()) > APART:
+            self._set_wall()
 
 
 def mark(items: list[pytest.Item]) -> None:
@@ -67,27 +106,31 @@ def run(
     """Run a test in virtual time; one that brings a clock of its own goes by that."""
     if clock is not None:
         return trio.run(test, clock=clock, instruments=instruments)
-    global _clock
+    global _time
     with time_machine.travel(time.time(), tick=True) as traveller:
-        idle = math.inf if _outside else IDLE
-        _clock = trio.testing.MockClock(rate=1.0, autojump_threshold=idle)
+        _time = Time(traveller)
         try:
-            return trio.run(test, clock=_clock, instruments=[*instruments, Wall(traveller)])
+            return trio.run(test, clock=_time.clock, instruments=[*instruments, _time])
         finally:
-            _clock = None
+            _time = None
 
 
 @contextmanager
 def real() -> Iterator[None]:
     """No jumps meanwhile: something goes on that is no task of this event loop."""
-    global _outside
-    clock = _clock
-    _outside += 1
-    if clock is not None:
-        clock.autojump_threshold = math.inf
+    mine = _time
+    _count(1, mine)
     try:
         yield
     finally:
-        _outside -= 1
-        if clock is not None and not _outside:
-            clock.autojump_threshold = IDLE
+        _count(-1, mine)
+
+
+def _count(more: int, mine: Time | None) -> None:
+    """One more or one less is outside; the time until now was of the kind that it was."""
+    global _outside
+    if mine is not None:
+        mine()
+    _outside += more
+    if mine is not None:
+        mine.run(outside=bool(_outside))

@@ -10,7 +10,7 @@ from liqod_gadgets.reflector import combine, incoming, outgoing  # type: ignore[
 from liqod.plugins.contracts import CONFIG_MAPS, Kind
 from liqod.plugins.diagnosis import ClusterFacts, PeerFacts
 from liqod.plugins.providers import Sighting
-from liqod.plugins.testing import (
+from simulator.suites import (
     CheckContract,
     DiscoveryContract,
     ReflectorContract,

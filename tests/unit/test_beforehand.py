@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed import beforehand
+from tests.testbed import beforehand, programs
 from tests.testbed.api import wait_until
 from tests.testbed.errors import Unavailable
 
@@ -16,6 +16,16 @@ from tests.testbed.errors import Unavailable
 def test_nothing_waits_for_another() -> None:
     together = threading.Barrier(3, timeout=60)
     assert beforehand.get([together.wait] * 3) == []
+
+
+def test_every_program_is_built_before_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    finders = {name for name in vars(programs) if name.startswith("find")}
+    built = set()
+    for name in finders - {"find_liqos"}:
+        monkeypatch.setattr(programs, name, lambda *_, name=name: built.add(name))
+    for step in programs.beside(["1.35"]):
+        step()
+    assert built == finders - {"find_liqos"}
 
 
 def test_what_cannot_be_had_is_named_and_stops_nothing() -> None:

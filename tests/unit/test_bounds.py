@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from liqod.bounds import (
+    KeptEndpoints,
     KeptMap,
     KeptSlice,
-    is_small,
     note_owner,
+    trim_endpoints,
     trim_made,
     trim_map,
     trim_slice,
@@ -23,7 +24,7 @@ from liqod.kube.cache.store import Change, Store
 from liqod.model.peering.quota import pod_cost
 from liqod.provider.workloads.ending import Endings
 from liqod.provider.workloads.shadow import Made, Shadow, ShadowPlan, decide
-from liqod.resources.base import MAX_MAPPED, MAX_QUANTITIES
+from liqod.resources.base import MAX_ENDPOINTS, MAX_MAPPED, MAX_QUANTITIES
 
 LIMIT = 65536
 
@@ -70,9 +71,40 @@ def test_a_flood_is_held_in_a_few_hundred_bytes_each():
     assert sum(len(store.get(key) or b"") for key in store) < 100 * 500
 
 
-def test_endpoint_slices_have_a_size():
-    assert is_small(b"x" * 1000)
-    assert not is_small(b"x" * 10**6)
+def endpoint(number: int) -> dict[str, Any]:
+    """One endpoint, with names as long as they may be."""
+    return {
+        "addresses": [f"2001:0db8:85a3:0000:0000:8a2e:0370:{number:04x}"],
+        "conditions": {"ready": True},
+        "hostname": "h" * 63,
+        "nodeName": "c" * 63,
+        "zone": "z" * 63,
+        "hints": {"forZones": [{"name": "z" * 63}]},
+        "targetRef": {
+            "kind": "RemotePod",
+            "name": f"{number:0253}",
+            "namespace": "n" * 63,
+            "uid": "0" * 36,
+        },
+    }
+
+
+def endpoint_slice(*endpoints: Any) -> bytes:
+    meta = {"name": "w" * 253, "namespace": "n" * 63, "uid": "u"}
+    template = {"addressType": "IPv6", "endpoints": endpoints}
+    return msgspec.json.encode({"metadata": meta, "spec": {"template": template}})
+
+
+def test_a_thousand_endpoints_fit_with_the_longest_names():
+    body = endpoint_slice(*map(endpoint, range(MAX_ENDPOINTS)))
+    assert trim_endpoints(body) is body
+
+
+def test_of_a_slice_that_is_larger_its_name_and_size_are_known():
+    body = endpoint_slice(*map(endpoint, range(2 * MAX_ENDPOINTS)))
+    found = msgspec.json.decode(trim_endpoints(body), type=KeptEndpoints)
+    assert (found.metadata.uid, found.too_large) == ("u", len(body))
+    assert found.spec.template.endpoints is None
 
 
 REPLICA = {"liqo.io/replicated": "true", "liqo.io/originID": "rome"}

@@ -1,5 +1,6 @@
 """The pure parts of the command line: tables, the text of ``status``, and what a Lease says."""
 
+import json
 import os
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from liqod.cli.output import pick, table
 from liqod.cli.presence import verdict
 from liqod.cli.statustext import render
 from liqod.errors import Unreachable
-from liqod.kube.leases import Lease, LeaseSpec
+from liqod.kube.leases import Lease, LeaseSpec, Look
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
 from liqod.model.view.detail import SliceRow
@@ -36,11 +37,12 @@ from liqod.resources.nodes import VirtualNodeSpec
 from tests.unit.model.states import NOW, peer, state
 from tui.__main__ import parser as tui_parser
 
+EARLY, LATER = "1970-01-01T00:10:00Z", "1970-01-01T00:10:02Z"
 LONG = "x509: certificate signed by unknown authority, while trying to verify candidate " * 2
 
 
-def lease(renewed: str, holder: str = "host-1") -> Lease:
-    return Lease(spec=LeaseSpec(holder_identity=holder, renew_time=renewed))
+def look(renewed: str, ago: float | None = None, holder: str = "host-1") -> Look:
+    return Look(Lease(spec=LeaseSpec(holder_identity=holder, renew_time=renewed)), ago)
 
 
 @pytest.mark.parametrize("path", ["rows.2", "rows.-3", "rows.²", "rows.--1", "rows.0.x", "none"])
@@ -55,17 +57,23 @@ def test_what_cannot_be_picked_is_named(path: str):
     ("seen", "before", "says"),
     [
         (None, None, "none has run here yet"),
-        (lease(""), None, "its Lease was never renewed"),
-        (lease("1970-01-01T00:16:30Z"), None, ""),
-        (lease("1970-01-01T00:10:00Z"), None, "last heard of 7 min ago"),
-        (lease("1970-01-01T00:10:00Z", ""), None, "it was stopped 7 min ago"),
-        (lease("1970-01-01T00:10:02Z"), lease("1970-01-01T00:10:00Z"), ""),
-        (lease("1970-01-01T09:00:00Z"), None, ""),
+        (look(""), None, "its Lease was never renewed"),
+        (look(EARLY, 10.0), None, ""),
+        (look(EARLY, 420.0), None, "last heard of 7 min ago"),
+        (look(EARLY, 420.0, ""), None, "it was stopped 7 min ago"),
+        (look(LATER, 420.0), look(EARLY, 400.0), ""),
+        (look("1970-01-01T09:00:00Z", 75.0), None, "last heard of 75 s ago"),
+        (look(EARLY), None, ""),
+        (look(EARLY), look(EARLY), "its Lease is not renewed"),
+        (look(LATER), look(EARLY), ""),
     ],
-    ids=["none", "never", "fresh", "old", "released", "renewed by another clock", "ahead"],
+    ids=[
+        *("none", "never", "fresh", "old", "released", "seen to change", "its clock is ahead"),
+        *("no dates", "no dates, no change", "no dates, a change"),
+    ],
 )
-def test_a_lease_tells_whether_a_daemon_works(seen: Lease | None, before: Lease | None, says: str):
-    assert verdict(seen, before, now=1000.0) == says
+def test_a_lease_tells_whether_a_daemon_works(seen: Look | None, before: Look | None, says: str):
+    assert verdict(seen, before) == says
 
 
 @pytest.mark.parametrize(
@@ -249,7 +257,7 @@ def test_a_verb_imports_no_more_than_it_needs():
             "files",
             "frame",
         ),
-        *("options", "output", "presence", "progress", "terminal", "typed"),
+        *("meet", "options", "output", "presence", "progress", "terminal", "typed"),
     ]
     assert done.stdout.strip() == str([f"liqod.cli.{name}" for name in modules])
 
@@ -287,7 +295,7 @@ def test_a_start_imports_nothing_heavy(words: str, absent: set[str]):
     ("answer", "said"),
     [
         (b"n\n", "liqod: nothing was changed"),
-        (b"", "Aborted!"),
+        (b"", "liqod: interrupted"),
         (b"y\n", "cannot read the kubeconfig /nowhere"),
     ],
 )
@@ -309,7 +317,7 @@ def test_who_is_asked_may_take_longer_than_the_command(answer: bytes, said: str)
             asked.send_signal(signal.SIGINT)
         shown += asked.stderr.read()
     os.close(ours)
-    assert asked.returncode == 1
+    assert asked.returncode == (1 if answer else 128 + signal.SIGINT)
     assert said in shown.decode()
     assert "Traceback" not in shown.decode()
 
@@ -327,6 +335,16 @@ def test_the_version_is_told_both_ways(capsys: pytest.CaptureFixture[str]):
     assert app.main(["version"]) == app.main(["--version"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == second == f"liqod {__version__}"
+    assert app.main(["version", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"version": __version__}
+
+
+def test_the_live_view_needs_a_terminal():
+    program = (sys.executable, "-m", "liqod", "top", "--socket", "/nowhere")
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "liqod top: it needs a terminal" in done.stderr
 
 
 def test_what_is_completed_of_top_is_what_it_takes():

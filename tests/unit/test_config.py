@@ -18,6 +18,7 @@ def test_values_are_taken():
         [[peers]]
         id = "milan"
         pod_network = "routed"
+        pod_cidrs = ["10.245.0.0/16"]
         """
     )
     assert parsed.cluster.kubeconfig == "/etc/liqod/kubeconfig"
@@ -39,6 +40,8 @@ def test_values_are_taken():
         ("[[peers]]\nid = 'Not An Id'", "no cluster id"),
         ("[[peers]]\nid = 'a'\n[[peers]]\nid = 'a'", "more than one entry"),
         ("[[peers]]\nid = 'a'\npod_network = 'x'", "peers"),
+        ("[[peers]]\nid = 'a'\npod_network = 'routed'", 'pod_cidrs = ["10.245.0.0/16"]'),
+        ("[peer_defaults]\npod_network = 'routed'", "peer_defaults: with pod_network"),
     ],
 )
 def test_mistakes_are_named(text: str, message: str):

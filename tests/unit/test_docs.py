@@ -69,7 +69,7 @@ def test_tests_that_a_page_names_are_there(page: Path):
 @functools.cache
 def names_of_tests() -> tuple[set[str], set[str]]:
     """Names of all functions that are tests, and of the modules that have them."""
-    files = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("liqod/plugins/*.py")]
+    files = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("simulator/suites/*.py")]
     functions = {
         name
         for file in files

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from liqod import fence, stalls
+from liqod.account import CLIENTS, LOCAL, SHARES
 from liqod.consumer.webhook import controller as webhook
 from liqod.inspect import doctor, inspector, probing, protocol, server, session
 from liqod.kube import definitions
@@ -43,13 +44,17 @@ KEPT = [
     ("failures", "until the definition has been back for {} s", definitions.RETURN),
     ("failures", "what waited is looked at within {} s", fence.AGAIN),
     ("failures", "it does not answer within {} s", TIMEOUT_SECONDS),
-    ("failures", "proves the way at its start and every {}", intervals.WEBHOOK_PROOF_EVERY),
+    (
+        "failures",
+        "proves the way at its start (in a cluster as soon as its pod is ready) and every {}",
+        intervals.WEBHOOK_PROOF_EVERY,
+    ),
     ("failures", "every {} s where it fails", webhook.PROBE_AGAIN),
     ("inspector", "Changes are collected for {}", inspector.TICK),
     ("inspector", "| requests under way, of one client | {} |", protocol.REQUESTS),
     ("inspector", "| updates that wait for a client | {} |", protocol.BEHIND),
-    ("inspector", "| clients | {} |", server.CLIENTS),
-    ("inspector", "here and over the network | {} each |", server.HANDSHAKES),
+    ("inspector", "| clients | {} |", SHARES[CLIENTS].most),
+    ("inspector", "here and over the network | {} each |", SHARES[LOCAL].most),
     ("inspector", "the websocket's handshake | {} s |", server.HANDSHAKE),
     ("inspector", "bytes that a client does not take | {} s |", session.WRITE),
     ("inspector", "Each layer of each peering is checked every {}", doctor.EVERY),

@@ -6,15 +6,16 @@ import msgspec
 import trio
 import trio.testing
 
+from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.ownnetworks import own_networks
 
 
-class FakeInformer:
-    def __init__(self):
+class FakeInformer(Informer):
+    def __init__(self) -> None:
         self.handlers: list[Any] = []
 
-    def subscribe(self, handler):
+    def subscribe(self, handler, *, namespace=None):
         self.handlers.append(handler)
         return lambda: None
 

@@ -80,7 +80,10 @@ async def test_a_successor_waits_until_its_predecessor_has_ended(autojump_clock)
         "rome", nobody, there, config.parse(""), hub, nobody, ApiEndpoint("", b"")
     )
     other = dataclasses.replace(
-        home, config=config.parse('[[peers]]\nid = "milan"\npod_network = "routed"\n')
+        home,
+        config=config.parse(
+            '[[peers]]\nid = "milan"\npod_network = "routed"\npod_cidrs = ["10.0.0.0/8"]\n'
+        ),
     )
     peers = Peers(home, run_peer)
     async with trio.open_nursery() as nursery:

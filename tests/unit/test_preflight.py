@@ -25,7 +25,7 @@ class Api:
     async def raw(self, method, path):
         return SimpleNamespace(body=b'{"gitVersion": "v1.35.4"}')
 
-    async def find(self, kind, name, namespace, **more):
+    async def find(self, kind, name, namespace=None, **more):
         return None
 
     async def list(self, kind, selection=EVERY, **more):

@@ -17,7 +17,12 @@ pytest_plugins = ["pytester"]
 OURS = Path(__file__).parents[2]
 CONFTEST = """
 import pytest
-from tests.testbed import ending, fixtures
+from tests.testbed import ending, fixtures, secondtry
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item):
+    if item.stash.get(fixtures.FAILED, False):
+        secondtry.start_from_nothing(item)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item):
@@ -67,9 +72,10 @@ async def test_passes_the_second_time(shared, cleaned):
     tries.append("async")
     assert tries.count("async") == 2, "the first time"
 
-def test_what_was_kept_is_still_there(shared):
-    assert tries.count("shared") == 2
-    assert ended == []
+def test_what_the_file_shared_was_anew_and_what_the_run_shares_is_still_there(shared):
+    assert tries.count("shared") == 3
+    assert ended == ["shared"]
+    assert tries.count("kept") == 1
     assert [each for each in tries if each[0] == "failed"] == [("failed", True), ("failed", False)]
 """
 TWICE = """

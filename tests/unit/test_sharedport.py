@@ -4,14 +4,16 @@ import socket
 import ssl
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from liqod.handshake.listening import Listener
+from liqod.places import Places
 from liqod.sharedport import DAEMON, SharedPort
 from tests.unit.handshake.listeners import EXPECTED, MILAN, FakeHost, dialler, greeter
 
@@ -81,7 +83,7 @@ async def test_each_gets_what_calls_it_and_another_has_the_port_when_one_ends(
     async with trio.open_nursery() as nursery:
         scopes = []
         for name, holder in ((DAEMON, "daemon"), (TUNNEL, "liqod0")):
-            shared = SharedPort(name, port, folder, holder, 0, partial(take, holder))
+            shared = SharedPort(name, port, folder, holder, 0, partial(take, holder), Places(8))
             scope = trio.CancelScope()
 
             async def run(
@@ -108,11 +110,40 @@ async def test_daemons_meet_at_a_port_that_a_tunnel_has(folder: Path) -> None:
     port = free_port()
     listener = Listener(MILAN, FakeHost(), {"api": greeter})
     async with trio.open_nursery() as nursery:
-        tunnel = SharedPort(TUNNEL, port, folder, "liqod0", 0, partial(take, "tunnel"))
+        tunnel = SharedPort(TUNNEL, port, folder, "liqod0", 0, partial(take, "tunnel"), Places(8))
         await nursery.start(tunnel.run)
         await nursery.start(listener.share, port, folder)
         async with dialler().meet([f"127.0.0.1:{port}"], EXPECTED) as met:
             await met.attach()
             assert await (await met.dial("", 0)).receive() == b"hello"
         await answers(port, f"{TUNNEL}.milan.example", "tunnel")
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_crowd_at_the_shared_port_keeps_out_nobody_from_elsewhere(folder: Path) -> None:
+    """Connections that call no name, from one address, more of them than there are places."""
+    port, places = free_port(), Places(16)
+    shared = SharedPort(TUNNEL, port, folder, "liqod0", 0, partial(take, "tunnel"), places)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(shared.run)
+        with ExitStack() as stack:
+
+            def crowd(many: int) -> None:
+                for _ in range(many):
+                    made = stack.enter_context(socket.socket())
+                    made.bind(("127.9.9.9", 0))
+                    made.setblocking(False)
+                    made.connect_ex(("127.0.0.1", port))
+
+            async with await trio.open_tcp_stream("127.0.0.1", port) as slow:
+                # Crowds come between what it says first and the rest.
+                said = hello(f"{TUNNEL}.milan.example")
+                await slow.send_all(said[:9])
+                for _ in range(10):
+                    crowd(20)
+                    await trio.testing.wait_all_tasks_blocked(0.001)
+                assert len(places) == places.most
+                await slow.send_all(said[9:])
+                with trio.fail_after(20):
+                    assert bytes(await slow.receive_some()) == b"tunnel"
         nursery.cancel_scope.cancel()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.account import Account
 from liqod.cli.frame import Frame
 from liqod.config import Health, Inspector, Kubelet, Webhook
 from liqod.consumer.nodes.kubelet import KubeletServer
@@ -15,6 +16,7 @@ from liqod.consumer.webhook.server import PodWebhook
 from liqod.errors import ConfigError, NotFound
 from liqod.health import Health as HealthServer
 from liqod.inspect.server import tcp_listeners
+from liqod.places import Places
 
 HERE = "127.0.0.1"
 
@@ -40,11 +42,12 @@ def home(port: int) -> Any:
         node_address=HERE,
         namespace="liqo",
         informers=SimpleNamespace(share=share),
+        account=Account(),
     )
 
 
 SERVERS: dict[str, Callable[[int], Awaitable[object]]] = {
-    "health": lambda port: HealthServer().serve(Health(port=port)),
+    "health": lambda port: HealthServer().serve(Health(port=port), Places(4)),
     "kubelet": lambda port: KubeletServer(home(port)).run(),
     "webhook": lambda port: PodWebhook(home(port)).run(),
     "inspector": lambda port: tcp_listeners(Inspector(host=HERE).host, port),
@@ -73,7 +76,7 @@ def test_it_is_one_sentence_and_no_traceback(capsys: pytest.CaptureFixture[str])
         [taken] = await trio.open_tcp_listeners(0, host=HERE)
         async with taken, trio.open_nursery() as nursery:
             port = taken.socket.getsockname()[1]
-            await nursery.start(HealthServer().serve, Health(port=port))
+            await nursery.start(HealthServer().serve, Health(port=port), Places(4))
 
     with pytest.raises(SystemExit):
         Frame().run(main)

@@ -71,7 +71,7 @@ REASONS = {
     "the server has gone back in time": "test_a_server_restored_from_a_backup_is_listed_again",
     "the slice of … is cordoned": '"reason", "Cordoned"',
     "the status from … is refused here: …": "StatusRefused",
-    "the tenant is cordoned: it gets no new slices": "Cordoned",
+    "the tenant is cordoned: it gets nothing for new slices": "Cordoned",
     "this pod cannot be offloaded: …": "OffloadingUnsupported",
 }
 """What tests look for where that is not the sentence itself: its reason, mostly."""

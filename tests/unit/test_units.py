@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from liqod.daemon import GRACE
+from liqod.account import SHARES, places_of
+from liqod.ending import GRACE
 from liqod.network.kernel import capabilities
 
 FOLDER = Path(__file__).parents[2] / "systemd"
@@ -144,3 +145,14 @@ def test_a_node_has_two_capabilities_and_is_not_root():
 def test_no_crash_leaves_its_memory_on_a_disk():
     for unit in UNITS:
         assert "LimitCORE=0" in unit.read_text().splitlines()
+
+
+@pytest.mark.parametrize("unit", DAEMONS, ids=lambda path: path.name)
+def test_a_daemon_has_files_and_memory_for_all_places(unit: Path):
+    text = unit.read_text()
+    files = re.search(r"^LimitNOFILE=(\d+)$", text, re.M)
+    memory = re.search(r"^MemoryMax=(\d+)G$", text, re.M)
+    assert files is not None
+    assert memory is not None
+    for share in SHARES.values():
+        assert places_of(share, int(files[1]), int(memory[1]) << 30)[0] == share.most, share

@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 
 from liqod.model.view.figures import measured
-from liqod.model.view.networkfacts import NetworkFacts
+from liqod.model.view.networkfacts import ALIVE, NetworkFacts
 from tui import text
 from tui.table import Tone
 
-ALIVE = 1.5
-"""Seconds since the last probe came back within which the tunnel is said to stand."""
 Fact = tuple[str, str, Tone]
 """A name, a value, and how it is coloured; what has no value is not shown."""
 
@@ -26,9 +24,8 @@ def facts(known: NetworkFacts) -> Iterator[Fact]:
     yield "endpoint", known.endpoint, ""
     yield "may be at", ", ".join(known.candidates), "dim"
     yield "unreachable", known.underlay, "bad"
-    stands = known.echo is not None and known.echo < ALIVE
-    yield "last round trip", _ago(known.echo), "" if stands else "bad"
-    yield "RTT", text.round_trip(known.rtt) if stands else "", ""
+    yield "last round trip", _ago(known.echo), "" if known.answers else "bad"
+    yield "RTT", text.round_trip(known.rtt) if known.answers else "", ""
     yield "loss", "" if known.loss is None else text.share(known.loss), ""
     yield "MTU", _mtu(known), "" if _fits(known) else "fair"
     yield "received", measured(known.received, "bytes"), ""
@@ -43,7 +40,7 @@ def facts(known: NetworkFacts) -> Iterator[Fact]:
         yield f"node {node.name}", lacks or "has its routes", "bad" if lacks else ""
     for line in (*known.missing, *known.translation):
         yield "missing", line, "bad"
-    yield "put back", ", ".join(known.mended), "fair"
+    yield "put back", ", ".join((*known.mended, *known.translated)), "fair"
     yield "pod to pod", _trip(known), "bad" if known.pods is not None and known.pods.error else ""
     told = f"{known.spoofed} spoofed, {known.strangers} to what was not lent"
     told += f", {known.flooded} too many"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from liqod.model.view.headline import began, condition, first_failing
 from liqod.model.view.rows import Amount, Ladder, Pulse
+from liqod.model.view.trips import trip
 from tui import text
 from tui.marks import CONDITIONS, ROLES, VERDICTS, yes_no
 from tui.session import Session, Trend
@@ -59,9 +60,12 @@ def notes(session: Session, name: str, now: float) -> tuple[Cell, ...]:
         f"{mark.glyph} {how}{f' for {lasting}' if lasting else ''} · {role} · "
         f"{text.clean(peer.server) or 'nothing is borrowed'} · {heard}"
     )
+    way = trip(pulse, state.networks.get(name))
+    tunnel = f"tunnel: RTT {text.round_trip(way.rtt)} loss {text.share(way.loss)} · API server: "
     second = (
-        f"RTT {text.round_trip(pulse.p50)} p95 {text.round_trip(pulse.p95)} "
-        f"jitter {text.round_trip(pulse.jitter)} loss {text.share(pulse.loss)} "
+        f"{tunnel if way.tunnel else ''}RTT {text.round_trip(pulse.p50)} "
+        f"p95 {text.round_trip(pulse.p95)} jitter {text.round_trip(pulse.jitter)} "
+        f"loss {text.share(pulse.loss)} "
         f"{text.spark(trend.rtt, 30)} · {text.rate(pulse.sent)} out {text.rate(pulse.received)} in"
     )
     lines = [Cell(first, mark.tone), Cell(second)]

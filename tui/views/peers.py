@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 from liqod.model.view.headline import Condition, began, conditions
 from liqod.model.view.rows import Peer, Pulse
+from liqod.model.view.trips import trip
 from tui import text
 from tui.marks import CONDITIONS, ROLES, SEVERITY
 from tui.session import Session, Trend
@@ -51,15 +52,16 @@ def _row(session: Session, name: str, how: Condition, now: float) -> Row:
     trend = session.trends.get(name) or Trend()
     mark = CONDITIONS[how]
     traffic = pulse.sent + pulse.received
+    way = trip(pulse, state.networks.get(name))
     cells = (
         Cell(mark.glyph, mark.tone, SEVERITY.index(how)),
         Cell(text.clean(name), "name"),
         Cell(_state(peer, pulse, how, now), mark.tone, SEVERITY.index(how)),
         Cell(ROLES.get(peer.role, "·")),
-        Cell(text.round_trip(pulse.p50 or pulse.rtt), "", pulse.p50 or pulse.rtt),
-        Cell(text.round_trip(pulse.p95), "", pulse.p95),
-        Cell(text.spark(trend.rtt, TREND_WIDTH), "dim"),
-        Cell(text.share(pulse.loss), "fair" if pulse.loss else "", pulse.loss),
+        Cell(text.round_trip(way.rtt), "", way.rtt),
+        Cell(text.round_trip(way.p95), "", way.p95),
+        Cell("" if way.loss == 1.0 else text.spark(trend.rtt, TREND_WIDTH), "dim"),
+        Cell(text.share(way.loss), _how_lossy(way.loss), way.loss),
         Cell(text.round_trip(pulse.lag), "", pulse.lag),
         Cell(str(peer.pods_out), "", peer.pods_out),
         Cell(str(peer.pods_in), "", peer.pods_in),
@@ -74,6 +76,10 @@ def _row(session: Session, name: str, how: Condition, now: float) -> Row:
         _version(peer, state.daemon.kubernetes),
     )
     return Row(name, cells, Place("peer", name))
+
+
+def _how_lossy(loss: float | None) -> Tone:
+    return "bad" if loss == 1.0 else "fair" if loss else ""
 
 
 def _state(peer: Peer, pulse: Pulse, how: Condition, now: float) -> str:

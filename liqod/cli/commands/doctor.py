@@ -23,6 +23,7 @@ from liqod.kube.kinds import NODES, PODS, Kind
 from liqod.kube.selection import EVERY, Selection
 from liqod.model import labels
 from liqod.model.text import printable
+from liqod.model.view import wrong
 from liqod.model.view.figures import counted, span
 from liqod.model.view.headline import first_failing
 from liqod.model.view.redact import redact, redact_value
@@ -55,8 +56,9 @@ async def doctor(
 ) -> None:
     """Find the first layer that fails, with evidence.
 
-    Exit status 1 where one does. It is of the cluster that the kubeconfig leads to: the API server
-    is asked first, and then that cluster's daemon, where it runs on this machine.
+    Exit status 1 where one does, or where `liqod status` names a problem that no layer tells of:
+    both go by one list. It is of the cluster that the kubeconfig leads to: the API server is asked
+    first, and then that cluster's daemon, where it runs on this machine.
 
     \b
     Examples:
@@ -77,8 +79,8 @@ async def doctor(
 
 
 def unhealthy(found: "Diagnosis") -> bool:
-    """Whether a layer fails."""
-    return any(first_failing(ladder) is not None for ladder in found.ladders)
+    """Whether something is wrong, by the rule of ``liqod status``."""
+    return not wrong.well(found.problems)
 
 
 def render(found: "Diagnosis", now: float) -> str:
@@ -95,6 +97,13 @@ def render(found: "Diagnosis", now: float) -> str:
         ]
         table = output.table(rows, ["", "LAYER", "FOR", "EVIDENCE"], width=output.width())
         parts.append(f"{head}\n{table}")
+    more = wrong.beside(found.problems, found.ladders)
+    if more:
+        lines = (
+            printable(f"  ! {f'[{each.peer}] ' if each.peer else ''}{each.what} → {each.remedy}")
+            for each in more
+        )
+        parts.append("\n".join(("also wrong, as `liqod status` has it:", *lines)))
     return printable("\n\n".join(parts), lines=True)
 
 

@@ -34,6 +34,14 @@ async def peering_user(
     liqoctl: Annotated[
         bool, typer.Option("--liqoctl", help="Grant what liqoctl needs beyond liqod's own verbs.")
     ] = False,
+    replace_living: Annotated[
+        bool,
+        typer.Option(
+            "--replace-living",
+            help="Take a consumer with names as in Liqo though certificates for them were revoked,"
+            " live, and are good again by this.",
+        ),
+    ] = False,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
     """Make a kubeconfig with which one consumer can peer with this cluster, and no more.
@@ -60,6 +68,7 @@ async def peering_user(
             namespace=liqo_namespace,
             list_secrets=liqoctl,
             lifetime=lifetime,
+            replace_living=replace_living,
         )
     frame.hand_out(made, output)
 

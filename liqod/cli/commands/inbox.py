@@ -7,11 +7,11 @@ import typer
 
 from liqod.cli import typed
 from liqod.cli.commands.peer import Others
-from liqod.cli.frame import OUTPUTS, Frame, command
+from liqod.cli.frame import OUTPUTS, Frame, command, warn
 from liqod.cli.options import LiqoNamespace
 from liqod.cli.output import table
 from liqod.model import labels
-from liqod.procedures import answering
+from liqod.procedures import answering, lending
 from liqod.resources import IncomingPeering
 from liqod.resources.peering import DENY
 
@@ -82,6 +82,9 @@ async def accept(
         await answering.decide(client, liqo_namespace, entry, decision)
         frame.progress(f"let {entry.spec.cluster_id} in")
         done = await answering.taken_up(client, liqo_namespace, entry.name)
+        more = await lending.beyond(client, done.status.granted, entry.spec.cluster_id)
+    if more:
+        warn(more)
     said = answering.outcome(done)
     if not frame.show(_row(done)):
         frame.say(said)

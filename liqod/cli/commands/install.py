@@ -18,13 +18,14 @@ from liqod.install.manifests import Options, daemon_manifests, printable, render
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.model import labels
+from liqod.ownid import take_over
 from liqod.procedures import Progress
 from liqod.resources.manifests import crd_manifests
 
 DEFAULT = Options()
 PHASES = {
     "Namespace": "namespace",
-    "ConfigMap": "cluster's id and the configuration",
+    "ConfigMap": "cluster's id",
     "CustomResourceDefinition": "custom resources",
     "RuntimeClass": "runtime class",
     "StorageClass": "storage class",
@@ -35,6 +36,7 @@ PHASES = {
     "RoleBinding": "service account and its rights",
     "ValidatingAdmissionPolicy": "admission policies",
     "ValidatingAdmissionPolicyBinding": "admission policies",
+    "Secret": "configuration",
     "Deployment": "daemon",
     "DaemonSet": "daemon",
     "Service": "daemon",
@@ -92,6 +94,13 @@ async def install(
     replicas: Annotated[int, typer.Option(help="How many, in the cluster.", min=1)] = 1,
     advertise: Advertise = "",
     cluster_profiles: ClusterProfiles = False,
+    restored: Annotated[
+        bool,
+        typer.Option(
+            "--restored",
+            help="This is the cluster that its key comes from, restored; that one is gone.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print every manifest and change nothing.")
     ] = False,
@@ -107,11 +116,9 @@ async def install(
     configuration says enabled = true, as a new installation in the cluster does; an upgrade keeps
     that.
 
-    With --in-cluster -o yaml only the daemon's own manifests are printed (ConfigMap, Deployment,
+    With --in-cluster -o yaml only the daemon's own manifests are printed (Secret, Deployment,
     DaemonSet and Service); with --dry-run -o yaml all of them, but the gateways' templates that
-    liqoctl looks for: kubectl takes those only once their kinds are there. Among the others are a
-    role by which consumers write pods here themselves, and two policies that hold it: the daemon
-    binds it in a consumer's namespaces only where provider.direct_pods says so.
+    liqoctl looks for: kubectl takes those only once their kinds are there.
 
     With --cluster-profiles the daemon gets the rights of the discovery plugin `clusterprofile`, in
     the ClusterRole liqod-clusterprofiles; an upgrade keeps them, and `liqod uninstall` takes them.
@@ -141,6 +148,8 @@ async def install(
     async with Client(found, user_agent=AGENT) as client:
         wanted = await _addressed(client, options, found.ca) if in_cluster else options
         name = await verbs.install(client, wanted, _phases(frame.progress))
+        if restored:
+            await take_over(client, liqo_namespace)
         if in_cluster:
             await rollout.wait_rolled_out(client, liqo_namespace, frame.progress)
         if write_kubeconfig is not None:

@@ -9,7 +9,7 @@ import typer
 
 from liqod.cli import presence, qr, typed
 from liqod.cli.commands.peer import Others
-from liqod.cli.frame import OUTPUTS, Frame, command
+from liqod.cli.frame import OUTPUTS, Frame, command, warn
 from liqod.cli.options import LiqoNamespace, MetAt, Yes
 from liqod.cli.output import table
 from liqod.consumer.identities.keys import cluster_keys
@@ -19,6 +19,7 @@ from liqod.identity import keys
 from liqod.kube import times
 from liqod.kube.selection import Selection
 from liqod.model import ids, labels
+from liqod.procedures import lending
 from liqod.resources import INVITATIONS, Invitation
 
 Expires = Annotated[str, typer.Option(help="How long it is good, such as 30m, 1h or 7d.")]
@@ -86,6 +87,9 @@ async def invite(
             for_key=only,
         )
         token, until = await invitations.invite(client, liqo_namespace, wanted)
+        more = "" if borrow else await lending.beyond(client, granted)
+    if more:
+        warn(f"once it is used, {more}")
     line = tokens.format_token(token)
     if frame.show({"name": token.id, "invitation": line, "expires": until}):
         return

@@ -17,6 +17,8 @@ MINUTES = 5
 """How long Kubernetes leaves pods on a node whose kubelet has ended, unless they ask for another
 time (``tolerationSeconds`` of 300 that it gives to every pod)."""
 
+STANDSTILL = "which carries nothing from the end of Liqo's gateway to the start of liqod's daemon"
+
 
 @command(timeout=300.0)
 async def migrate(
@@ -29,14 +31,15 @@ async def migrate(
     ] = False,
     without_network: Annotated[
         bool,
-        typer.Option("--without-network", help="Go on though Liqo's network to a peer ends."),
+        typer.Option("--without-network", help="Go on though a network to a peer cannot go on."),
     ] = False,
     yes: Yes = False,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
     """Take over from Liqo, under running pods.
 
-    Liqo's programs go; its peerings are left to liqod. Pods at peers and those of peers run on.
+    Liqo's programs go; its peerings and joined networks are left to liqod. Pods at peers and those
+    of peers run on.
     Whatever broke off is continued by doing it again. docs/migration.md has every step.
 
     \b
@@ -53,17 +56,17 @@ async def migrate(
         found = await migration.survey(client, liqo_namespace)
     for line in lines(found):
         frame.say(line)
-    if found.network and not without_network:
+    if found.ends and not without_network:
+        name, why = found.ends[0]
         raise ConfigError(
-            f"Liqo's network is set up here ({', '.join(found.network)}): pods reach those of a "
-            "peer by it, and liqod does not carry it on; --without-network ends it"
+            f"the network of {name} cannot go on with liqod: {why}; --without-network ends it "
+            "(and that of the others that are named above)"
         )
     if dry_run or not found.doomed:
         return
     frame.confirm(f"removes Liqo's programs from {found.cluster_id}", yes=yes)
     async with frame.client() as client:
-        again = await migration.survey(client, liqo_namespace)
-        await migration.take_out(client, again, frame.progress)
+        await migration.take_out(client, liqo_namespace, frame.progress)
     frame.say(
         f"Liqo's programs are gone; within {MINUTES} minutes, before pods on virtual nodes are "
         "evicted:\nnext: liqod install --write-kubeconfig daemon.kubeconfig\n"
@@ -82,6 +85,8 @@ def lines(found: Found) -> list[str]:
     else:
         made.append("goes in all: " + ", ".join(f"{n} {kind}" for kind, n in kinds.items()))
     nodes = ", ".join(found.nodes) or "none"
+    made += [f"goes on with liqod: the network of {one}, {STANDSTILL}" for one in found.joined]
+    made += [f"ends: the network of {one}: {why}" for one, why in found.ends]
     made.append(f"stays: virtual nodes {nodes}, with {found.offloaded} pods on them")
     made.append(f"stays: {found.guests} pods of peers, all peerings, namespaces and credentials")
     return made

@@ -17,7 +17,7 @@ from liqod.model import labels
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects.requirements import node_selector
 from liqod.model.text import printable
-from liqod.procedures.offloading import DEFAULTS, manifest, offloaded, spread
+from liqod.procedures.offloading import DEFAULTS, manifest, offloaded, present, spread
 
 
 class PodStrategy(enum.StrEnum):
@@ -57,6 +57,16 @@ SelectorOption = Annotated[
 ]
 
 
+FailClosed = Annotated[
+    bool | None,
+    typer.Option(
+        help="Refuse its pods while the API server does not reach liqod; with Remote, whose pods "
+        "would run here.",
+        show_default="as it is, else as configured",
+    ),
+]
+
+
 @command(timeout=60.0, outputs=OUTPUTS)
 async def namespace(
     frame: Frame,
@@ -67,6 +77,7 @@ async def namespace(
         str, typer.Option(help="Its name there, with SelectedName.")
     ] = "",
     selector: SelectorOption = None,
+    fail_closed: FailClosed = None,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
     """Spread a namespace: its pods may go to peers, and its objects follow them.
@@ -78,6 +89,7 @@ async def namespace(
     Examples:
       liqod offload namespace shop
       liqod offload namespace shop --pod-offloading-strategy Remote -l region=north
+      liqod offload namespace shop --pod-offloading-strategy Remote --fail-closed
       liqod offload namespace shop -o yaml
     """
     mapping = namespace_mapping_strategy
@@ -87,8 +99,10 @@ async def namespace(
     stays = namespace_stays(name, {}, liqo_namespace)
     if stays:
         raise Misuse(stays)
+    marks = {} if fail_closed is None else {labels.FAIL_CLOSED: str(fail_closed).lower()}
     if frame.output != "text":
-        output.emit(manifest(name, {**DEFAULTS, **asked}), frame.output)
+        _check_closed(fail_closed, {**DEFAULTS, **asked})
+        output.emit(manifest(name, {**DEFAULTS, **asked}, marks), frame.output)
         return
     async with frame.client() as client:
         found = await client.find(NAMESPACES, name, decode=Partial)
@@ -97,9 +111,10 @@ async def namespace(
         stays = namespace_stays(name, found.metadata.labels, liqo_namespace)
         if stays:
             raise ConfigError(stays)
+        _check_closed(fail_closed, {**await present(client, name), **asked})
         async with presence.daemon(client, liqo_namespace, frame.progress):
             frame.progress(f"record that {name} is offloaded")
-            generation = await spread(client, name, asked)
+            generation = await spread(client, name, asked, marks)
             frame.progress(f"wait for the daemon to spread {name}")
             status = await offloaded(client, name, generation)
         webhook = await _webhook_problem(client)
@@ -128,6 +143,15 @@ def _asked(
     return asked
 
 
+def _check_closed(fail_closed: bool | None, spec: dict[str, Any]) -> None:
+    """Raises Misuse where pods would be refused that may run here all the same."""
+    if fail_closed and spec["podOffloadingStrategy"] != PodStrategy.REMOTE:
+        raise Misuse(
+            "--fail-closed goes with --pod-offloading-strategy Remote, and only with it: elsewhere "
+            "pods may run here"
+        )
+
+
 async def _webhook_problem(client: Client) -> str:
     """Why the API server cannot reach the pod webhook, or nothing."""
     with suppress(LiqodError):
@@ -146,6 +170,13 @@ def _tell(frame: Frame, namespace: str, status: dict[str, Any], webhook: str) ->
                 remote = status.get("remoteNamespaceName", "")
                 text = remote if good else condition.get("message", "")
                 frame.say(f"{namespace} → {cluster}: {printable(text)}")
+    remote = printable(status.get("remoteNamespaceName", ""))
+    if clusters and remote not in ("", namespace):
+        terminal.note(
+            f"pods there find its Services by short names (web) and as web.{remote}.svc, not as "
+            f"web.{namespace}.svc; --namespace-mapping-strategy EnforceSameName gives the "
+            "namespace one name everywhere, where the peers have none of that name"
+        )
     if webhook:
         terminal.note(
             f"warning: the API server cannot reach liqod's webhook "

@@ -1,24 +1,20 @@
 """``peer``: borrow from another cluster, or lend to one that invites to it."""
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from liqod.cli import presence, typed
+from liqod.cli import meet, presence, typed
 from liqod.cli.clusters import connect_there
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, OwnFile
 from liqod.errors import Misuse
-from liqod.kube.client import Client
 from liqod.model import labels
-from liqod.procedures import asking, networkobjects
-from liqod.procedures.asking import Request
+from liqod.procedures import networkobjects
 from liqod.procedures.wanted import Asked
-from liqod.resources import OutgoingPeering
 
 if TYPE_CHECKING:
     from liqod.procedures.networking import Joining
@@ -96,7 +92,8 @@ Tunnel = Annotated[
     str,
     typer.Option(
         help="What makes the tunnel, such as websocket where no UDP passes; "
-        "`liqod plugins` has a list."
+        "`liqod plugins` has a list.",
+        show_default="wireguard, or what both make",
     ),
 ]
 ThroughTunnel = Annotated[
@@ -166,7 +163,7 @@ async def peer(
     gw_client_address: ClientAddress = "",
     gw_client_port: ClientPort = 0,
     mtu: Mtu = networkobjects.MTU,
-    tunnel: Tunnel = networkobjects.WIREGUARD,
+    tunnel: Tunnel = "",
     relay_kubeconfig: RelayKubeconfig = None,
     relay_context: Annotated[str, typer.Option(help="Context in that kubeconfig.")] = "",
     in_band: ThroughTunnel = False,
@@ -193,15 +190,16 @@ async def peer(
     and keeps that connection, by which the other one comes: nobody has to reach this cluster. What
     is asked is shown, and lent if somebody here, a policy or --yes says so: --cpu at most, say.
 
-    Each cluster needs its daemon. Done again, it changes what is asked for or continues; a provider
-    that is known must be where it was, and have the authority that it had.
+    --words goes on with the request that waits, as it is. Each cluster needs its daemon. Done
+    again, it changes what is asked for or continues; a known provider must be where it was.
 
     \b
     Examples:
       liqod peer 'liqod://milan.example:6446/#v1.…'
       liqod peer - < invitation
       liqod peer 'liqod://rome.example:6446/#b1.…' --cpu 4
-      liqod peer milan --cpu 4 --words copper-lantern-otter
+      liqod peer milan --cpu 4
+      liqod peer milan --words copper-lantern-otter-plum
       liqod peer --remote-kubeconfig rome-at-milan.kubeconfig --cpu 4 --memory 8Gi
       liqod peer --remote-kubeconfig FILE --resource-slice gpus --resource nvidia.com/gpu=1
       liqod peer --remote-kubeconfig FILE --expect milan --replace
@@ -229,8 +227,9 @@ async def peer(
         more = {"--remote-context": remote_context, "--expect": expect, "--in-band": in_band}
         more |= {"--proxy-url": proxy_url, "--relay-kubeconfig": relay_kubeconfig}
         typed.only_for("--remote-kubeconfig", {**more, **_network_options(how)})
-        request = asked_of(whom, asked, replace=replace, networking=not networking_disabled)
-        await _have_met(frame, request, asked, words, liqo_namespace, yes=yes)
+        network = not networking_disabled
+        request = meet.asked_of(whom, asked, replace=replace, networking=network, words=words)
+        await meet.have_met(frame, request, asked, words, liqo_namespace, yes=yes)
         return
     if remote_kubeconfig is None:
         raise Misuse(NOBODY)
@@ -241,7 +240,6 @@ async def peer(
     from liqod.procedures.inband import InBand
     from liqod.procedures.networking import Joining
 
-    way = InBand(asked=in_band, proxy_url=proxy_url)
     async with (
         frame.client() as local,
         connect_there(remote_kubeconfig, remote_context, own=own_file) as remote,
@@ -259,7 +257,7 @@ async def peer(
             expected=expect,
             replace=replace,
             joining=joining,
-            in_band=way,
+            in_band=InBand(asked=in_band, proxy_url=proxy_url),
         )
     _tell(frame, provider, asked, joining)
 
@@ -281,92 +279,6 @@ def _network_options(how: networkobjects.Asked) -> dict[str, bool]:
             ("--gw-client-port", "client_port"),
         )
     }
-
-
-def asked_of(whom: str, asked: Asked, *, replace: bool, networking: bool) -> Request:
-    """The request that a command line means.
-
-    Raises:
-        Misuse: the invitation is none, or is damaged, and no part of it is shown; nothing was given
-            on standard input, or no text; or the id is none.
-    """
-    whom = typed.from_input() if whom == "-" else typed.bare(whom)
-    more: dict[str, Any] = {"resources": asked.resources, "slice": asked.name, "replace": replace}
-    if typed.is_line(whom):
-        token = typed.token(whom)
-        met: dict[str, Any] = {"name": token.id, "addresses": token.addresses, "key": token.key}
-        met["invitation"] = (token.id, token.secret)
-        if token.borrow:
-            return Request(**met, lend=True)
-        return Request(**met, networking=networking, **more)
-    typed.cluster(whom)
-    return Request(name=whom, cluster_id=whom, networking=networking, **more)
-
-
-async def _have_met(
-    frame: Frame, request: Request, asked: Asked, words: str, namespace: str, *, yes: bool
-) -> None:
-    """Have this cluster's daemon meet the other one, to borrow or to lend."""
-    if request.lend:
-        from liqod.cli.lend import lend  # brings keys, which who borrows does without
-
-        await lend(frame, request, asked.resources, yes=yes, namespace=namespace)
-    else:
-        await _meet(frame, request, words, namespace)
-
-
-async def _meet(frame: Frame, request: Request, words: str, namespace: str) -> None:
-    """Have the daemon ask, and wait for what comes of it."""
-    async with (
-        frame.client() as client,
-        presence.daemon(client, namespace, frame.progress),
-    ):
-        frame.progress("ask this cluster's daemon to meet the other one")
-        await asking.ask(client, namespace, request)
-        person = _Person(frame, client, namespace, request, words)
-        done = await asking.wait(client, namespace, request.name, frame.progress, person.shown)
-    status = done.status
-    told = {
-        "clusterID": status.cluster_id,
-        "node": request.slice or status.cluster_id,
-        "granted": dict(status.granted),
-        "words": status.words,
-        "key": status.key,
-    }
-    if not frame.show(told):
-        node = request.slice or status.cluster_id
-        frame.say(f"peered: {status.cluster_id} is the node {node} here")
-
-
-class _Person:
-    """Has somebody compare the words, where nothing else tells who is there."""
-
-    def __init__(
-        self, frame: Frame, client: Client, namespace: str, request: Request, words: str
-    ) -> None:
-        self._frame, self._client, self._namespace = frame, client, namespace
-        self._name, self._words, self._asked = request.name, words, False
-
-    async def shown(self, found: OutgoingPeering) -> None:
-        """Look at a request once more; the first time that it has words, they are compared."""
-        status = found.status
-        if found.spec.key or not status.words or self._asked:
-            return
-        self._asked = True
-        words = self._words
-        if not words and sys.stdin.isatty():
-            self._frame.progress.done()
-            # Holds the event loop up, in which nothing but this command's own tasks wait.
-            same = typer.confirm(
-                f"{status.cluster_id} shows here: {status.words}. Does its operator see the same?",
-                err=True,
-            )
-            if not same:
-                self._frame.die("somebody may stand between: nothing was agreed")
-            words = status.words
-            self._frame.allow(self._frame.timeout)
-        if words:
-            await asking.confirm(self._client, self._namespace, self._name, words)
 
 
 @asynccontextmanager

@@ -1,26 +1,81 @@
-"""``plugins``: what each plugin is, and why one is left out."""
+"""``plugins``: what each plugin is, whether it works, and why one is left out."""
 
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
-from liqod.cli import output
+from liqod.cli import output, terminal
 from liqod.cli.commands.check import configured
 from liqod.cli.frame import OUTPUTS, Frame, command
-from liqod.plugins import loader
+from liqod.model.view.rows import Plugin
 
 
-@command(cluster=False, outputs=OUTPUTS)
+class Shown(msgspec.Struct, frozen=True):
+    """A plugin, or one thing that it provides.
+
+    Attributes:
+        name, kind, version, package: as of :class:`liqod.model.view.rows.Plugin`.
+        state: as there; ``failing`` for one that is active and does not work.
+        why: one sentence where it is not active, or does not work.
+    """
+
+    name: str
+    kind: str
+    version: str
+    package: str
+    state: str
+    why: str
+
+
+@command(within=30.0, daemon=True, outputs=OUTPUTS)
 async def plugins(
     frame: Frame,
-    config: Annotated[Path | None, typer.Option(help="The daemon's configuration.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A configuration: what a daemon would load by it here.")
+    ] = None,
 ) -> None:
-    """What each plugin is, and why one is left out."""
-    tables = configured(config).plugins
-    loaded = loader.load(blocked=tables.blocked, settings=tables.settings).records
-    if frame.show(loaded):
+    """What each plugin is, whether it works, and why one is left out.
+
+    Where this cluster's daemon runs on this machine, it is asked. Elsewhere, and with --config, it
+    is what `liqod run` would load here.
+    """
+    from liqod.cli import inspector  # brings the websocket, which other commands do without
+
+    found: list[Shown] | None = None
+    if config is None:
+        try:
+            where = await inspector.place(
+                frame.socket, frame.cluster_id, frame.kubeconfig, frame.context
+            )
+            async with inspector.connect(where) as viewer:
+                _, state = await viewer.snapshot()
+                found = [_shown(each) for each in state.plugins.values()]
+        except inspector.NoDaemon as error:
+            if frame.socket is not None or frame.cluster_id:
+                raise
+            terminal.note(f"{error.what}: this is what one would load here")
+    if found is None:
+        found = _here(config)
+    if frame.show(found):
         return
-    rows = [[p.name, p.kind, p.version, p.package, p.state, p.why or "-"] for p in loaded]
+    rows = [[p.name, p.kind, p.version, p.package, p.state, p.why or "-"] for p in found]
     header = ["NAME", "KIND", "VERSION", "PACKAGE", "STATE", "WHY"]
     frame.say(output.table(rows, header), lines=True)
+
+
+def _shown(plugin: Plugin) -> Shown:
+    """A plugin as a daemon tells of it."""
+    failing = plugin.state == "active" and plugin.failure
+    state, why = ("failing", plugin.failure) if failing else (plugin.state, plugin.why)
+    return Shown(plugin.name, plugin.kind, plugin.version, plugin.package, state, why)
+
+
+def _here(config: Path | None) -> list[Shown]:
+    """What would be loaded by this program."""
+    from liqod.plugins import loader
+
+    tables = configured(config).plugins
+    loaded = loader.load(blocked=tables.blocked, settings=tables.settings).records
+    return [Shown(p.name, p.kind, p.version, p.package, p.state, p.why) for p in loaded]

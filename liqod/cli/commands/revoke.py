@@ -19,9 +19,11 @@ async def revoke(
 
     Of a consumer every right goes, with its namespaces here and their pods; of a provider this
     cluster's way in, with its nodes here; of both the tunnel, and every invitation that the peer
-    has used or that is for it alone. Certificates cannot be called back, but are good for nothing
-    afterwards. It says what was removed, and what is still open. `liqod generate peering-user` lets
-    it in again, `liqod peer --replace` uses it again.
+    has used or that is for it alone. Certificates cannot be called back, and have no rights
+    afterwards: those for names with a key never again, those for names as in Liqo not as long
+    as no consumer with such a name is let in by `generate peering-user --replace-living`. It
+    says what was removed, and what is still open. `liqod generate peering-user` lets it in
+    again, `liqod peer --replace` uses it again.
 
     \b
     Examples:

@@ -14,6 +14,7 @@ from liqod.errors import ConfigError, LiqodError, TransientError, Unreachable
 from liqod.kube.client import Client
 from liqod.model import labels
 from liqod.model.view.overview import Overview, overview
+from liqod.model.view.wrong import dated
 
 ASKING = 5.0
 """Seconds of ``--timeout`` that are kept for asking the daemon where the API server is down."""
@@ -27,13 +28,15 @@ async def status(
 ) -> None:
     """Show peers, nodes, namespaces and problems.
 
-    Problems come first, the worst of them at the top; with one of them the exit status is 1. Pods
-    of yours that wait, and what somebody meant so, are hints, marked ·, and leave it 0. It reads
-    custom resources, so it works while the daemon is down; where this cluster's daemon runs on
-    this machine, the round trip, the silence and the backlog of each peer come from it. While the
-    API server is down it shows what that daemon knows by itself, and ends with exit status 1; so
-    it does where the daemon of --socket does not answer. With a PEER it also shows the slices
-    with their verdicts, the conditions, and which pods wait there and why.
+    Problems come first, the worst of them at the top, each with how long it lasts, where that is
+    known, and how old the knowledge is, where it was not just read (in JSON `since` and `at`, in
+    Unix seconds); with one of them the exit status is 1. Pods of yours that wait, and what
+    somebody meant so, are hints, marked ·, and leave it 0. It reads custom resources, so it works
+    while the daemon is down; where this cluster's daemon runs on this machine, the round trip, the
+    silence and the backlog of each peer come from it. While the API server is down it shows what
+    that daemon knows by itself, and ends with exit status 1; so it does where the daemon of
+    --socket does not answer. With a PEER it also shows the slices with their verdicts, the
+    conditions, and which pods wait there and why.
 
     The key is this cluster's, by which others know it (its SHA-256), and below it where they meet
     its daemon. MET BY says how a peer came: by an invitation, by discovery, at an address that
@@ -59,15 +62,18 @@ async def status(
         warn(f"{view.problems[0].what}; this is what the daemon of {view.cluster_id} knows")
     else:
         try:
-            daemon = await live.ask(frame.socket, frame.cluster_id or view.cluster_id)
-            view = live.joined(view, daemon, peer)
+            told = await live.ask(frame.socket, frame.cluster_id or view.cluster_id)
+            if told is not None:
+                view, daemon = live.joined(view, told, peer), live.figures(told)
         except LiqodError as error:
             silent = str(error)
             warn(silent)
         if peer and not view.peers and view.knows_peers:
             raise ConfigError(f"there is no peer {peer}; `liqod status` lists them")
+    now = time.time()
+    view = msgspec.structs.replace(view, problems=dated(view.problems, now))
     if not frame.show({**msgspec.to_builtins(view), "live": daemon}):
-        frame.say(render(view, output.width(), now=time.time(), live=daemon), lines=True)
+        frame.say(render(view, output.width(), now=now, live=daemon), lines=True)
     if silent or view.source == "daemon" or not view.well:
         raise SystemExit(1)
 

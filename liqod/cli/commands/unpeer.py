@@ -22,7 +22,7 @@ async def unpeer(
     peer_id: PeerId,
     remote_kubeconfig: Annotated[
         Path | None,
-        typer.Option(help="Kubeconfig of the peer, to clear its side at once too."),
+        typer.Option(help="Kubeconfig of the peer, to clear its side at once, too."),
     ] = None,
     own_file: OwnFile = False,
     forget: Annotated[
@@ -33,7 +33,9 @@ async def unpeer(
 ) -> None:
     """End a peering, from either side.
 
-    It names what it deletes and asks first. A peer that does not answer holds nothing up.
+    It names what it deletes, and what the peer keeps until it is ended there, and asks first. A
+    peer that does not answer holds nothing up. With --remote-kubeconfig the peer's side is cleared,
+    too, as far as that kubeconfig has the rights.
 
     \b
     Examples:
@@ -43,10 +45,12 @@ async def unpeer(
     async with frame.client() as client:
         doomed = await unpeering.plan(client, peer_id, liqo_namespace)
         await _known(client, peer_id, doomed)
+        kept = (await unpeering.half(client, peer_id, liqo_namespace)).told(peer_id)
     if not doomed:
         frame.say(f"the peering with {peer_id} has been ended; the daemon forgets it soon")
         return
-    frame.confirm("deletes " + ", ".join(doomed), yes=yes)
+    told = f"; {kept}" if kept and remote_kubeconfig is None else ""
+    frame.confirm(f"deletes {', '.join(doomed)}{told}", yes=yes)
     async with (
         frame.client() as local,
         presence.daemon(local, liqo_namespace, frame.progress),
@@ -61,13 +65,7 @@ async def unpeer(
                 end = await unpeering.unpeer(
                     local, peer_id, remote=remote, liqo=liqo_namespace, progress=progress
                 )
-    if end.complete:
-        frame.say(f"unpeered from {peer_id}")
-    else:
-        frame.say(
-            f"unpeered from {peer_id}, which does not answer: what it still has of ours is removed "
-            f"when it does; `liqod unpeer {peer_id} --forget` gives it up"
-        )
+    frame.say(end.told(peer_id))
 
 
 async def _known(client: Client, peer_id: str, doomed: list[str]) -> None:

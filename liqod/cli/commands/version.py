@@ -1,9 +1,11 @@
 """``version``: print the version."""
 
 from liqod import __version__
-from liqod.cli import terminal
+from liqod.cli.frame import OUTPUTS, Frame, command
 
 
-def version() -> None:
+@command(cluster=False, outputs=OUTPUTS)
+async def version(frame: Frame) -> None:
     """Print the version."""
-    terminal.say(f"liqod {__version__}")
+    if not frame.show({"version": __version__}):
+        frame.say(f"liqod {__version__}")

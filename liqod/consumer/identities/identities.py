@@ -5,6 +5,7 @@ provider; the newer certificate that comes back in its status goes into the Iden
 an Identity that is gone stays while it is needed: :mod:`liqod.consumer.leaving`.
 """
 
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -12,7 +13,14 @@ from typing import Any
 import msgspec
 
 from liqod.consumer.identities import places
-from liqod.consumer.identities.keys import ClusterKeys, OwnKeys
+from liqod.consumer.identities.formerkey import listener_of
+from liqod.consumer.identities.keys import (
+    ClusterKeys,
+    OwnKeys,
+    is_keyed_request,
+    keyed_request,
+    offer_of,
+)
 from liqod.consumer.identities.kubeconfigs import (
     auth_patch,
     is_newer,
@@ -21,18 +29,20 @@ from liqod.consumer.identities.kubeconfigs import (
     secret_of,
 )
 from liqod.consumer.identities.places import may_move
-from liqod.errors import AlreadyExists
+from liqod.errors import AlreadyExists, ProtocolError
+from liqod.identity import successions
 from liqod.inspect.events import IdentityChanged
 from liqod.kube import events
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import SECRETS
+from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import ids, labels
+from liqod.model.peering import providerkeys
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES, RENEWS, Identity, Renew
 from liqod.resources.authentication import CONTROL_PLANE, AuthParams
@@ -41,8 +51,14 @@ TRY_AGAIN = 30.0
 """Seconds until a provider that says it has moved is looked for there again."""
 
 
-def renew_of(identity: Identity, here: str) -> dict[str, Any]:
-    """The standing request for fresh certificates of an Identity of the control plane."""
+def renew_of(identity: Identity, here: str, csr: bytes) -> dict[str, Any]:
+    """The standing request for fresh certificates of an Identity of the control plane.
+
+    Args:
+        identity: the Identity.
+        here: this cluster's id.
+        csr: for the user that no other key has; Liqo signs none that comes so.
+    """
     return {
         "metadata": {
             "name": identity.name,
@@ -54,7 +70,11 @@ def renew_of(identity: Identity, here: str) -> dict[str, Any]:
             },
             "ownerReferences": [owner_reference(IDENTITIES, identity.metadata)],
         },
-        "spec": {"consumerClusterID": here, "identityType": CONTROL_PLANE},
+        "spec": {
+            "consumerClusterID": here,
+            "identityType": CONTROL_PLANE,
+            "csr": b64encode(csr).decode(),
+        },
     }
 
 
@@ -68,11 +88,13 @@ class Identities(Controller[str]):
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._client = peer.home.client
-        self._own = OwnKeys(peer.home)
+        self._own = OwnKeys(peer.home, ids.control_plane_identity(peer.id))
         namespace = peer.tenant_namespace
-        self._identities = Watched(IDENTITIES, by_name, within=(namespace,))
+        self._identities = Watched(IDENTITIES, self._on_identity, within=(namespace,))
         self._renews = Watched(RENEWS, by_name, within=(namespace,))
         self._secrets = Watched(SECRETS, _of_kubeconfig, Selection(namespace))
+        self._followed = ""
+        """The last statement of the provider's about its key that was looked at."""
         self._asked: set[str] = set()
         """The Identities for which a Renew was made."""
         watches = (self._own.watched, self._identities, self._secrets, self._renews)
@@ -86,6 +108,7 @@ class Identities(Controller[str]):
         if identity is None or identity.leaving or identity.spec.cluster_id != self._peer.id:
             return None
         own = await self._own.now()
+        mine = own.of(identity.spec.auth_params.signed_crt)
         control = identity.spec.type == CONTROL_PLANE
         again: float | None = None
         if control:
@@ -94,12 +117,14 @@ class Identities(Controller[str]):
                 await self._take(identity, offered)
                 return None  # the change of the Identity brings it here again
             again = TRY_AGAIN if offered is not None else None
-        problem = problem_of(identity.spec.auth_params, own.public)
+        problem = problem_of(identity.spec.auth_params, mine.public)
         if problem is None:
-            await self._keep_secret(identity, own)
+            await self._keep_secret(identity, mine)
         else:
             await self._refuse(identity, problem)
-        if control and not await self._keep_renew(identity):
+        if control:
+            await self._follow_provider(identity.name)
+        if control and not await self._keep_renew(identity, own):
             return DOUBT
         return again
 
@@ -128,28 +153,119 @@ class Identities(Controller[str]):
                 subresource="status",
             )
 
-    async def _keep_renew(self, identity: Identity) -> bool:
-        """Have the Renew there; false where one would not last.
+    async def _keep_renew(self, identity: Identity, own: ClusterKeys) -> bool:
+        """Have the Renew there, for the key that there is; false where one would not last.
 
         One that has gone is made again only while Identities are defined: without its owner the
         garbage collector takes each at once, and the store still shows the Identity.
         """
         key = (identity.namespace, identity.name)
-        if not identity.spec.namespace or key in self._renews.store:
+        here = self._peer.home.cluster_id
+        live = self._renews.store.decode(key, Renew)
+        offer, own = self._offer(identity, own, live), self._standing(own)
+        patch: dict[str, Any] = {}
+        if live is not None and not is_keyed_request(live.spec.csr, own, here):
+            patch["spec"] = {"csr": b64encode(keyed_request(own, here)).decode()}
+        if live is not None and offer:
+            patch["metadata"] = {"annotations": {labels.SUCCESSION: offer}}
+        if live is not None and patch:
+            await self._client.patch(RENEWS, live.name, patch, live.namespace)
+        if not identity.spec.namespace or live is not None:
             return True
         if identity.name in self._asked and not await is_defined(self._client, IDENTITIES):
             return False
         self._asked.add(identity.name)
-        wanted = renew_of(identity, self._peer.home.cluster_id)
+        wanted = renew_of(identity, here, keyed_request(own, here))
+        if offer:
+            wanted["metadata"]["annotations"] = {labels.SUCCESSION: offer}
         with suppress(AlreadyExists):  # made a moment ago; the watch has yet to show it
             await self._client.create(RENEWS, wanted, identity.namespace)
         return True
+
+    def _on_identity(self, change: Change) -> Iterator[str]:
+        """Whether all is for this cluster's key is said in the Renew of the control plane."""
+        yield change.key[1]
+        yield ids.control_plane_identity(self._peer.id)
+
+    async def _follow_provider(self, name: str) -> None:
+        """Note a key that follows the provider's by its own statement, and say that it is noted."""
+        peer, place = self._peer.id, self._peer.tenant_namespace
+        renew = self._renews.store.decode((place, name), Renew)
+        said = {} if renew is None else renew.metadata.annotations
+        text = said.get(labels.PROVIDER_SUCCESSION, "")
+        if renew is not None and not text:
+            await self._tell_provider_key(renew)
+        if not text or self._followed == text:
+            return
+        try:
+            found = successions.verify(text)
+            if found.cluster_id != peer:
+                raise ProtocolError(f"the statement is about {found.cluster_id}, and not {peer}")
+            live = await self._client.get(NAMESPACES, place, decode=Partial)
+            known = live.metadata.annotations.get(labels.PROVIDER_KEYS)
+            note = known
+            if providerkeys.follow(known, found.former) != found.next:
+                note = providerkeys.added(known, found.former, found.next)
+            if note is None:
+                raise ProtocolError(
+                    f"another key has followed {found.former[:16]}… already, or too many have"
+                )
+        except ProtocolError as error:
+            self._followed = text
+            why = f"another key of {peer} is not followed: {error}"
+            self._peer.report(IdentityChanged(identity=name, refused=why))
+            if renew is not None:
+                await events.tell(self._client, RENEWS, renew.metadata, "KeyNotFollowed", why)
+            return
+        if note != known:
+            # Over what was read: nobody else's step is lost.
+            version = {"resourceVersion": live.metadata.resource_version}
+            noted = {**version, "annotations": {labels.PROVIDER_KEYS: note}}
+            await self._client.patch(NAMESPACES, place, {"metadata": noted})
+        if said.get(labels.PROVIDER_KEY) != found.next:
+            mark = {"metadata": {"annotations": {labels.PROVIDER_KEY: found.next}}}
+            await self._client.patch(RENEWS, name, mark, place)
+        self._followed = text
+
+    async def _tell_provider_key(self, renew: Renew) -> None:
+        """Say by which key a provider is known whose daemon is gone by, so that its next one would
+        be followed."""
+        place = (renew.namespace, renew.name)
+        identity = self._identities.store.decode(place, Identity)
+        known = "" if identity is None else listener_of(identity.spec.auth_params.proxy_url)
+        if known and labels.PROVIDER_KEY not in renew.metadata.annotations:
+            mark = {"metadata": {"annotations": {labels.PROVIDER_KEY: known}}}
+            await self._client.patch(RENEWS, renew.name, mark, renew.namespace)
+
+    def _standing(self, own: ClusterKeys) -> ClusterKeys:
+        """The pair that the Renew asks with: the former one, until all that this cluster has there
+        is for the other. By that the provider knows that nothing needs the former names any more.
+        """
+        if own.former is None:
+            return own
+        store, place = self._identities.store, self._peer.tenant_namespace
+        found = (store.decode(key, Identity) for key in store.indexed("namespace", place))
+        had = (each.spec.auth_params.signed_crt for each in found if each is not None)
+        return own if all(own.of(each) is own for each in had) else own.former
+
+    def _offer(self, identity: Identity, own: ClusterKeys, live: Renew | None) -> str:
+        """What is to be told to a provider that knows the former key; empty for nothing new."""
+        if own.former is None or own.of(identity.spec.auth_params.signed_crt) is own:
+            return ""
+        known = "" if live is None else live.metadata.annotations.get(labels.SUCCESSION, "")
+        same = known.partition(" ")[0] == own.succession
+        return "" if same else offer_of(own, self._peer.home.cluster_id)
 
     def _offered(self, identity: Identity, own: ClusterKeys) -> AuthParams | None:
         """The newer way in that the provider's answer to our Renew offers."""
         renew = self._renews.store.decode((identity.namespace, identity.name), Renew)
         offered = renew.status.auth_params if renew is not None else None
-        if offered is None or problem_of(offered, own.public) is not None:
+        if offered is None:
+            return None
+        # From the former key there is a way to this one, and none back.
+        mine = own.of(offered.signed_crt)
+        allowed = mine is own or own.of(identity.spec.auth_params.signed_crt) is mine
+        if not allowed or problem_of(offered, mine.public) is not None:
             return None
         return offered if is_newer(offered, identity.spec.auth_params) else None
 
@@ -161,11 +277,13 @@ class Identities(Controller[str]):
         present = identity.spec.auth_params
         if same_place(offered, present):
             return True
-        if not may_move(offered, present):
-            why = "it has another address and another authority: `liqod peer --replace` takes both"
-        elif not await places.answers(identity, offered, own, dial=self._peer.home.dial):
+        known = self._peer.home.addressing
+        why = places.own_place(offered, present, (*known.pod_cidrs, *known.service_cidrs))
+        if not why and not may_move(offered, present):
+            why = "it has another address and another authority: peer again with --replace"
+        if not why and not await places.answers(identity, offered, own, dial=self._peer.home.dial):
             why = "it does not answer there"
-        else:
+        if not why:
             return True
         moves = offered.api_server
         self._peer.report(IdentityChanged(identity=identity.name, moves=moves, not_yet=why))

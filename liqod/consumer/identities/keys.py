@@ -5,21 +5,23 @@ first; replicas that race agree on what the API server took.
 """
 
 from base64 import b64encode
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 import msgspec
 import trio
 
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, ConfigError, ProtocolError, TransientError
-from liqod.identity import keys
+from liqod.identity import certificates, keys, requests, successions
 from liqod.inspect.events import KeysFailed
 from liqod.kube.client import Client
 from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.model import labels
-from liqod.ownid import known_as
+from liqod.model import ids, labels
+from liqod.model.objects.partial import Secret
+from liqod.ownid import cluster_uid, notes
 
 RETRY = 1.0
 """Seconds between tries while this cluster's API server does not answer."""
@@ -31,18 +33,73 @@ class ClusterKeys(msgspec.Struct, frozen=True):
     Attributes:
         private: PEM PKCS#8.
         public: PEM PKIX, the public half of ``private``.
+        former: the pair before, while a peer knows this cluster by it alone; None for none.
+        succession: the statement that this pair follows that one.
     """
 
     private: bytes
     public: bytes
+    former: "ClusterKeys | None" = None
+    succession: str = ""
+
+    def of(self, certificate: bytes) -> "ClusterKeys":
+        """The pair that a certificate is for; this one where it is for neither."""
+        try:
+            shown = certificates.read(certificate).public_key if self.former else b""
+        except ProtocolError:
+            shown = b""
+        return self._with(shown)
+
+    def asked_with(self, request: bytes) -> "ClusterKeys":
+        """The pair that has made a request; this one where neither has."""
+        try:
+            shown = requests.inspect(request).public_key if self.former else b""
+        except ProtocolError:
+            shown = b""
+        return self._with(shown)
+
+    def _with(self, public: bytes) -> "ClusterKeys":
+        former = self.former
+        return former if former is not None and former.public == public else self
 
     def __repr__(self) -> str:
         """Without the private half: it may end up in a log."""
         return "ClusterKeys()"
 
 
-class _KeysSecret(msgspec.Struct, frozen=True):
-    data: dict[str, bytes] = {}
+def keyed_request(own: ClusterKeys, here: str) -> bytes:
+    """The PEM request for a user of the control plane that no other key has.
+
+    Args:
+        own: this cluster's keys.
+        here: its id.
+    """
+    user = ids.keyed(here, keys.print_of(own.public))
+    return requests.make_csr(own.private, user, labels.CONTROL_PLANE_GROUP)
+
+
+def is_keyed_request(csr: bytes, own: ClusterKeys, here: str) -> bool:
+    """Whether a request is such a one, of this very key."""
+    user = ids.keyed(here, keys.print_of(own.public))
+    group, public = labels.CONTROL_PLANE_GROUP, own.public
+    try:
+        requests.check(csr, common_name=user, organization=group, public_key=public)
+    except ProtocolError:
+        return False
+    return True
+
+
+def offer_of(own: ClusterKeys, here: str) -> str:
+    """What has a provider follow from the former key to this one: the statement, and the requests
+    that it is to sign from then on, as Liqo's and with the key in the name.
+
+    Args:
+        own: this cluster's keys, of which one is the former.
+        here: its id.
+    """
+    plain = requests.make_csr(own.private, here, labels.CONTROL_PLANE_GROUP)
+    texts = (b64encode(each).decode() for each in (plain, keyed_request(own, here)))
+    return " ".join((own.succession, *texts))
 
 
 async def cluster_keys(client: Client, namespace: str = labels.LIQO_NAMESPACE) -> ClusterKeys:
@@ -52,13 +109,26 @@ async def cluster_keys(client: Client, namespace: str = labels.LIQO_NAMESPACE) -
         ConfigError: the Secret exists and holds no usable key; it is not overwritten, since every
             peer knows this cluster by its key.
     """
-    found = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=_KeysSecret)
+    found = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=Secret)
     if found is None:
         try:
             return await _make(client, namespace)
         except AlreadyExists:
-            found = await client.get(SECRETS, labels.KEYS_SECRET, namespace, decode=_KeysSecret)
+            found = await client.get(SECRETS, labels.KEYS_SECRET, namespace, decode=Secret)
     return _usable(found, namespace)
+
+
+async def keys_here(client: Client, namespace: str) -> ClusterKeys | None:
+    """The cluster's keys; None where there are none, or none that can be used.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    found = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=Secret)
+    try:
+        return None if found is None else _usable(found, namespace)
+    except ConfigError:
+        return None
 
 
 class OwnKeys:
@@ -66,31 +136,34 @@ class OwnKeys:
 
     Args:
         home: this cluster.
+        keys: what of the controller's comes to be looked at when they change.
 
     Attributes:
         watched: the Secret; its informer is shared by all peers.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
+    def __init__(self, home: ClusterContext, *keys: str) -> None:
         self._home = home
         fields = f"metadata.name={labels.KEYS_SECRET}"
-        self.watched: Watched[str] = Watched(
-            SECRETS, selection=Selection(home.namespace, fields=fields)
-        )
+        selection = Selection(home.namespace, fields=fields)
+        self.watched: Watched[str] = Watched(SECRETS, lambda change: keys, selection)
 
     async def now(self) -> ClusterKeys:
         """The keys. Raises the same as :func:`cluster_keys`."""
         namespace = self._home.namespace
-        found = self.watched.store.decode((namespace, labels.KEYS_SECRET), _KeysSecret)
+        found = self.watched.store.decode((namespace, labels.KEYS_SECRET), Secret)
         if found is None:  # not seen yet, or deleted: it is looked for, or made anew
             return await cluster_keys(self._home.client, namespace)
         return _usable(found, namespace)
 
 
-def _usable(found: _KeysSecret, namespace: str) -> ClusterKeys:
-    private = found.data.get(labels.PRIVATE_KEY_FIELD, b"")
+def _usable(found: Secret, namespace: str) -> ClusterKeys:
+    private = found.value(labels.PRIVATE_KEY_FIELD)
+    before = found.value(labels.FORMER_KEY_FIELD)
+    succession = found.value(labels.SUCCESSION_FIELD).decode(errors="replace")
     try:
-        return ClusterKeys(private, keys.public_pem(private))
+        former = ClusterKeys(before, keys.public_pem(before)) if before else None
+        return ClusterKeys(private, keys.public_pem(private), former, succession)
     except ProtocolError as error:
         raise ConfigError(
             f"the Secret {namespace}/{labels.KEYS_SECRET} holds no usable key: {error};"
@@ -115,6 +188,57 @@ async def _make(client: Client, namespace: str) -> ClusterKeys:
     }
     await client.create(SECRETS, secret, namespace)
     return made
+
+
+async def succeed(client: Client, namespace: str, cluster_id: str) -> ClusterKeys:
+    """Have a new key follow the one that this cluster has, which is kept beside it.
+
+    Raises:
+        ConfigError: there is no usable key, or one is kept already.
+        Conflict: the Secret has changed meanwhile.
+    """
+    found = await client.get(SECRETS, labels.KEYS_SECRET, namespace, decode=Secret)
+    own = _usable(found, namespace)
+    if own.former is not None:
+        raise ConfigError("the key before is still kept: a peer knows this cluster by it")
+    private = keys.generate_like(own.private)
+    made = ClusterKeys(
+        private,
+        keys.public_pem(private),
+        ClusterKeys(own.private, own.public),
+        successions.state(cluster_id, own.private, private),
+    )
+    data = {
+        labels.PRIVATE_KEY_FIELD: made.private,
+        labels.PUBLIC_KEY_FIELD: made.public,
+        labels.FORMER_KEY_FIELD: own.private,
+        labels.SUCCESSION_FIELD: made.succession.encode(),
+    }
+    await _write(client, namespace, found, data)
+    return made
+
+
+async def forget_former(client: Client, namespace: str, former: ClusterKeys) -> None:
+    """Destroy a key that no peer knows this cluster by any more.
+
+    Raises:
+        LiqodError: the API server refuses.
+    """
+    found = await client.get(SECRETS, labels.KEYS_SECRET, namespace, decode=Secret)
+    if found.value(labels.FORMER_KEY_FIELD) == former.private:
+        # The statement stays, for who is told it later.
+        await _write(client, namespace, found, {labels.FORMER_KEY_FIELD: None})
+
+
+async def _write(
+    client: Client, namespace: str, found: Secret, data: Mapping[str, bytes | None]
+) -> None:
+    """All in one write, over the very version that was read."""
+    encoded = {key: each and b64encode(each).decode() for key, each in data.items()}
+    meta = found.metadata
+    version = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+    patch: dict[str, Any] = {"metadata": version, "data": encoded}
+    await client.patch(SECRETS, labels.KEYS_SECRET, patch, namespace)
 
 
 class Keys:
@@ -150,6 +274,8 @@ class Keys:
     async def _note_id(self) -> None:
         """Keep with the key the id by which peers come to know it, so that it is not mistaken."""
         client, namespace = self._home.client, self._home.namespace
-        if not await known_as(client, namespace):
-            note = {"annotations": {labels.KNOWN_AS: self._home.cluster_id}}
+        noted = await notes(client, namespace)
+        if not noted.keys() >= {labels.KNOWN_AS, labels.KNOWN_IN}:
+            uid = noted.get(labels.KNOWN_IN) or await cluster_uid(client)
+            note = {"annotations": {labels.KNOWN_AS: self._home.cluster_id, labels.KNOWN_IN: uid}}
             await client.patch(SECRETS, labels.KEYS_SECRET, {"metadata": note}, namespace)

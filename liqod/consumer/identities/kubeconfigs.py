@@ -81,7 +81,8 @@ def same_place(one: AuthParams, other: AuthParams) -> bool:
 def is_newer(offered: AuthParams, present: AuthParams) -> bool:
     """Whether an offered way in is to replace the present one.
 
-    It is if its certificate ends later, or if the address, the authority or the proxy differs.
+    It is if its certificate ends later, or is for another name and no older, or if the address, the
+    authority or the proxy differs.
     An older certificate is not, be it late on its way or of the place where the peer was before it
     was made anew and peered with again.
     """
@@ -94,7 +95,8 @@ def is_newer(offered: AuthParams, present: AuthParams) -> bool:
     new = certificates.read(offered.signed_crt)
     if not same_place(offered, present):
         return new.begins >= old.begins
-    return new.ends > old.ends
+    renamed = new.common_name != old.common_name and new.begins >= old.begins
+    return renamed or new.ends > old.ends
 
 
 def auth_patch(offered: AuthParams) -> dict[str, Any]:

@@ -9,6 +9,7 @@ that is known: to another address under the same authority, or to another author
 address, never both at once, and only to where it answers to the certificate that it gave.
 """
 
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,12 +22,14 @@ from liqod.identity import certificates
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.credentials.render import kubeconfig
-from liqod.kube.http.transport import Dial
+from liqod.kube.http.proxies import Dial
 from liqod.kube.http.wire import connect
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import ids, labels
+from liqod.model.crossing.addresses import parse, refuse
+from liqod.model.objects.partial import Secret
 from liqod.resources import IDENTITIES, RENEWS, AuthParams, Identity
 
 ANSWERS_WITHIN = 10.0
@@ -48,10 +51,6 @@ class Place(msgspec.Struct, frozen=True):
         """For people: address, and the beginning of the authority's fingerprint."""
         prints = ", ".join(f"SHA-256 {each[:16]}…" for each in sorted(self.authority))
         return f"{self.server} (authority {prints or 'of the system'})"
-
-
-class _Holder(msgspec.Struct, frozen=True):
-    data: dict[str, bytes] | None = None
 
 
 def place_of(server: str, ca: bytes | None) -> Place:
@@ -87,6 +86,42 @@ def may_move(offered: AuthParams, present: AuthParams) -> bool:
     return True
 
 
+def own_place(offered: AuthParams, present: AuthParams, own: Iterable[str]) -> str:
+    """Why a provider's new place is none of its own, as a clause; empty where it may be.
+
+    This cluster's daemon would ask there in the provider's stead. What a name leads to is not
+    looked at: it may be another thing the next time.
+
+    Args:
+        offered: where it says that it is.
+        present: where it was; what it was then it may be again.
+        own: this cluster's own networks, textual prefixes.
+    """
+    networks = tuple(own)
+
+    def problem(url: str) -> str:
+        host = _host(url)
+        if host == "localhost" or host.endswith(".localhost"):
+            host = "127.0.0.1"
+        return (refuse(host, networks) or "") if parse(host) is not None else ""
+
+    # Both clusters may be on one machine, or one in the other.
+    had = {problem(present.api_server), problem(present.proxy_url), ""}
+    hosts = {_host(present.api_server), _host(present.proxy_url)}
+    for url in (offered.api_server, offered.proxy_url):
+        found = problem(url)
+        if found not in had and _host(url) not in hosts:
+            return f"{_host(url)}: {found}"
+    return ""
+
+
+def _host(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
 async def known_place(local: Client, provider: str, namespace: str) -> Place | None:
     """Where the provider of that id is known to be; None where it is not known yet.
 
@@ -116,9 +151,9 @@ async def _ways(local: Client, provider: str, namespace: str) -> list[bytes]:
     )
     listed = await local.list(SECRETS, Selection(namespace, labels=selector), decode=Partial)
     held = [
-        await local.find(SECRETS, each.metadata.name, namespace, decode=_Holder) for each in listed
+        await local.find(SECRETS, each.metadata.name, namespace, decode=Secret) for each in listed
     ]
-    texts = ((each.data or {}).get(labels.KUBECONFIG_FIELD) for each in held if each is not None)
+    texts = (each.value(labels.KUBECONFIG_FIELD) for each in held if each is not None)
     return [text for text in texts if text]
 
 
@@ -129,7 +164,7 @@ def way(identity: Identity, given: AuthParams, own: ClusterKeys) -> bytes:
         server=given.api_server,
         ca=given.ca,
         certificate=given.signed_crt,
-        private=own.private,
+        private=own.of(given.signed_crt).private,
         namespace=identity.spec.namespace,
         user=facts.common_name,
         cluster=identity.spec.cluster_id,

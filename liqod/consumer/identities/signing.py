@@ -10,7 +10,6 @@ What was signed has done its work when the provider has given an Identity for it
 import re
 from base64 import b64encode
 
-import msgspec
 import trio
 
 from liqod.consumer.identities.keys import OwnKeys
@@ -19,10 +18,10 @@ from liqod.inspect.events import NonceSigned
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import SECRETS
-from liqod.kube.meta import ObjectMeta
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
 from liqod.model import ids, labels
+from liqod.model.objects.partial import Secret
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES
 
@@ -32,21 +31,18 @@ KEPT = 60.0
 """Seconds for which a signature that has done its work is kept: ``liqoctl`` may still look."""
 
 
-class SignedNonce(msgspec.Struct, frozen=True):
+class SignedNonce(Secret, frozen=True):
     """A Secret with a nonce to sign, and its signature."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    data: dict[str, bytes] | None = None
 
     @property
     def nonce(self) -> bytes:
         """The text to sign; empty if there is none."""
-        return (self.data or {}).get(labels.NONCE_FIELD, b"")
+        return self.value(labels.NONCE_FIELD)
 
     @property
     def signature(self) -> bytes:
         """The signature; empty if there is none."""
-        return (self.data or {}).get(labels.SIGNED_NONCE_FIELD, b"")
+        return self.value(labels.SIGNED_NONCE_FIELD)
 
 
 def _signature(change: Change) -> tuple[str]:

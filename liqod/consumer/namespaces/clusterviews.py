@@ -1,7 +1,8 @@
 """The providers as offloading sees them: virtual nodes, NamespaceMaps, and what was just written.
 
-Reads stores and writes nothing. An entry that was written counts at once, although the watch has
-not brought it yet, so that two namespaces worked on together never take the same remote name.
+Reads stores and writes nothing. An entry that is about to be written counts at once, although the
+watch has not brought it yet, so that two namespaces worked on together never take the same remote
+name.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 import trio
 
+from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.namespaces.offloadplan import ClusterView, VirtualNodeView
 from liqod.consumer.nodes import nodeplan
 from liqod.kube.cache.store import Key, Store
@@ -21,7 +23,7 @@ from liqod.model.objects.partial import Node
 from liqod.resources import NamespaceMap, VirtualNode
 
 REMEMBERED = 5.0
-"""Seconds for which an entry just written counts although the watch has not brought it yet."""
+"""Seconds for which an entry being written counts although the watch has not brought it yet."""
 OWN = "own"
 """Index of the maps that are this cluster's own."""
 
@@ -114,10 +116,21 @@ class ClusterViews:
             if desired.get(namespace) == name or until < now:
                 del pending[namespace]
 
-    def remember(self, key: Key, namespace: str, name: str | None) -> None:
-        """An entry was written, or taken out (None)."""
+    def take(self, key: Key, namespace: str, name: str | None) -> bool:
+        """An entry is about to be written, or taken out (None); False if its name is another's.
+
+        Asked and noted in one step: of two tasks that want the same name, one gets it.
+        """
+        view = self._view(*key, ())
+        if name is not None and not offloadplan.is_free(view, namespace, name):
+            return False
         until = trio.current_time() + REMEMBERED
         self._written.setdefault(key, {})[namespace] = (name, until)
+        return True
+
+    def forget(self, key: Key, namespace: str) -> None:
+        """It was not written."""
+        self._written.get(key, {}).pop(namespace, None)
 
 
 def new_map(tenant: str, cluster: str, desired: Mapping[str, str]) -> dict[str, Any]:
@@ -171,7 +184,14 @@ def changed(before: NamespaceMap, after: NamespaceMap) -> set[str]:
 
 def gives_up(before: NamespaceMap, after: NamespaceMap) -> bool:
     """Whether a remote name that was taken is free in the later of two states of a map."""
-    return not set(before.spec.desired_mapping.values()) <= set(after.spec.desired_mapping.values())
+    return not _taken(before) <= _taken(after)
+
+
+def _taken(namespace_map: NamespaceMap) -> set[tuple[str, str]]:
+    """The remote names that are asked for, and those that the provider still has."""
+    current = namespace_map.status.current_mapping.values()
+    asked = {("asked", name) for name in namespace_map.spec.desired_mapping.values()}
+    return asked | {("there", each.remote_namespace) for each in current}
 
 
 def _refused(namespace_map: NamespaceMap) -> dict[str, str]:

@@ -11,11 +11,13 @@ Nothing here waits for a cluster that does not answer.
 import contextlib
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+
+import trio
 
 from liqod.consumer.namespaces import clusterviews, offloadplan
 from liqod.consumer.namespaces.clusterviews import ClusterViews
 from liqod.consumer.namespaces.heldvolumes import held_by
+from liqod.consumer.namespaces.namespacelabels import NamespaceLabels
 from liqod.consumer.namespaces.offloadplan import ClusterView, Outcome
 from liqod.consumer.namespaces.relocation import Relocations
 from liqod.consumer.namespaces.staying import Staying
@@ -32,7 +34,7 @@ from liqod.kube.kinds import NAMESPACES, NODES
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.model import labels
+from liqod.model import finalizers, labels
 from liqod.resources import (
     NAMESPACE_MAPS,
     NAMESPACE_OFFLOADINGS,
@@ -46,6 +48,10 @@ CONFLICT_PAUSE = 0.2
 DOUBT_AGAIN = 10.0
 HELD_AGAIN = 5.0
 """Seconds until it is looked again whether volumes still keep a namespace at a provider."""
+GONE_WITHIN = 30.0
+"""Seconds for which a NamespaceOffloading that ends stays to show that providers still end theirs:
+whoever waits for its end, as `liqoctl unoffload` does, then finds none. Of a provider that does not
+answer, or whose namespace something holds, nobody is told more by waiting."""
 CONCURRENCY = 4
 
 Task = tuple[str, str, str]
@@ -65,6 +71,8 @@ class Offloading(Controller[Task]):
         """Those that volumes keep at a provider."""
         self._outdone: set[str] = set()
         """The namespaces whose name at a provider another namespace has."""
+        self._ending: dict[str, float] = {}
+        """Until when the ends of those at providers are waited for."""
         self._offloadings = Watched(NAMESPACE_OFFLOADINGS, self._on_offloading)
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
         self._virtual_nodes = Watched(VIRTUAL_NODES, self._on_virtual_node)
@@ -82,6 +90,10 @@ class Offloading(Controller[Task]):
     @cached_property
     def _staying(self) -> Staying:
         return Staying(self._home.namespace, self._namespaces.store)
+
+    @cached_property
+    def _labels(self) -> NamespaceLabels:
+        return NamespaceLabels(self._home, self._namespaces.store)
 
     @cached_property
     def _views(self) -> ClusterViews:
@@ -215,17 +227,21 @@ class Offloading(Controller[Task]):
         if offloading.leaving:
             if counts:
                 # First of all: the webhook is to send no new pod there.
-                await self._unlabel(offloading.namespace)
+                await self._labels.take_off(offloading.namespace)
             moving = await self._move(offloading.namespace, outcome.mapping, clusters)
             await self._write_mapping(offloading.namespace, outcome.mapping, clusters, moving)
             if moving:
                 return await self._moves_on(offloading, outcome, moving)
+            left = self._ends_in(offloading.namespace, clusters) if counts else 0.0
+            if left > 0:
+                await self._write_status(offloading, outcome)
+                return left
             await self._release(offloading)
             return None
         if self._staying.problem(offloading.namespace):
             # What was offloaded all the same, before this was refused, comes back at once.
             await self._write_mapping(offloading.namespace, outcome.mapping, clusters)
-            await self._unlabel(offloading.namespace)
+            await self._labels.take_off(offloading.namespace)
             await self._write_status(offloading, outcome)
             return None
         ended = [cluster for cluster, name in outcome.mapping.items() if name is None]
@@ -236,13 +252,24 @@ class Offloading(Controller[Task]):
                 return DOUBT_AGAIN
         if counts:
             await self._hold(offloading)
-            await self._label(offloading.namespace)
+            await self._labels.put_on(offloading)
             moving = await self._move(offloading.namespace, outcome.mapping, clusters)
             await self._write_mapping(offloading.namespace, outcome.mapping, clusters, moving)
             if moving:
                 return await self._moves_on(offloading, outcome, moving)
         await self._write_status(offloading, outcome)
         return None
+
+    def _ends_in(self, namespace: str, clusters: Mapping[str, tuple[str, ClusterView]]) -> float:
+        """Seconds for which the end of the remote namespaces is still waited for."""
+        there = any(
+            namespace in view.current and self._views.answers(cluster)
+            for cluster, (_, view) in clusters.items()
+        )
+        if not there:
+            return 0.0
+        until = self._ending.setdefault(namespace, trio.current_time() + GONE_WITHIN)
+        return until - trio.current_time()
 
     async def _move(
         self,
@@ -297,7 +324,7 @@ class Offloading(Controller[Task]):
         name = labels.NAMESPACE_OFFLOADING_NAME
         if await self._client.find(NAMESPACE_OFFLOADINGS, name, namespace, decode=Partial) is None:
             await self._write_mapping(namespace, left, clusters)
-            await self._unlabel(namespace)
+            await self._labels.take_off(namespace)
         return None
 
     async def _write_mapping(
@@ -307,17 +334,26 @@ class Offloading(Controller[Task]):
         clusters: dict[str, tuple[str, ClusterView]],
         spared: Container[str] = (),
     ) -> None:
-        """Set or take out the namespace's entry in each map, touching no other entry."""
+        """Set or take out the namespace's entry in each map, touching no other entry.
+
+        Raises:
+            Conflict: another namespace has got the name since this was planned.
+        """
         for cluster, name in mapping.items():
             if cluster in spared:
                 continue
             tenant = clusters[cluster][0]
             if (tenant, cluster) not in self._maps.store:
                 continue  # it is about to be made, and its arrival brings us here again
+            if not self._views.take((tenant, cluster), namespace, name):
+                raise Conflict(f"another namespace is mapped to {name} at {cluster}")
             patch = {"spec": {"desiredMapping": {namespace: name}}}
-            with contextlib.suppress(NotFound):
+            try:
                 await self._client.patch(NAMESPACE_MAPS, cluster, patch, tenant)
-                self._views.remember((tenant, cluster), namespace, name)
+            except BaseException as error:
+                self._views.forget((tenant, cluster), namespace)
+                if not isinstance(error, NotFound):
+                    raise
 
     async def _write_status(self, offloading: NamespaceOffloading, outcome: Outcome) -> None:
         patch = offloadplan.status_patch(outcome, offloading)
@@ -344,28 +380,7 @@ class Offloading(Controller[Task]):
         await set_finalizers(self._client, NAMESPACE_OFFLOADINGS, meta, add=[FINALIZER])
 
     async def _release(self, offloading: NamespaceOffloading) -> None:
-        ours, meta = (FINALIZER, labels.FINALIZER_NAMESPACE_OFFLOADING), offloading.metadata
+        self._ending.pop(offloading.namespace, None)
+        ours, meta = (FINALIZER, finalizers.NAMESPACE_OFFLOADING), offloading.metadata
         if await set_finalizers(self._client, NAMESPACE_OFFLOADINGS, meta, remove=ours):
             self._home.hub.publish(OffloadingChanged(namespace=offloading.namespace, ended=True))
-
-    async def _label(self, namespace: str) -> None:
-        """The label by which the webhook is asked about the namespace's pods."""
-        found = self._namespaces.store.decode(("", namespace), Partial)
-        if found is None or found.metadata.deletion_timestamp is not None:
-            return
-        if found.metadata.labels.get(labels.SCHEDULING_ENABLED) == labels.TRUE:
-            return
-        # The UID keeps an apply from creating the namespace anew where it was deleted meanwhile.
-        metadata = {
-            "name": namespace,
-            "uid": found.metadata.uid,
-            "labels": {labels.SCHEDULING_ENABLED: labels.TRUE},
-        }
-        await self._client.apply(NAMESPACES, {"metadata": metadata}, manager=labels.FIELD_MANAGER)
-
-    async def _unlabel(self, namespace: str) -> None:
-        found = self._namespaces.store.decode(("", namespace), Partial)
-        if found is not None and labels.SCHEDULING_ENABLED in found.metadata.labels:
-            patch: dict[str, Any] = {"metadata": {"labels": {labels.SCHEDULING_ENABLED: None}}}
-            with contextlib.suppress(NotFound):
-                await self._client.patch(NAMESPACES, namespace, patch)

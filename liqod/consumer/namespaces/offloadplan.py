@@ -4,6 +4,9 @@ Pure. Several virtual nodes of one provider are judged together: the provider is
 of them is (two slices never fight over the mapping). A mapping that exists is never renamed; one
 that cannot be made is reported per cluster. Reasons and messages that Liqo has are Liqo's, since
 people and liqoctl read them.
+
+A remote name is handed on only once the provider has shown that what had it is gone: else whoever
+gets the name would get what is in the namespace.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +22,7 @@ from liqod.model.objects.conditions import all_dated, holds
 from liqod.model.objects.scheduling import Placement
 from liqod.resources import offloading as kinds
 from liqod.resources.offloading import NamespaceCondition, NamespaceOffloading, RemoteNamespace
+from liqod.tables import Webhook
 
 Json = dict[str, Any]
 REQUIRED, READY = "OffloadingRequired", "Ready"
@@ -27,7 +31,11 @@ DRAINING = "Draining"
 _NAME = labels.NAMESPACE_OFFLOADING_NAME
 NAME_TAKEN = "RemoteNameTaken"
 """Reason of a namespace whose name at the provider another namespace of this cluster has."""
-_UNMAPPED = ("WrongName", "NameTooLong", "NameInvalid", NAME_TAKEN)
+FORMER = "FormerNamespaceRemains"
+"""Reason of a namespace whose name at the provider is still that of one which is given up."""
+NAME_RESERVED = "NameReserved"
+"""Reason of a namespace that chose a name which is for another namespace of this cluster."""
+_UNMAPPED = ("WrongName", "NameTooLong", "NameInvalid", NAME_RESERVED, NAME_TAKEN, FORMER)
 
 
 Ready = tuple[str, str, str]
@@ -86,6 +94,17 @@ def placement(
     return Placement("LocalAndRemote", terms(offloading), providers)
 
 
+def fails_closed(offloading: NamespaceOffloading, settings: Webhook) -> bool:
+    """Whether pods of its namespace are refused while the webhook cannot be reached.
+
+    Only where none may run here: by the namespace's own choice, else by the settings'.
+    """
+    if offloading.spec.pod_offloading_strategy != kinds.REMOTE or not settings.enabled:
+        return False
+    own = offloading.metadata.annotations.get(labels.FAIL_CLOSED)
+    return settings.fail_closed if own is None else own == labels.TRUE
+
+
 def terms(offloading: NamespaceOffloading) -> tuple[Json, ...]:
     """The node selector terms of its cluster selector; none selects every cluster."""
     return tuple((offloading.spec.cluster_selector or {}).get("nodeSelectorTerms") or ())
@@ -140,7 +159,8 @@ def plan(
         selected = not (offloading.leaving or stays) and _selected(offloading, cluster)
         ready: Ready | None
         if selected:
-            ready = _readiness(cluster, namespace, naming)
+            had = mapped_as(offloading, cluster.id)
+            ready = _readiness(cluster, namespace, naming, had)
             verdicts.append(READY if ready[0] == "True" else ready[1])
             if ready[1] not in _UNMAPPED and cluster.desired.get(namespace) != naming.name:
                 mapping[cluster.id] = naming.name
@@ -204,9 +224,10 @@ def mapped_as(offloading: NamespaceOffloading, cluster: str) -> str:
 
 
 def outdone(outcome: Outcome) -> bool:
-    """Whether another namespace has the name at some provider."""
+    """Whether another namespace has the name at some provider, or has it still."""
     found = outcome.status["remoteNamespacesConditions"].values()
-    return any(each["reason"] == NAME_TAKEN for conditions in found for each in conditions)
+    waits = (NAME_TAKEN, FORMER)
+    return any(each["reason"] in waits for conditions in found for each in conditions)
 
 
 def _naming(
@@ -223,9 +244,22 @@ def _naming(
     if used is None and problem:
         too_long = len(asked) > ids.LABEL_LIMIT
         return _Naming(refusal=("NameTooLong" if too_long else "NameInvalid", problem))
+    if used is None and _is_anothers(offloading, asked, consumer):
+        local = asked.removesuffix(ids.remote_namespace("", consumer))
+        text = f"{asked} is the name there of the namespace {local}, if that is offloaded: choose "
+        return _Naming(refusal=(NAME_RESERVED, f"{text}one that does not end with -{consumer}"))
     if used is None or used == asked:
         return _Naming(asked)
     return _Naming(used, note=f"the mapping is immutable: {asked!r} is asked for, {used!r} stays")
+
+
+def _is_anothers(offloading: NamespaceOffloading, name: str, consumer: str) -> bool:
+    """Whether a name was chosen that another namespace has at providers by default."""
+    return (
+        offloading.spec.namespace_mapping_strategy == kinds.SELECTED_NAME
+        and name.endswith(ids.remote_namespace("", consumer))
+        and name != ids.remote_namespace(offloading.namespace, consumer)
+    )
 
 
 def _selected(offloading: NamespaceOffloading, cluster: ClusterView) -> bool:
@@ -256,7 +290,27 @@ def status_patch(outcome: Outcome, offloading: NamespaceOffloading) -> Json | No
     return {"status": {**outcome.status, "remoteNamespacesConditions": {**wanted, **gone}}}
 
 
-def _readiness(cluster: ClusterView, namespace: str, naming: _Naming) -> Ready:
+def is_free(cluster: ClusterView, namespace: str, name: str) -> bool:
+    """Whether no other namespace's entry has a remote name."""
+    others = (key for key, value in cluster.desired.items() if value == name)
+    return all(key == namespace for key in others)
+
+
+def _former(cluster: ClusterView, namespace: str, name: str, had: str) -> str:
+    """Whose namespace of that name the provider still has; empty if it is nobody's.
+
+    Args:
+        cluster: the provider.
+        namespace: that which asks for the name.
+        name: the name there.
+        had: the name that this very NamespaceOffloading was given there: its entry was lost by a
+            mistake, and it goes on with what it has.
+    """
+    holders = (key for key, each in cluster.current.items() if each.remote_namespace == name)
+    return next((key for key in holders if key != namespace or had != name), "")
+
+
+def _readiness(cluster: ClusterView, namespace: str, naming: _Naming, had: str) -> Ready:
     if naming.refusal is not None:
         return "False", *naming.refusal
     name = naming.name
@@ -264,6 +318,11 @@ def _readiness(cluster: ClusterView, namespace: str, naming: _Naming) -> Ready:
     other = next((key for key, value in cluster.desired.items() if value == name), None)
     if other is not None and not mapped:
         return "False", NAME_TAKEN, f"namespace {other} is mapped to {name} there already"
+    former = "" if mapped else _former(cluster, namespace, name, had)
+    if former:
+        whose = "it" if former == namespace else f"namespace {former}"
+        text = f"the namespace {name} that {whose} had there before is not gone yet"
+        return "False", FORMER, text
     entry = cluster.current.get(namespace)
     if entry is None or not mapped or entry.remote_namespace not in ("", name):
         return "False", "Creating", "The remote namespace is being created"
@@ -318,7 +377,7 @@ def _phase(offloading: NamespaceOffloading, verdicts: Sequence[str], stays: str)
         return kinds.PHASE_NO_CLUSTER if offloading.name == _NAME else kinds.PHASE_ALL_FAILED
     if all(each == READY for each in verdicts):
         return kinds.PHASE_READY
-    if any(each in ("Creating", "Terminating") for each in verdicts):
+    if any(each in ("Creating", "Terminating", FORMER) for each in verdicts):
         return kinds.PHASE_IN_PROGRESS
     if any(each == READY for each in verdicts):
         return kinds.PHASE_SOME_FAILED

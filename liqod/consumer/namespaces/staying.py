@@ -9,7 +9,7 @@ from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.crossing.crossing import namespace_stays
 
-_MARK = labels.TENANT_NAMESPACE.encode()
+_MARKS = (labels.TENANT_NAMESPACE.encode(), labels.REMOTE_CLUSTER_ID.encode())
 
 
 class Staying:
@@ -33,5 +33,5 @@ class Staying:
 
 def concerns(change: Change) -> bool:
     """Whether a change of a namespace may be one of what :meth:`Staying.problem` says of it."""
-    before, after = (body is not None and _MARK in body for body in (change.old, change.new))
-    return before or after
+    bodies = [body for body in (change.old, change.new) if body is not None]
+    return any(mark in body for body in bodies for mark in _MARKS)

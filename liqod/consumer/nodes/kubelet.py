@@ -4,7 +4,8 @@ This cluster's API server calls it for ``kubectl logs``, ``exec``, ``attach``, `
 ``cp``. Who calls is checked as a kubelet checks it; then the same is asked of the peer's API
 server, with the identity that the peer gave this cluster, and bytes are carried as they are. A
 metrics-server reads what pods use; a request that is for a node itself names it
-(:mod:`liqod.model.crossing.noderequests`).
+(:mod:`liqod.model.crossing.noderequests`). Nobody is led to a pod there that was made for another
+one here, whatever both are called.
 """
 
 import logging
@@ -16,6 +17,7 @@ from typing import Final, NoReturn
 import msgspec
 import trio
 
+from liqod import account
 from liqod.consumer.nodes import nodepages
 from liqod.consumer.nodes.kubeletaccess import Access
 from liqod.context import ClusterContext, PodPlace, PodWay
@@ -36,12 +38,13 @@ from liqod.kube.http.splice import Broken, Silent, splice
 from liqod.kube.http.transport import Stream, Upgraded
 from liqod.kube.http.wire import Wire
 from liqod.kube.kinds import PODS
+from liqod.kube.meta import Partial
+from liqod.model import labels
 from liqod.model.crossing import noderequests
 from liqod.model.crossing.noderequests import NodeRequest, node_request
 from liqod.model.crossing.podrequests import LOG, PodRequest, agreed, pod_request, switch
+from liqod.model.objects.partial import Pod
 
-MOST: Final = 1024
-"""Streams and logs at once, to all peers."""
 IDLE: Final = 4 * 3600.0
 """Seconds after which a stream ends in which nothing passes: a kubelet's own default."""
 LINGER: Final = 30.0
@@ -52,8 +55,6 @@ AUTHORITY_AGAIN: Final = 10.0
 LIMITS: Final = Limits(
     head=65536,
     body=65536,
-    connections=MOST + 64,
-    memory=4 << 20,
     idle=30.0,
     paced=True,
     stall=IDLE,
@@ -63,14 +64,6 @@ _TEXT: Final = {"content-type": "text/plain; charset=utf-8"}
 _JSON: Final = {"content-type": "application/json"}
 
 log = logging.getLogger(__name__)
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    node_name: str = ""
-
-
-class _Pod(msgspec.Struct):
-    spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 class KubeletServer:
@@ -91,6 +84,7 @@ class KubeletServer:
         self._home = home
         self._open_listeners = open_listeners
         self._access = Access(home)
+        self._places = home.account[account.KUBELET]
         self.port = 0
         self.streams = 0
 
@@ -112,6 +106,8 @@ class KubeletServer:
                     port=settings.port,
                     ssl_context=self._access.context,
                     limits=LIMITS,
+                    places=self._home.account[account.KUBELET_STRANGERS],
+                    known=self._places,
                     open_listeners=self._open_listeners,
                 )
             )
@@ -138,25 +134,27 @@ class KubeletServer:
                 return await self._page(request, page)
             user = await self._access.user(request)
             asked = pod_request(request.path, request.query)
-            found = await self._home.client.find(PODS, asked.pod, asked.namespace, decode=_Pod)
+            found = await self._home.client.find(PODS, asked.pod, asked.namespace, decode=Pod)
             node = found.spec.node_name if found is not None else ""
             await self._access.check(user, node)
             way = next((each for each in self._home.pod_ways.values() if each.has(node)), None)
-            if way is None:
+            if found is None or way is None:
                 raise NotFound(f"the pod {asked.namespace}/{asked.pod} is on no virtual node here")
-            if self.streams >= MOST:
-                raise Overloaded(f"{MOST} streams are open at once", status=429)
+            if self.streams >= self._places.most:
+                self._places.refuse("", "full")
+                raise Overloaded(f"{self._places.most} streams are open at once", status=429)
         except LiqodError as error:
             return _refused(error, str(error), upgrade=request.upgrade)
         self.streams += 1
         way.streams += 1
         try:
             place = way.lead(node, asked.namespace)
+            await _check(place, asked.pod, found.metadata.uid)
             open_ = self._logs if asked.action == LOG else self._stream
             return await open_(asked, request, way, place)
         except LiqodError as error:
             self._ended(way)
-            return _of_peer(error, way.id, upgrade=request.upgrade)
+            return _told(_of_peer(error, way.id, upgrade=request.upgrade), asked)
         except BaseException:
             self._ended(way)
             raise
@@ -282,6 +280,17 @@ class _Log:
         await self._stack.aclose()
 
 
+async def _check(place: PodPlace, pod: str, uid: str) -> None:
+    """Look whether the pod there was made for the one here; what Liqo made does not say.
+
+    Raises:
+        NotFound: it was made for another one, which is still to end there.
+    """
+    there = await place.client.find(PODS, pod, place.namespace, decode=Partial)
+    if there is not None and there.metadata.annotations.get(labels.LOCAL_UID, uid) != uid:
+        raise NotFound(f"the pod {pod} there is not this one's: that has still to end, or to begin")
+
+
 async def _said(page: str, node: str, way: PodWay) -> Response:
     """One page of a node."""
     if page == noderequests.PODS:
@@ -334,6 +343,17 @@ def _refused(error: LiqodError, message: str, *, upgrade: bool) -> Response:
         "code": code,
     }
     return Response(code, msgspec.json.encode(status), dict(_JSON))
+
+
+def _told(refusal: Response, asked: PodRequest) -> Response:
+    """A refusal as an API server passes it on to its caller.
+
+    Of what it asks for without an upgrade it drops the words that come with a 503, and says no more
+    than that the server is unable to handle the request; those that come with a 500 it passes on.
+    """
+    if asked.action == LOG and refusal.status == 503:
+        refusal.status = 500
+    return refusal
 
 
 def _code(error: LiqodError) -> tuple[int, str]:

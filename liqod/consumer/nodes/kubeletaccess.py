@@ -1,4 +1,4 @@
-"""Who may ask a virtual node for its pods: what a kubelet asks of those who call it.
+"""Authentication and authorization of requests to the kubelet API of virtual nodes.
 
 A caller shows a client certificate of the authority that the API server trusts itself, or a bearer
 token that the API server knows. Then, for streams, it must be allowed to ``create`` ``nodes/proxy``
@@ -33,7 +33,7 @@ MOST_KEPT: Final = 512
 
 
 class Access:
-    """Who calls, and what they may.
+    """Authenticates the callers of the kubelet API, and asks the API server for their rights.
 
     Args:
         home: this cluster.

@@ -28,6 +28,7 @@ class Said(NamedTuple):
 _REASONS: Final[Mapping[str, tuple[str, str, str]]] = {
     "Ready": ("True", "NodeReady", "NodeNotReady"),
     "NetworkUnavailable": ("False", "NetworkAvailable", "NetworkUnavailable"),
+    labels.PEER_NODES_READY: ("True", "PeerNodesReady", "PeerNodesNotReady"),
     labels.PEER_DAEMON_READY: ("True", "PeerDaemonReady", "PeerDaemonSilent"),
 }
 """Of each condition the status that is good, and the reasons for becoming that, and not."""

@@ -13,6 +13,7 @@ from liqod.errors import ProtocolError
 from liqod.kube import times
 from liqod.kube.objects import UNREADABLE
 from liqod.model.crossing.usage import NodeReading, Reading, Running
+from liqod.model.objects.partial import Pod
 from liqod.model.objects.quantities import NANO
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -28,47 +29,7 @@ _HELP: Final = {
 }
 
 
-class _Started(msgspec.Struct, rename="camel"):
-    started_at: str = ""
-
-
-class _State(msgspec.Struct):
-    running: _Started | None = None
-
-
-class _ContainerStatus(msgspec.Struct):
-    name: str = ""
-    state: _State = msgspec.field(default_factory=_State)
-
-
-class _Status(msgspec.Struct, rename="camel"):
-    start_time: str = ""
-    container_statuses: tuple[_ContainerStatus, ...] = ()
-    init_container_statuses: tuple[_ContainerStatus, ...] = ()
-
-
-class _Meta(msgspec.Struct):
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-
-
-class _Named(msgspec.Struct):
-    name: str = ""
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    containers: tuple[_Named, ...] = ()
-    init_containers: tuple[_Named, ...] = ()
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_pod = msgspec.json.Decoder(_Pod)
+_pod = msgspec.json.Decoder(Pod)
 
 
 def running(body: bytes) -> Running | None:
@@ -93,7 +54,7 @@ def running(body: bytes) -> Running | None:
     return Running(meta.namespace, meta.name, meta.uid, _seconds(status.start_time), containers)
 
 
-def _seconds(stamp: str) -> float:
+def _seconds(stamp: str | None) -> float:
     try:
         return times.seconds(stamp) if stamp else 0.0
     except (ValueError, OverflowError):

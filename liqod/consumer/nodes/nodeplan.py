@@ -16,9 +16,10 @@ from liqod.model.crossing.noderequests import metrics_path
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
+from liqod.model.peering import nodesready
 from liqod.model.peering.heartbeat import Verdict
 from liqod.model.peering.intervals import NODE_LEASE, NODE_LEASE_RENEWED_EVERY
-from liqod.resources.nodes import DRAINING, VirtualNode
+from liqod.resources.nodes import VirtualNode
 
 Json = dict[str, Any]
 
@@ -26,8 +27,9 @@ OWN_TAINTS: Final = labels.NODE_TAINTS
 LEASE_NAMESPACE: Final = "kube-node-lease"
 RENEW_SECONDS: Final = NODE_LEASE_RENEWED_EVERY
 CLOSED: Final = {"key": labels.CLOSED_TAINT, "value": labels.TRUE, "effect": "NoSchedule"}
-"""On nodes of a peer whose daemon does not run, or whose API server takes no pods (a webhook of
-Liqo's that is down): what runs there stays, and nothing new comes."""
+"""On nodes of a peer whose daemon does not run, whose API server takes no pods (a webhook of
+Liqo's that is down), or of whose nodes none is Ready: what runs there stays, and nothing new
+comes."""
 _HEARTBEAT = "lastHeartbeatTime"
 
 
@@ -148,15 +150,16 @@ def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
 
 def wanted_taints(node: VirtualNode, facts: NodeFacts, current: Sequence[Json] = ()) -> list[Json]:
     """The virtual nodes' taint, those of the VirtualNode, and the one that keeps new pods away
-    while the peer's daemon does not run or its API server takes none; where that is not known yet,
-    it stays as it is."""
+    while the peer's daemon does not run, its API server takes none or no node of its is Ready;
+    where that is not known yet, it stays as it is."""
     ours = {_taint_name(TAINT), _taint_name(CLOSED)}
     own = [
         {"key": each.key, "effect": each.effect, **({"value": each.value} if each.value else {})}
         for each in node.spec.taints
         if f"{each.key}:{each.effect}" not in ours
     ]
-    silent = facts.closed or facts.daemon.state == "silent"
+    dead = nodesready.told(node.metadata.annotations) == nodesready.NONE
+    silent = facts.closed or dead or facts.daemon.state == "silent"
     closed = silent or (
         facts.daemon.state == "unasked"
         and any(_taint_name(each) == _taint_name(CLOSED) for each in current)
@@ -249,6 +252,9 @@ def _conditions(
 ) -> list[Json]:
     """Ours in place, brought up to date; those of others as they are."""
     wanted = {each["type"]: each for each in _wanted_conditions(node, facts)}
+    lacks = nodesready.told(node.metadata.annotations)
+    if lacks or conditions.find(current, labels.PEER_NODES_READY) is not None:
+        wanted[labels.PEER_NODES_READY] = _nodes(lacks)
     merged: list[Json] = []
     for before in current:
         ours = wanted.pop(before.get("type", ""), None)
@@ -305,6 +311,16 @@ def _daemon(verdict: Verdict) -> list[Json]:
     return []
 
 
+def _nodes(lacks: str) -> Json:
+    """Whether the peer's own nodes are Ready, as it tells; said once one was not."""
+    ready: Json = {"type": labels.PEER_NODES_READY}
+    if lacks:
+        message = nodesready.text(lacks)
+        return {**ready, "status": "False", "reason": "NodesNotReady", "message": message}
+    message = "the peer's nodes are Ready again"
+    return {**ready, "status": "True", "reason": "NodesReady", "message": message}
+
+
 def _network(facts: NodeFacts) -> Json:
     """False in any case, since True would keep every pod off the node by a taint."""
     if facts.pod_network == "routed":
@@ -356,38 +372,3 @@ def new_lease(name: str, node_uid: str, now: str) -> Json:
             "renewTime": now,
         },
     }
-
-
-def node_conditions(
-    current: Sequence[Json],
-    kubelet: str,
-    node: str,
-    now: str,
-    *,
-    reason: str = "",
-    message: str = "",
-) -> list[Json] | None:
-    """The two conditions of a VirtualNode's status, or None if they say so already.
-
-    Args:
-        current: the conditions it has.
-        kubelet: status of ``VirtualKubelet``.
-        node: status of ``Node``; ``reason`` and ``message`` go with it.
-    """
-    wanted: list[Json] = [
-        {"type": "VirtualKubelet", "status": kubelet},
-        {
-            "type": "Node",
-            "status": node,
-            **({"reason": reason} if reason else {}),
-            **({"message": message} if message else {}),
-        },
-    ]
-    result = conditions.all_dated(wanted, current, now)
-    return None if result == list(current) else result
-
-
-def draining_since(current: Sequence[Json]) -> str:
-    """Since when the conditions of a VirtualNode say that it drains; empty if they do not."""
-    found = conditions.find(current, "Node") or {}
-    return str(found.get(conditions.SINCE) or "") if found.get("status") == DRAINING else ""

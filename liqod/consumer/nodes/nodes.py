@@ -14,7 +14,7 @@ import msgspec
 import trio
 
 from liqod.consumer.link import IDLE
-from liqod.consumer.nodes import drain, nodeevents, nodeplan
+from liqod.consumer.nodes import drain, nodeevents, nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeevents import DRAINING as DRAINING_EVENT
 from liqod.consumer.nodes.nodeevents import Said
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
@@ -28,7 +28,7 @@ from liqod.kube.ending import set_finalizers
 from liqod.kube.kinds import LEASES, NODES
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.watched import DOUBT
-from liqod.model import labels
+from liqod.model import finalizers, labels
 from liqod.model.peering.heartbeat import Verdict
 from liqod.peer import Peer
 from liqod.resources import VIRTUAL_NODES, VirtualNode
@@ -285,7 +285,7 @@ class NodeKeeper(Controller[str]):
 
     async def _release(self, node: VirtualNode) -> None:
         """Ours has done its part, and Liqo's, left from before a migration, has nobody."""
-        ours = (FINALIZER, labels.FINALIZER_VIRTUAL_NODE)
+        ours = (FINALIZER, finalizers.VIRTUAL_NODE)
         await set_finalizers(self._client, VIRTUAL_NODES, node.metadata, remove=ours)
 
     async def _tell(
@@ -293,7 +293,7 @@ class NodeKeeper(Controller[str]):
     ) -> None:
         """Write the VirtualNode's two conditions, where they differ."""
         fresh = self._virtual_node() or node
-        conditions = nodeplan.node_conditions(
+        conditions = virtualnodestatus.node_conditions(
             msgspec.to_builtins(fresh.status.conditions),
             kubelet,
             state,
@@ -344,7 +344,7 @@ class NodeKeeper(Controller[str]):
         be minutes behind.
         """
         timeout = self._peer.home.config.consumer.drain_timeout
-        since = nodeplan.draining_since(msgspec.to_builtins(node.status.conditions))
+        since = virtualnodestatus.draining_since(msgspec.to_builtins(node.status.conditions))
         return timeout if not since else max(0.0, timeout - times.age(since))
 
     async def _remove(self, live: Json) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from liqod.consumer.slices import sanitized
-from liqod.identity import requests
+from liqod.errors import ProtocolError
+from liqod.identity import certificates, keys, requests
 from liqod.kube.cache.store import Store
 from liqod.kube.meta import owner_reference
 from liqod.model import ids, labels
@@ -14,7 +15,8 @@ from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.crossing.keys import ALL_KEYS
 from liqod.model.objects.conditions import set_condition
-from liqod.resources import RESOURCE_SLICES, ResourceSlice
+from liqod.model.peering import nodesready
+from liqod.resources import RESOURCE_SLICES, Identity, ResourceSlice
 from liqod.resources.authentication import (
     ACCEPTED,
     AUTHENTICATION,
@@ -31,7 +33,24 @@ def is_source(labels_of: dict[str, str], peer: str) -> bool:
     )
 
 
-def request_of(name: str, here: str, provider: str, private: bytes) -> dict[str, Any]:
+def group_of(identity: Identity | None, here: str, public: bytes) -> str:
+    """The group that this cluster's slices ask for at a provider: one that no other key has, where
+    that provider has signed such a name for the control plane, or else Liqo's.
+
+    Args:
+        identity: of the control plane there.
+        here: this cluster's id.
+        public: its key, PEM.
+    """
+    keyed = ids.keyed(here, keys.print_of(public))
+    given = identity.spec.auth_params.signed_crt if identity is not None else b""
+    try:
+        return keyed if given and certificates.read(given).common_name == keyed else here
+    except ProtocolError:
+        return here
+
+
+def request_of(name: str, here: str, provider: str, private: bytes, group: str) -> dict[str, Any]:
     """What of a slice's ``spec`` asks for a user of its own at the provider.
 
     Args:
@@ -39,8 +58,9 @@ def request_of(name: str, here: str, provider: str, private: bytes) -> dict[str,
         here: this cluster's id.
         provider: the provider's.
         private: this cluster's key, PEM.
+        group: as of :func:`group_of`.
     """
-    csr = requests.make_csr(private, ids.slice_user(name, here), here)
+    csr = requests.make_csr(private, ids.slice_user(name, here), group)
     return {
         "consumerClusterID": here,
         "providerClusterID": provider,
@@ -106,12 +126,12 @@ def virtual_node_of(
     if status.node_selector:
         spec["offloadingPatch"] = {"nodeSelector": dict(status.node_selector)}
     metadata = _metadata(found, found.name, peer)
-    rules = guestrules.parse(found.metadata.annotations.get(labels.GUEST_RULES))
-    if rules is not None:
-        taken = {labels.DIRECT_PODS: rules.direct, labels.BUDGETS: rules.budgets}
-        notes = {key: labels.TRUE for key, takes in taken.items() if takes}
-        if notes:
-            metadata["annotations"] = notes
+    rules = guestrules.parse(found.metadata.annotations.get(labels.GUEST_RULES)) or Rules()
+    notes = {labels.BUDGETS: labels.TRUE} if rules.budgets else {}
+    if lacks := nodesready.told(found.metadata.annotations):
+        notes[labels.NODES_READY] = lacks
+    if notes:
+        metadata["annotations"] = notes
     return {"metadata": metadata, "spec": spec}
 
 

@@ -14,6 +14,7 @@ import msgspec
 from liqod.consumer.identities.keys import OwnKeys
 from liqod.consumer.slices.borrowed import (
     denied_here,
+    group_of,
     identity_of,
     is_source,
     request_of,
@@ -36,7 +37,7 @@ from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import ids, labels
 from liqod.model.objects.conditions import of_type
 from liqod.peer import Peer
-from liqod.resources import IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES, ResourceSlice
+from liqod.resources import IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES, Identity, ResourceSlice
 from liqod.resources.authentication import AUTHENTICATION, DENIED
 
 
@@ -64,12 +65,19 @@ class Slices(Controller[str]):
         self._own = OwnKeys(peer.home)
         within = (peer.tenant_namespace,)
         self._slices = Watched(RESOURCE_SLICES, by_name, within=within)
-        self._identities = Watched(IDENTITIES, _of_slice, within=within)
+        self._identities = Watched(IDENTITIES, self._on_identity, within=within)
         self._nodes = Watched(VIRTUAL_NODES, _of_slice, within=within)
         self._made: set[str] = set()
         """The slices for which an Identity or a VirtualNode was made."""
         watches = (self._own.watched, self._slices, self._identities, self._nodes)
         super().__init__(peer, "borrowed", *watches, name="borrowed slices")
+
+    def _on_identity(self, change: Change) -> Iterator[str]:
+        """What was made for a slice changed, or the names that the provider signs did."""
+        yield from _of_slice(change)
+        if change.key[1] == ids.control_plane_identity(self._peer.id):
+            for _, name in self._slices.store.indexed("namespace", self._peer.tenant_namespace):
+                yield name
 
     async def reconcile(self, name: str) -> float | None:
         """Ask for one slice, and keep its Identity and its VirtualNode as the answer has them."""
@@ -121,15 +129,25 @@ class Slices(Controller[str]):
             "consumerClusterID": found.spec.consumer_cluster_id,
             "providerClusterID": found.spec.provider_cluster_id,
         }
+        place = (found.namespace, ids.control_plane_identity(self._peer.id))
+        identity = self._identities.store.decode(place, Identity)
+        # By the key that the provider knows: it follows another one in the control plane first.
+        if identity is None:
+            own = own.asked_with(found.spec.csr)
+        else:
+            own = own.of(identity.spec.auth_params.signed_crt)
+        group = group_of(identity, home.cluster_id, own.public)
         try:
+            if identity is None:  # and nobody knows which names are signed there: it stays
+                group = requests.inspect(found.spec.csr).organization
             requests.check(
                 found.spec.csr,
                 common_name=ids.slice_user(found.name, home.cluster_id),
-                organization=home.cluster_id,
+                organization=group,
                 public_key=own.public,
             )
         except ProtocolError:
-            wanted = request_of(found.name, home.cluster_id, self._peer.id, own.private)
+            wanted = request_of(found.name, home.cluster_id, self._peer.id, own.private, group)
         patch = {key: value for key, value in wanted.items() if live.get(key) != value}
         if patch:
             await self._client.patch(RESOURCE_SLICES, found.name, {"spec": patch}, found.namespace)

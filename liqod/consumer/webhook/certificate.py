@@ -14,6 +14,7 @@ from liqod.errors import ProtocolError
 from liqod.identity import certificates
 from liqod.identity.certificates import Pair
 from liqod.model import labels
+from liqod.model.objects.partial import Secret
 
 SECRET = labels.WEBHOOK_SECRET
 CA_CERTIFICATE, CA_KEY, CERTIFICATE, KEY, HOSTS = "ca.crt", "ca.key", "tls.crt", "tls.key", "hosts"
@@ -40,14 +41,10 @@ class Material(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...]
 
 
-class _Secret(msgspec.Struct, frozen=True):
-    data: dict[str, bytes] = {}
-
-
 def read(secret: bytes | None) -> Material | None:
     """What a Secret (JSON) holds, or None where it holds nothing that can be used."""
     try:
-        texts = msgspec.json.decode(secret or b"{}", type=_Secret).data
+        texts = msgspec.json.decode(secret or b"{}", type=Secret).data or {}
         hosts = texts.get(HOSTS, b"").decode()
         material = Material(
             bundle=texts[CA_CERTIFICATE],

@@ -16,13 +16,12 @@ from urllib.parse import urlsplit
 
 import trio
 
-from liqod.config import lends_direct
 from liqod.consumer.webhook import certificate
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, LiqodError
 from liqod.inspect.events import WebhookChanged
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS, SECRETS
+from liqod.kube.kinds import ENDPOINT_SLICES, MUTATING_WEBHOOKS, PODS, SECRETS
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.latest import News
@@ -39,7 +38,12 @@ PROBE_TRIES = 8
 PROBE_PAUSE = 0.5
 """Seconds; an API server takes a moment to notice a changed configuration or certificate."""
 PROBE_AGAIN = 30.0
-CERTIFICATE, CONFIGURATION, PROBE, GUESTS = "certificate", "configuration", "probe", "guests"
+READY_AGAIN, READY_WITHIN = 2.0, 120.0
+"""Seconds between looks for a pod behind the Service, and those in which there should be one: just
+after an installation, and after each rollout, nobody can be reached by it yet."""
+DOUBT_PAUSE = 5.0
+"""Seconds after a proof in which pods that came by are no reason for another."""
+CERTIFICATE, CONFIGURATION, PROBE = "certificate", "configuration", "probe"
 
 Json = dict[str, Any]
 
@@ -58,7 +62,7 @@ class WebhookController(Controller[str]):
 
     def __init__(self, home: ClusterContext, port: int) -> None:
         self._home = home
-        self._called, self._called_of_guests = (
+        self._called, self._called_closed = (
             webhook.client_config(
                 advertise=home.config.webhook.advertise,
                 service=(home.namespace, SERVICE) if home.in_cluster else None,
@@ -66,31 +70,33 @@ class WebhookController(Controller[str]):
                 port=port,
                 path=path,
             )
-            for path in (webhook.PATH, webhook.GUESTS_PATH)
+            for path in (webhook.PATH, webhook.CLOSED_PATH)
         )
-        self._guests = lends_direct(home.config)
         self._probed = b""
         self.reachable: bool | str | None = None
         self.proved: float | None = None
         self._tried = News()
+        self._unready_since: float | None = None
         which = Selection(fields=f"metadata.name={webhook.NAME}")
         stored = Selection(home.namespace, fields=f"metadata.name={certificate.SECRET}")
         self._configuration = Watched(MUTATING_WEBHOOKS, lambda change: (CONFIGURATION,), which)
         self._stored = Watched(SECRETS, lambda change: (CERTIFICATE,), stored)
-        of_guests = Selection(fields=f"metadata.name={webhook.GUESTS_NAME}")
-        self._of_guests = Watched(MUTATING_WEBHOOKS, lambda change: (GUESTS,), of_guests)
-        # Where no direct pods are taken, nobody looks at the configuration about them.
-        more = (self._of_guests,) if self._guests else ()
         # Where there is no Secret yet, nothing else asks for the first certificate.
-        super().__init__(
-            home, "webhook", self._stored, self._configuration, *more, first=(CERTIFICATE,)
-        )
+        super().__init__(home, "webhook", self._stored, self._configuration, first=(CERTIFICATE,))
 
     async def prove(self) -> None:
         """Try the way now, and wait for what comes of it."""
         tried = self._tried.coming
         self.queue.add(PROBE)
         await tried.wait()
+
+    def doubt(self) -> None:
+        """Have the way tried at once: a pod came by without having been seen here.
+
+        However many do, it is tried once in :data:`DOUBT_PAUSE`.
+        """
+        if self.proved is None or trio.current_time() - self.proved >= DOUBT_PAUSE:
+            self.queue.add(PROBE)
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -108,10 +114,7 @@ class WebhookController(Controller[str]):
             return await self._keep_certificate()
         if key == PROBE:
             return await self._probe()
-        if key == GUESTS:
-            await self._configure_guests()
-        else:
-            await self._configure()
+        await self._configure()
         return None
 
     def failed(self, key: str, error: Exception) -> None:
@@ -135,8 +138,6 @@ class WebhookController(Controller[str]):
         fresh = certificate.renewed(material, self._hosts(), renew_at, now)
         if fresh is None:
             self.queue.add(CONFIGURATION)
-            if self._guests:
-                self.queue.add(GUESTS)
             assert material is not None
             return max(certificate.next_renewal(material, renew_at) - now, 1.0)
         body: Json = {"data": certificate.data(fresh)}
@@ -159,8 +160,10 @@ class WebhookController(Controller[str]):
         material = self._material()
         if material is None:
             return
-        called = {**self._called, "caBundle": base64.b64encode(material.bundle).decode()}
-        wanted = webhook.configuration(called, self._home.namespace)
+        bundle = {"caBundle": base64.b64encode(material.bundle).decode()}
+        wanted = webhook.configuration(
+            {**self._called, **bundle}, {**self._called_closed, **bundle}, self._home.namespace
+        )
         live = self._configuration.store.decode(("", webhook.NAME), dict[str, Any])
         if live is None:
             with contextlib.suppress(AlreadyExists):
@@ -174,26 +177,6 @@ class WebhookController(Controller[str]):
             return
         self.queue.add(PROBE)
 
-    async def _configure_guests(self) -> None:
-        """Create or mend the configuration about direct pods; without it nobody may write them.
-
-        It stays where direct pods are no longer taken: it refuses those that come all the same.
-        """
-        material = self._material()
-        if material is None:
-            return
-        bundle = base64.b64encode(material.bundle).decode()
-        wanted = webhook.guests_configuration({**self._called_of_guests, "caBundle": bundle})
-        live = self._of_guests.store.decode(("", webhook.GUESTS_NAME), dict[str, Any])
-        if live is None:
-            with contextlib.suppress(AlreadyExists):
-                await self._home.client.create(MUTATING_WEBHOOKS, wanted)
-        elif not _is_configured(wanted, live):
-            patch = {"metadata": {"labels": wanted["metadata"]["labels"]}}
-            await self._home.client.patch(
-                MUTATING_WEBHOOKS, webhook.GUESTS_NAME, {**patch, "webhooks": wanted["webhooks"]}
-            )
-
     async def _withdraw(self) -> None:
         """The webhook is switched off: nobody shall be asked to call it."""
         live = await self._home.client.find(MUTATING_WEBHOOKS, webhook.NAME)
@@ -205,7 +188,10 @@ class WebhookController(Controller[str]):
         """Prove the way and note the verdict; seconds until the next time."""
         material = self._material()
         self._probed = material.certificate if material is not None else b""
-        verdict = await self._proof()
+        verdict = await self._verdict()
+        if verdict is None:
+            self._tried.tell()
+            return READY_AGAIN
         self.proved = trio.current_time()
         self._tried.tell()
         if verdict != self.reachable:
@@ -219,6 +205,22 @@ class WebhookController(Controller[str]):
             patch = {"metadata": {"annotations": {labels.WEBHOOK_REACHABLE: text}}}
             await self._home.client.patch(MUTATING_WEBHOOKS, webhook.NAME, patch)
         return WEBHOOK_PROOF_EVERY if verdict is True else PROBE_AGAIN
+
+    async def _verdict(self) -> bool | str | None:
+        """As :meth:`_proof`; None while it is too early to try."""
+        if "service" in self._called and not await self._has_endpoint():
+            now = trio.current_time()
+            self._unready_since = since = self._unready_since or now
+            return webhook.NO_ENDPOINT if now - since > READY_WITHIN else None
+        self._unready_since = None
+        return await self._proof()
+
+    async def _has_endpoint(self) -> bool:
+        """Whether the Service leads to any pod now."""
+        which = Selection(self._home.namespace, labels=f"{labels.SERVICE_NAME}={SERVICE}")
+        found = await self._home.client.list(ENDPOINT_SLICES, which)
+        ends = (end for each in found for end in each.get("endpoints") or ())
+        return any((end.get("conditions") or {}).get("ready") is not False for end in ends)
 
     async def _proof(self) -> bool | str:
         """True if the API server reaches the webhook; else one clause that says what is wrong."""

@@ -26,7 +26,7 @@ from liqod.kube.watched import Watched
 from liqod.model import labels
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects import conditions, scheduling
-from liqod.model.objects.scheduling import Placement, Verdict
+from liqod.model.objects.scheduling import Placement, Verdict, needs_toleration
 from liqod.reflection.placement import node_of
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading
 
@@ -37,6 +37,8 @@ CLAIM_AGAIN = 5.0
 """Seconds until a claim is looked for again that a pod names and that was not there."""
 SCHEDULING = 0.3
 """Seconds in which nearly every pod that has a place gets it; none of those is considered."""
+
+_TAINT: Final = labels.VIRTUAL_NODE_TAINT.encode()
 
 Json = dict[str, Any]
 
@@ -119,10 +121,24 @@ class UnscheduledPods(Controller[Key]):
             self._pods.follow(namespace)  # where it is new, or has just been left
 
     def _if_unscheduled(self, change: Change) -> Iterable[Key]:
+        if change.old is None and change.new is not None:
+            self._see(change.key[0], change.new)
         if change.new is None or node_of(change.new):
             self.queue.discard(change.key)
             return ()
         return (change.key,)
+
+    def _see(self, namespace: str, pod: bytes) -> None:
+        """Have the webhook proved where a new pod lacks what the webhook would have given it.
+
+        It may be on a node of this cluster in a moment, and is not seen any more then.
+        """
+        placement = self._placements.get(namespace)
+        if placement is None or placement.strategy == "Local" or _TAINT in pod:
+            return
+        decoded = msgspec.json.decode(pod)
+        if needs_toleration(decoded, placement) and (way := self._home.rooms.webhook) is not None:
+            way.doubt()
 
     async def reconcile(self, key: Key) -> float | None:
         """Give one pod what it may still get, and say why where it gets nothing."""

@@ -14,12 +14,13 @@ from typing import NoReturn
 
 import trio
 
+from liqod import account
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.borrowed import rules_of
 from liqod.consumer.webhook import certificate
 from liqod.consumer.webhook.claimed import claimed
 from liqod.consumer.webhook.controller import WebhookController
-from liqod.context import ClusterContext, GuestReview
+from liqod.context import ClusterContext
 from liqod.errors import ConfigError, ProtocolError
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
@@ -37,7 +38,7 @@ from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOff
 
 log = logging.getLogger(__name__)
 
-LIMITS = Limits(body=(3 << 19) + 65536, connections=96, memory=4 << 20, idle=120.0, paced=True)
+LIMITS = Limits(body=(3 << 19) + 65536, idle=120.0, paced=True)
 """A review has one object, which the API server bounds, and little beside."""
 
 
@@ -93,6 +94,8 @@ class PodWebhook:
                         port=settings.port,
                         ssl_context=self._context,
                         limits=LIMITS,
+                        places=self._home.account[account.WEBHOOK_STRANGERS],
+                        known=self._home.account[account.WEBHOOK],
                         open_listeners=self._open_listeners,
                     )
                 )
@@ -116,11 +119,15 @@ class PodWebhook:
             self.controller = self._home.rooms.webhook = None
 
     async def answer(self, request: Request) -> Response:
-        """Answer one AdmissionReview; a pod that is no guest's is admitted in any case."""
-        if request.path == webhook.GUESTS_PATH:
-            return await self._answer_of_guest(request)
-        if request.path != webhook.PATH:
+        """Answer one AdmissionReview.
+
+        A pod that is no guest's is admitted, but where its namespace fails closed and it is not
+        known yet how it is offloaded.
+        """
+        if request.path not in (webhook.PATH, webhook.CLOSED_PATH):
             return Response(404)
+        if request.path == webhook.CLOSED_PATH and not self._knows_offloadings():
+            return Response(503, b"liqod does not know yet how this namespace is offloaded")
         try:
             admission = webhook.read_review(request.body)
             placement = self._placement(admission.namespace)
@@ -133,28 +140,14 @@ class PodWebhook:
             return Response(400, str(error)[:1024].encode())
         return Response(200, body, {"content-type": "application/json"})
 
-    async def _answer_of_guest(self, request: Request) -> Response:
-        """Answer about a direct pod: who lends in its namespace decides, and nobody else admits."""
-        try:
-            asked = webhook.read_asking(request.body)
-        except ProtocolError as error:
-            if self._told.allows("malformed"):
-                log.warning("malformed admission review", extra={"reason": str(error)[:200]})
-            return Response(400, str(error)[:1024].encode())
-        reviewer = self._home.guest_reviewers.get(asked.namespace)
-        refusal = "this replica of the provider's daemon does not lend now"
-        if reviewer is not None:
-            refusal = await reviewer(
-                GuestReview(asked.namespace, asked.name, asked.user, asked.pod, asked.dry_run)
-            )
-        body = webhook.verdict(asked.uid, refusal)
-        return Response(200, body, {"content-type": "application/json"})
-
     def _secret(self) -> AbstractAsyncContextManager[Informer]:
         selection = f"metadata.name={certificate.SECRET}"
         return self._home.informers.share(
             SECRETS, Selection(self._home.namespace, fields=selection), wait=False
         )
+
+    def _knows_offloadings(self) -> bool:
+        return self._offloadings is not None and self._offloadings.synced
 
     def _placement(self, namespace: str) -> Placement | None:
         if self._offloadings is None:

@@ -84,6 +84,7 @@ class Informer:
         last_contact: time (``trio.current_time``) of the last byte from the server.
         suspect: why a list is not believed yet; None normally.
         problem: why it is not following now; None normally.
+        lacking: that is, since the server has no such kind, or gives no right to it.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Informer:
         self.last_contact = float("-inf")
         self.suspect: str | None = None
         self.problem: str | None = None
+        self.lacking = False
         self._handlers = Handlers(kind, self.store)
         self._synced = trio.Event()
         self._wake = trio.Event()
@@ -219,6 +221,7 @@ class Informer:
         if self.problem is None:
             self._telling.fails(error)
         self.problem = str(error) or type(error).__name__
+        self.lacking = isinstance(error, Forbidden | NotFound)
 
     def _well(self) -> None:
         """The server answers as it should."""

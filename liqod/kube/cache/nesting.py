@@ -11,17 +11,13 @@ from collections.abc import Iterator
 import msgspec
 
 from liqod.errors import ProtocolError
+from liqod.kube.meta import ObjectMeta
 from liqod.kube.objects import UNREADABLE, Key
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.DOTALL)
 
 
-class _Ident(msgspec.Struct):
-    name: str = ""
-    namespace: str = ""
-
-
-_ident = msgspec.json.Decoder(_Ident)
+_meta = msgspec.json.Decoder(ObjectMeta)
 
 
 def elements(data: bytes) -> Iterator[bytes]:
@@ -44,10 +40,10 @@ def key_of(data: bytes) -> Key:
     wanted = {name: value for name, value in members(metadata) if name in (b"name", b"namespace")}
     text = b",".join(b'"%b":%b' % member for member in wanted.items())
     try:
-        ident = _ident.decode(b"{%b}" % text)
+        meta = _meta.decode(b"{%b}" % text)
     except UNREADABLE as error:
         raise ProtocolError(f"an object without usable metadata: {error}") from error
-    return ident.namespace, ident.name
+    return meta.namespace, meta.name
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, int, int]]:

@@ -6,7 +6,7 @@ trees of dicts. Indexes hold the few values that are asked for, taken on arrival
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,7 +15,7 @@ from liqod.kube.cache.holdings import Part
 from liqod.kube.meta import Partial
 from liqod.kube.objects import UNREADABLE, Key
 
-__all__ = ["Change", "Followed", "Index", "Key", "Store"]
+__all__ = ["Change", "Index", "Key", "Store"]
 
 T = TypeVar("T")
 
@@ -40,13 +40,6 @@ class Change(NamedTuple):
     old: bytes | None
     new: bytes | None
     listed: bool = False
-
-
-class Followed(Protocol):
-    """What tells of each change: an informer, as far as others sit on it."""
-
-    def subscribe(self, handler: Callable[[Change], None]) -> Callable[[], None]:
-        """Have each change told; returns what ends it."""
 
 
 class Store:

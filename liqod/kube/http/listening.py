@@ -4,6 +4,7 @@ import trio
 
 from liqod.errors import ConfigError
 from liqod.kube.http.server import Handler, Limits, Open, Secured, serve
+from liqod.places import Places
 
 
 async def listen(
@@ -14,6 +15,8 @@ async def listen(
     port: int,
     ssl_context: Secured = None,
     limits: Limits,
+    places: Places,
+    known: Places | None = None,
     open_listeners: Open = trio.open_tcp_listeners,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -29,6 +32,8 @@ async def listen(
             port=port,
             ssl_context=ssl_context,
             limits=limits,
+            places=places,
+            known=known,
             open_listeners=open_listeners,
             task_status=task_status,
         )

@@ -12,7 +12,8 @@ from urllib.parse import parse_qs, unquote
 import httptools
 import msgspec
 
-from liqod.kube.http.crowd import WEIGHT
+WEIGHT = 1024
+"""Bytes that a request costs beside those that were sent: its objects in memory."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -22,9 +23,6 @@ class Limits(msgspec.Struct, frozen=True):
         head: bytes of request line and headers; more is refused with 431.
         headers: how many headers; more is refused with 431.
         body: bytes of body; more is refused with 413. The default is that of API servers.
-        connections: open connections; beyond, an idle one of the address with most is closed.
-        memory: bytes of unanswered requests over all connections; beyond, one of the address that
-            holds most is closed.
         pipelined: requests read ahead while one is being answered.
         idle: seconds a connection may wait for its next request.
         request: seconds from a request's first byte to its last (and for the TLS handshake).
@@ -38,8 +36,6 @@ class Limits(msgspec.Struct, frozen=True):
     head: int = 65536
     headers: int = 100
     body: int = 3 << 20
-    connections: int = 4096
-    memory: int = 256 << 20
     pipelined: int = 16
     idle: float = 600.0
     request: float = 20.0

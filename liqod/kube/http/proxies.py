@@ -34,6 +34,7 @@ SHOWN: Final = 16
 """Digits that are shown of a key."""
 
 Dial = Callable[[str, int], Awaitable[Wire]]
+"""Makes a connection to a host and port. Raises Unreachable."""
 
 Channels = Callable[[str], Awaitable[Wire]]
 

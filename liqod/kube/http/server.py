@@ -9,7 +9,6 @@ requests, not reading) costs that client its connection and nobody else anything
 import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -17,11 +16,11 @@ import msgspec
 import trio
 
 from liqod.errors import Unauthorized, Unreachable
-from liqod.kube.http.crowd import Crowd
 from liqod.kube.http.parser import Limits, Request, RequestParser
-from liqod.kube.http.turns import Metered
+from liqod.kube.http.turns import Budgets, Metered
 from liqod.kube.http.wire import NOTHING, TlsWire, Wire, wire_of
 from liqod.log import Seldom
+from liqod.places import Place, Places, address_of, serve_one
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +34,9 @@ CHEAP = 0.001
 """Seconds that receiving an ordinary question takes at most; in crumbs it takes more."""
 ORDINARY = 1 << 17
 """Bytes of a request up to which an answered one is not counted: a large pod's review has less."""
+MOST = 4096
+MOST_HELD = 256 << 20
+"""Connections, and bytes of unanswered requests, where nobody says how many."""
 SWEEP = 1 << 20
 """Bytes that are read from a client that was refused, so that it reads why."""
 
@@ -91,6 +93,8 @@ async def serve(
     open_listeners: Open = trio.open_tcp_listeners,
     ssl_context: Secured = None,
     limits: Limits | None = None,
+    places: Places | None = None,
+    known: Places | None = None,
     stop: trio.Event | None = None,
     gate: Callable[[], Awaitable[None]] | None = None,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
@@ -100,32 +104,33 @@ async def serve(
     After ``stop`` no connection is accepted, idle ones and endless bodies are ended, and
     requests under way have ``limits.grace`` seconds to finish. ``gate`` is awaited before each
     new connection is greeted: a server that plays dead keeps it shut. ``open_listeners`` is what
-    listens; tests have listeners without sockets.
+    listens; tests have listeners without sockets. ``places`` are those of connections, ``known``
+    of those that had an answer which was no refusal; None: the same ones.
 
     Raises:
         OSError: the address cannot be bound.
     """
     bounds = limits or Limits()
+    at_first = Places(MOST, held=MOST_HELD) if places is None else places
+    crowd = _Crowd(at_first, at_first if known is None else known)
     listeners = await open_listeners(port, host=host, backlog=512)
-    crowd = Crowd(bounds.connections, bounds.memory)
 
     async def welcome(stream: trio.abc.Stream) -> None:
         if gate is not None:
             await gate()
-        address = _address_of(stream)
+        source = address_of(stream)
         wire = wire_of(stream)
         try:
-            if bounds.paced and crowd.budget(address).spent:
+            if bounds.paced and crowd.budgets.of(source).spent:
+                crowd.places.refuse(source, "time")
                 return
-            await crowd.admit(_Connection(wire, address, handler, bounds, ssl_context, crowd))
+            await _Connection(wire, source, handler, bounds, ssl_context, crowd).run()
         finally:
             wire.close()
 
     async with trio.open_nursery() as connections, trio.open_nursery() as acceptors:
         for listener in listeners:
-            acceptors.start_soon(
-                partial(trio.serve_listeners, welcome, [listener], handler_nursery=connections)
-            )
+            acceptors.start_soon(serve_one, welcome, listener, connections)
         first = listeners[0]
         bound = first.socket.getsockname()[1] if isinstance(first, trio.SocketListener) else port
         task_status.started(bound)
@@ -138,24 +143,44 @@ async def serve(
         await listener.aclose()
 
 
+class _Crowd:
+    """The connections of one server.
+
+    Attributes:
+        budgets: the time of each source.
+        stopping: set where no more is served.
+    """
+
+    def __init__(self, places: Places, known: Places) -> None:
+        self.places, self.known = places, known
+        self.budgets = Budgets()
+        self.stopping = trio.Event()
+        self.members: set[_Connection] = set()
+
+    def stop(self) -> None:
+        """End the idle ones; the others end after the answer they are at."""
+        self.stopping.set()
+        for each in list(self.members):
+            each.stop()
+
+
 class _Connection:
     """One client: read a request, answer it, again, each step within its limit."""
 
     def __init__(
         self,
         wire: Wire,
-        address: str,
+        source: str,
         handler: Handler,
         limits: Limits,
         ssl_context: Secured,
-        crowd: Crowd,
+        crowd: _Crowd,
     ) -> None:
         self._wire = wire
-        self.address = address
-        self.held = 0
-        self.scope = trio.CancelScope()
-        self.idle = True
-        self.streaming = False
+        self._source = source
+        self._scope = trio.CancelScope()
+        self._place: Place | None = None
+        self._streaming = False
         self._handler = handler
         self._limits = limits
         self._ssl_context = ssl_context
@@ -168,8 +193,12 @@ class _Connection:
 
     async def run(self) -> None:
         """Serve this client until it leaves, breaks the rules, or is not wanted any more."""
+        self._place = self._crowd.places.enter(self._source, self._scope, forget=self._forget)
+        if self._place is None:
+            return
+        self._crowd.members.add(self)
         try:
-            with self.scope:
+            with self._scope:
                 shaking = Metered(self._handshake())
                 await shaking
                 if self._inbox.peer_certificate is None:  # a stranger, as far as is known
@@ -183,13 +212,39 @@ class _Connection:
         except (Unreachable, Unauthorized, Drop, trio.TooSlowError) as reason:
             log.debug("connection ended: %r", reason)  # the client's end of it; nobody to tell
         finally:
-            self.forget()
+            self._forget()
+            self._crowd.members.discard(self)
+            self._place.leave()
 
-    def forget(self) -> None:
+    def stop(self) -> None:
+        """End it, unless a request is being answered whose answer has an end."""
+        if self._streaming or (self._place is not None and self._place.idle):
+            self._scope.cancel()
+
+    def _forget(self) -> None:
         """Hold nothing any more of what the client has sent."""
         self._arrived = NOTHING
         self._inbox.forget()
-        self._crowd.weigh(self, 0)
+        self._weigh(0)
+
+    def _weigh(self, held: int) -> bool:
+        assert self._place is not None
+        return self._place.weigh(held)
+
+    def _become_known(self) -> bool:
+        """Go on among those who were answered; False where there is no room for one more."""
+        assert self._place is not None
+        known = self._crowd.known
+        if self._place.places is known:
+            return True
+        place = known.enter(self._source, self._scope, idle=False, forget=self._forget)
+        if place is None:
+            return False
+        held = self._place.held
+        self._place.weigh(0)
+        self._place.leave()
+        self._place = place
+        return place.weigh(held)
 
     async def _handshake(self) -> None:
         context = self._ssl_context
@@ -206,14 +261,14 @@ class _Connection:
     async def _spend(self, used: float) -> None:
         """Count time, and pause where the client's address has had its share of it."""
         if self._limits.paced:
-            await self._crowd.budget(self.address).spend(used)
+            await self._crowd.budgets.of(self._source).spend(used)
 
     async def _turn(self) -> bool:
         """One request and its answer; False when the connection is over."""
         request = await self._next()
         if request is None:
             return False
-        self.idle = False
+        self._be_idle(False)
         answering = Metered(self._answer(request))
         again = await answering
         ordinary = self._served and len(request.body) <= ORDINARY
@@ -223,13 +278,17 @@ class _Connection:
             # Ordinary questions that were answered are what the server is for: a burst of new pods
             # all comes from one address, the API server's. What receiving it took is given back.
             used = -min(self._receiving, CHEAP) if ordinary else answering.used
-            self._crowd.budget(self.address).charge(used)
+            self._crowd.budgets.of(self._source).charge(used)
         self._receiving = 0.0
         if self._taken is not None:
             return False
-        self.idle = True
-        self._crowd.weigh(self, self._inbox.held)
+        self._be_idle(True)
+        self._weigh(self._inbox.held)
         return again and request.keep_alive and not self._crowd.stopping.is_set()
+
+    def _be_idle(self, idle: bool) -> None:
+        assert self._place is not None
+        self._place.idle = idle
 
     async def _next(self) -> Request | None:
         inbox, started, used = self._inbox, False, 0.0
@@ -268,11 +327,11 @@ class _Connection:
         piece, rest = self._arrived[:PIECE], self._arrived[PIECE:]
         self._arrived = rest or NOTHING
         self._inbox.feed(bytes(piece))
-        return self._crowd.weigh(self, self._inbox.held + len(self._arrived))
+        return self._weigh(self._inbox.held + len(self._arrived))
 
     async def _refuse(self, status: int) -> None:
         """Answer what cannot be served, then let the client read that before closing."""
-        self.forget()
+        self._forget()
         await self._send(_head(status, {"content-length": "0"}, keep=False))
         swept, sweep = 0, PIECE if self._limits.paced else SWEEP
         with trio.move_on_after(LINGER):
@@ -294,6 +353,9 @@ class _Connection:
             log.log(level, "handler failed: %s %s", request.method, request.path, exc_info=True)
             response = Response(500)
         self._served = response.status < 400
+        if self._served and not self._become_known():
+            await _let_go(response)
+            response, self._served = Response(503), False
         if response.takeover is not None:
             head = _head(response.status, response.headers, keep=True)
             self._taken = response.takeover, head
@@ -315,8 +377,8 @@ class _Connection:
         """
         self._taken = None
         early = self._inbox.early + bytes(self._arrived)
-        self.streaming = True
-        self.forget()
+        self._streaming = True
+        self._forget()
         try:
             if len(early) > self._limits.head:
                 raise Drop  # whoever asks for another protocol waits for the answer
@@ -334,7 +396,7 @@ class _Connection:
         chunked = request.version != "1.0"
         headers = {**response.headers, **({"transfer-encoding": "chunked"} if chunked else {})}
         complete = False
-        self.streaming = True
+        self._streaming = True
         try:
             await self._send(_head(response.status, headers, keep=chunked))
             async with trio.open_nursery() as nursery:
@@ -351,7 +413,7 @@ class _Connection:
             log.exception("body failed: %s %s", request.method, request.path)
             complete = False
         finally:
-            self.streaming = False
+            self._streaming = False
             close = getattr(body, "aclose", None)
             if close is not None:
                 with trio.move_on_after(LINGER, shield=True):
@@ -379,20 +441,19 @@ class _Connection:
             await self._wire.send(data)
 
 
+async def _let_go(response: Response) -> None:
+    """End what an answer would have begun."""
+    if response.takeover is not None:
+        response.takeover.close()
+    if not isinstance(response.body, bytes):
+        closing = getattr(response.body, "aclose", None)
+        if closing is not None:
+            await closing()
+
+
 def _head(status: int, headers: dict[str, str], keep: bool) -> bytes:
     lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     if not keep:
         lines.append("connection: close")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
-
-
-def _address_of(stream: trio.abc.Stream) -> str:
-    """The other host's address; empty where there is none."""
-    if not isinstance(stream, trio.SocketStream):
-        return ""
-    try:
-        found = stream.socket.getpeername()
-    except OSError:  # it has left already
-        return ""
-    return str(found[0]) if isinstance(found, tuple) else ""

@@ -11,7 +11,7 @@ import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -42,13 +42,6 @@ MAX_STREAMS = 1024
 """Watches and logs open at once: far more than are used, and a bound all the same."""
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "PATCH", "DELETE"})
 """Methods whose second execution does no harm, as this project uses them."""
-
-
-class Dial(Protocol):
-    """Makes the TCP connection to a host and port; tests make something else."""
-
-    async def __call__(self, host: str, port: int, /) -> Wire:
-        """A connected wire. Raises Unreachable."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -180,7 +173,7 @@ class Transport:
         *,
         connections: int,
         user_agent: str,
-        dial: Dial = connect,
+        dial: proxies.Dial = connect,
         budget: Budget | None = None,
     ) -> None:
         self._budget = budget

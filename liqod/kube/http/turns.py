@@ -38,6 +38,12 @@ LONGEST_IN_DEBT = 30.0
 """The same without: a turn may have been one object of the largest size."""
 FOLLOWS = 4.0
 """How many times the time of reading may be what follows from it; more is others' own work."""
+ASKERS_CREDIT = 1.0
+"""Seconds that who asks a server may take at once beyond its share: some two thousand reviews."""
+ASKERS_SHARE = 0.02
+"""Part of the time that it may take in the long run; what is closed at once costs something too."""
+ASKERS = 1024
+"""Sources of which it is known how much time they had."""
 
 T = TypeVar("T")
 
@@ -193,3 +199,19 @@ class Metered(Generic[T]):
                 step = functools.partial(self._work.send, (yield waits_for))
             except BaseException as error:
                 step = functools.partial(self._work.throw, error)
+
+
+class Budgets:
+    """The time of each source that asks a server: a credit, and a share in the long run."""
+
+    def __init__(self) -> None:
+        self._budgets: dict[str, Budget] = {}
+
+    def of(self, source: str) -> Budget:
+        """The time of a source; of very many the one that came first is forgotten."""
+        found = self._budgets.get(source)
+        if found is None:
+            found = self._budgets[source] = Budget(credit=ASKERS_CREDIT, share=ASKERS_SHARE)
+            if len(self._budgets) > ASKERS:
+                del self._budgets[next(iter(self._budgets))]
+        return found

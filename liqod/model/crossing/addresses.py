@@ -13,10 +13,6 @@ from typing import Final
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-
-PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
-"""The networks that pods of a peer are believed to be in where nobody says which."""
-
 _SPECIAL: Final = tuple(
     (ipaddress.ip_network(prefix), what)
     for prefix, what in (

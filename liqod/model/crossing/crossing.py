@@ -54,7 +54,8 @@ _BOOTSTRAP: Final = "bootstrap.kubernetes.io/token"
 def namespace_stays(name: str, marks: Mapping[str, str], own: str) -> str:
     """Why a namespace can never be offloaded, as a sentence; empty if it can.
 
-    A namespace that a peer has here can: what it brought may go on to the next cluster.
+    One that a peer has here cannot: its pods run on own nodes, by a required affinity,
+    so that what is offloaded on would wait for ever for a node.
 
     Args:
         name: its name.
@@ -66,6 +67,8 @@ def namespace_stays(name: str, marks: Mapping[str, str], own: str) -> str:
         why = "it holds this cluster's keys"
     elif name.startswith(ids.TENANT_PREFIX) or marks.get(labels.TENANT_NAMESPACE) == labels.TRUE:
         why = "it holds the credentials of a peer"
+    elif peer := marks.get(labels.REMOTE_CLUSTER_ID, ""):
+        why = f"it is the peer {peer}'s, whose pods run on this cluster's own nodes"
     else:
         prefix = next((each for each in RESERVED if name.startswith(each)), "")
         why = f"names that begin with {prefix} are {RESERVED[prefix]}" if prefix else ""

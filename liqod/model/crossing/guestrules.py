@@ -32,7 +32,6 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
         pod_security: the level that its namespaces for guests enforce.
         volumes: patterns of the kinds of volumes that guests may have.
         service_accounts, runtime_classes: patterns of those over there that guests may use.
-        direct: whether a consumer may write its pods there itself, without a ShadowPod each.
         budgets: whether it may have PodDisruptionBudgets there.
     """
 
@@ -40,7 +39,6 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
     volumes: tuple[str, ...] = ("*",)
     service_accounts: tuple[str, ...] = ("*",)
     runtime_classes: tuple[str, ...] = ("*",)
-    direct: bool = False
     budgets: bool = False
 
 

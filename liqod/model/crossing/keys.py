@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from liqod.model import labels
+
 ALL_KEYS: Final = "*/*"
 ALL: Final = "*"
 
@@ -54,8 +56,14 @@ def class_problem(pattern: str) -> str:
     return f"{pattern!r} is no class: a name, or `*` for all" if bad else ""
 
 
-PROTOCOL: Final = ("liqo.io/", "liqod.io/", "offloading.liqo.io/")
-"""Domains of the keys by which both sides work: they are on every list."""
+PROTOCOL: Final = ("liqo.io/", "offloading.liqo.io/")
+OWN: Final = (
+    *(labels.SOURCE, labels.APPLIED_HASH, labels.APPLIED_KEYS, labels.LOCAL_UID, labels.ADOPTED),
+    *(labels.DELETION_GRACE, labels.CHANGES, labels.LEFT_OUT, labels.NOTE, labels.CLAIM_UID),
+)
+"""Domains of the keys by which both sides work, and the keys of liqod's own that are on what a
+consumer writes: they are on every list. No other of ``liqod.io`` is: by some a daemon knows what is
+its own."""
 STRANGE_ANNOTATIONS: Final = "annotations that are not for guests: "
 STRANGE_LABELS: Final = "labels that are not for guests: "
 """What a provider says of keys that are on no list; they follow, apart by a comma."""
@@ -85,7 +93,11 @@ _SAID = re.compile(
 
 def brings(key: str, patterns: Iterable[str]) -> bool:
     """Whether a guest may bring a key: one that is on the list, or of the protocol."""
-    return key.startswith(PROTOCOL) or key_allowed(key, patterns)
+    return _is_protocol(key) or key_allowed(key, patterns)
+
+
+def _is_protocol(key: str) -> bool:
+    return key.startswith(PROTOCOL) or key in OWN
 
 
 def refused(message: str) -> tuple[frozenset[str], frozenset[str]]:
@@ -96,7 +108,5 @@ def refused(message: str) -> tuple[frozenset[str], frozenset[str]]:
     """
     found: dict[str, frozenset[str]] = {}
     for said, named in _SAID.findall(message):
-        found[said] = frozenset(
-            key for key in named.split(", ")[:64] if not key.startswith(PROTOCOL)
-        )
+        found[said] = frozenset(key for key in named.split(", ")[:64] if not _is_protocol(key))
     return found.get(STRANGE_LABELS, frozenset()), found.get(STRANGE_ANNOTATIONS, frozenset())

@@ -72,7 +72,7 @@ class Switch(msgspec.Struct, frozen=True):
 
 
 def pod_request(path: str, query: Mapping[str, Sequence[str]]) -> PodRequest:
-    """What a request to a kubelet asks of a pod.
+    """The request for a pod's sub-resource at a peer, made from a request to a kubelet.
 
     Args:
         path: decoded.

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from liqod.errors import ConfigError
+from liqod.kube.meta import ObjectMeta
 from liqod.model.objects import quantities
 from liqod.model.objects.quantities import NANO
 
@@ -35,10 +36,6 @@ ContainerKey = tuple[str, str]
 """UID of the pod, and name of the container."""
 
 
-class _Meta(msgspec.Struct, frozen=True):
-    name: str = ""
-
-
 class _Container(msgspec.Struct, frozen=True):
     name: str = ""
     usage: dict[str, str | int] = {}
@@ -47,7 +44,7 @@ class _Container(msgspec.Struct, frozen=True):
 class PodMetrics(msgspec.Struct, frozen=True):
     """A pod of the peer's ``metrics.k8s.io/v1beta1``."""
 
-    metadata: _Meta = _Meta()
+    metadata: ObjectMeta = ObjectMeta()
     timestamp: str = ""
     containers: tuple[_Container, ...] = ()
 

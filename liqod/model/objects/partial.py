@@ -1,9 +1,10 @@
-"""Pods and Nodes as far as they are read: the one vocabulary of their parts.
+"""Kubernetes' own objects as far as they are read: the one vocabulary of their parts.
 
-The API server's field names; what is not here is passed over unread. Two places have structs of
-their own, and say why: where each event of a peer's pods is decoded for one field or two
-(``reflection/placement.py``, ``plugins/reflectors/pods.py``), and where the rest stays JSON
-(``bounds.py``, ``provider/workloads/shadow.py``).
+The API server's field names; what is not here is passed over unread. Some places have structs of
+their own, and say why: where each event is decoded for a field or two (``reflection/placement.py``,
+``reflection/context.py``, ``reflection/contents.py``, ``reflection/marks.py``), where a spec is a
+consumer's, in which no other field may matter (``model/peering/quota.py``,
+``provider/workloads/shadow.py``), and where the rest stays JSON (``bounds.py``).
 """
 
 import msgspec
@@ -19,24 +20,46 @@ class Waiting(msgspec.Struct, frozen=True):
     message: str = ""
 
 
+class Running(msgspec.Struct, frozen=True, rename="camel"):
+    """Since when a container runs."""
+
+    started_at: str | None = None
+
+
 class ContainerState(msgspec.Struct, frozen=True):
-    """The state of a container, as far as it waits."""
+    """The state of a container, as far as it waits or runs."""
 
     waiting: Waiting | None = None
+    running: Running | None = None
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
     """The status of a container."""
 
-    name: str
+    name: str = ""
     state: ContainerState = ContainerState()
     restart_count: int = 0
 
 
+class Container(msgspec.Struct, frozen=True):
+    """A container of a pod's spec."""
+
+    name: str = ""
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """Where a pod is."""
+    """Where a pod is, what it is made of, and how long it may take to end."""
 
     node_name: str = ""
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    termination_grace_period_seconds: int | None = None
+
+
+class PodIP(msgspec.Struct, frozen=True):
+    """An IP address of a pod."""
+
+    ip: str = ""
 
 
 class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,7 +68,9 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
+    start_time: str | None = None
     pod_ip: str = msgspec.field(name="podIP", default="")
+    pod_ips: tuple[PodIP, ...] = msgspec.field(name="podIPs", default=())
     conditions: tuple[Condition, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
@@ -87,3 +112,67 @@ class Node(msgspec.Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A Secret, its data decoded."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, bytes] | None = None
+
+    def value(self, key: str) -> bytes:
+        """The data under a key; empty where there are none."""
+        return (self.data or {}).get(key, b"")
+
+
+class InvolvedObject(msgspec.Struct, frozen=True, rename="camel"):
+    """The object that an Event is about, and the part of it."""
+
+    kind: str = ""
+    api_version: str = ""
+    name: str = ""
+    uid: str = ""
+    field_path: str = ""
+
+
+class EventSource(msgspec.Struct, frozen=True):
+    """The component that tells of an Event."""
+
+    component: str = ""
+
+
+class EventSeries(msgspec.Struct, frozen=True, rename="camel"):
+    """How often an Event has come, and when last."""
+
+    count: int = 0
+    last_observed_time: str | None = None
+
+
+class Event(msgspec.Struct, frozen=True, rename="camel"):
+    """An Event (``core/v1``)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    involved_object: InvolvedObject = InvolvedObject()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    source: EventSource = EventSource()
+    reporting_component: str = ""
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    count: int = 0
+    series: EventSeries | None = None
+
+
+class TokenRequestStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """A token of a ServiceAccount, and when it expires."""
+
+    token: str
+    expiration_timestamp: str = ""
+
+
+class TokenRequest(msgspec.Struct, frozen=True):
+    """A TokenRequest (``authentication.k8s.io/v1``), as the API server answers it."""
+
+    status: TokenRequestStatus

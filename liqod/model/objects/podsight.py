@@ -12,6 +12,10 @@ from liqod.model.view.snapshot import Guest, Pod
 
 ORDINARY = ("ContainerCreating", "PodInitializing")
 """Reasons of waiting containers that pass by themselves."""
+UNPULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+"""Reasons of containers whose image cannot be had."""
+UNPLACED = "Unschedulable"
+"""Kubernetes' word for a pod that no node has a place for."""
 REQUIRED = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
 """Conditions that a pod needs before it is ready, in their order."""
 
@@ -36,7 +40,15 @@ def pod_of(pod: LivePod) -> Pod:
         ready,
         "" if ready or _is_meant(pod.status) else why(pod.status),
         owners[0] if owners and not ready else "",
+        pod.status.phase == "Pending" and _is_unplaced(pod.status),
     )
+
+
+def _is_unplaced(status: PodStatus) -> bool:
+    """Whether a scheduler has no node for a pod: here, or, as its reason, at the peer."""
+    scheduled = conditions.of_type(status.conditions, "PodScheduled")
+    here = scheduled is not None and scheduled.status == "False" and scheduled.reason == UNPLACED
+    return here or status.reason == UNPLACED
 
 
 def guest_of(pod: LivePod) -> Guest:
@@ -61,6 +73,15 @@ def why(status: PodStatus) -> str:
     for condition in status.conditions:
         if condition.type in REQUIRED and condition.status != "True" and condition.message:
             return condition.message
+    return ""
+
+
+def unpulled(status: PodStatus) -> str:
+    """Why an image of a pod cannot be had, in the kubelet's words; empty while none is missed."""
+    for container in (*status.init_container_statuses, *status.container_statuses):
+        waiting = container.state.waiting
+        if waiting is not None and waiting.reason in UNPULLED:
+            return waiting.message or waiting.reason
     return ""
 
 

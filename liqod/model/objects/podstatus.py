@@ -14,19 +14,24 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.model import labels
 from liqod.model.crossing import addresses
 from liqod.model.network.crossing import Crossed
 from liqod.model.objects import bounded, conditions, debuggers, podends, restarts
 from liqod.model.objects.patches import exact_patch
+from liqod.model.objects.podready import (
+    CONTAINERS_READY,
+    READY,
+    as_reached,
+    is_withdrawn,
+    plain,
+    ready_of,
+)
 
 Json = dict[str, Any]
 Cross = Callable[[str], Crossed]
 """The address under which one of the remote pod's is reached from here, or why it cannot be."""
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
-READY: Final = "Ready"
-CONTAINERS_READY: Final = "ContainersReady"
 REMOTE_POD: Final = "liqod.io/Twin"
 """Condition: which pod at the peer this one is, and how often it was made again there."""
 DISRUPTED: Final = "TwinDisrupted"
@@ -39,7 +44,6 @@ REMOTE_GONE: Final = "RemotePodTerminated"
 """Reason of a pod whose remote pod ended and is gone, so that its own status cannot be shown."""
 RESTARTED: Final = "RemotePodRestarted"
 """Reason of a pod whose finished containers run again at the peer, which no pod here may do."""
-UNAVAILABLE: Final = "RemoteClusterUnavailable"
 
 _KUBELET: Final = (
     *("Initialized", READY, CONTAINERS_READY, "PodReadyToStartContainers"),
@@ -76,6 +80,7 @@ def merge(
     shadow_phase: str = "",
     shadow_message: str = "",
     current: bool = False,
+    unreachable: str | None = "",
 ) -> Merged:
     """What becomes of the local status.
 
@@ -89,6 +94,8 @@ def merge(
         shadow_phase: phase of the ShadowPod, final where terminal though the remote pod is gone.
         shadow_message: what the provider says to that.
         current: whether the remote pod is all that the local pod's spec asks for by now.
+        unreachable: why nothing gets through to it; empty where it does, None where that is not
+            known (yet), so that a pod that is not Ready for it stays so.
     """
     status: Json = local.get("status") or {}
     if status.get("phase") in TERMINAL:
@@ -103,7 +110,7 @@ def merge(
     if back:
         message = f"{back} had ended, and runs again in a pod that was made anew at the peer"
         return Merged(ended(local, "Failed", RESTARTED, message, now=now), failed=True)
-    wanted, refused = _wanted(local, remote_pod, node_address, now, cross)
+    wanted, refused = _wanted(local, remote_pod, node_address, now, cross, unreachable)
     patch = exact_patch(status, wanted)
     observed = local["metadata"].get("generation") if current and _observed(remote_pod) else None
     # An API server that does not know the field drops it: it is not written for its own sake until
@@ -172,6 +179,7 @@ def _wanted(
     node_address: str,
     now: str,
     cross: Cross | None,
+    unreachable: str | None,
 ) -> tuple[Json, dict[str, str]]:
     """The whole local status as it should be, and the addresses that are not shown in it."""
     status: Json = local.get("status") or {}
@@ -193,7 +201,7 @@ def _wanted(
     wanted["hostIPs"] = [{"ip": node_address}]
     wanted["podIP"] = shown[0] if shown else None
     wanted["podIPs"] = [{"ip": address} for address in shown] or None
-    wanted["conditions"] = _conditions(local, remote_pod, times, now)
+    wanted["conditions"] = _conditions(local, remote_pod, times, now, unreachable)
     return wanted, refused
 
 
@@ -289,7 +297,11 @@ def _times(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> int:
 
 
 def _conditions(
-    local: Mapping[str, Any], remote_pod: Mapping[str, Any], times: int, now: str
+    local: Mapping[str, Any],
+    remote_pod: Mapping[str, Any],
+    times: int,
+    now: str,
+    unreachable: str | None,
 ) -> list[Json]:
     """The conditions of others as they are, those of a kubelet as the remote pod's has them."""
     before: Sequence[Json] = (local.get("status") or {}).get("conditions") or ()
@@ -304,14 +316,11 @@ def _conditions(
         if kind == podends.DISRUPTION:
             disrupted = conditions.find(merged, kind) is None
         if (kind in _KUBELET and kind != READY) or (kind == podends.DISRUPTION and disrupted):
-            merged.append(_since(_plain(each), before, each.get("lastTransitionTime") or now))
-    ready = _ready(local, remote_pod)
+            merged.append(_since(plain(each), before, each.get("lastTransitionTime") or now))
+    ready = as_reached(local, ready_of(local, remote_pod), unreachable)
     their_ready = conditions.find(there, READY) or {}
-    since = (
-        their_ready.get("lastTransitionTime")
-        if their_ready.get("status") == ready["status"]
-        else None
-    )
+    same = their_ready.get("status") == ready["status"] and not is_withdrawn(local)
+    since = their_ready.get("lastTransitionTime") if same else None
     merged.append(_since(ready, before, since or now))
     uid = (remote_pod.get("metadata") or {}).get("uid", "")
     if uid:
@@ -328,39 +337,33 @@ def is_disrupted_there(local: Mapping[str, Any]) -> bool:
     return found.get("reason") == DISRUPTED
 
 
-def _ready(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> Json:
-    """Ready: the remote pod's containers are, and every gate of this pod is open here."""
-    there = (remote_pod.get("status") or {}).get("conditions") or ()
-    marks = local["metadata"].get("labels") or {}
-    if marks.get(labels.REMOTE_UNAVAILABLE) == labels.TRUE:
-        message = "the peer that runs this pod cannot be reached"
-        return {"type": READY, "status": "False", "reason": UNAVAILABLE, "message": message}
-    containers = conditions.find(there, CONTAINERS_READY) or conditions.find(there, READY) or {}
-    if containers.get("status") != "True":
-        return {**_plain(containers), "type": READY, "status": containers.get("status") or "False"}
-    own = _gates(local)
-    closed = _closed(own, (local.get("status") or {}).get("conditions"))
-    closed += _closed([gate for gate in _gates(remote_pod) if gate not in own], there)
-    if closed:
-        message = "; ".join(f'readiness gate "{gate}" is not open' for gate in closed)
-        reason = "ReadinessGatesNotReady"
-        return {"type": READY, "status": "False", "reason": reason, "message": message}
-    return {"type": READY, "status": "True"}
+def withdrawn(local: Mapping[str, Any], unreachable: str | None, *, now: str) -> Json | None:
+    """The merge patch by which a pod is Ready no more, or again, by what is known here alone.
 
+    What is at the peer need not be seen for it. None where nothing changes: of a pod that was not
+    Ready for another reason, or has ended.
 
-def _gates(pod: Mapping[str, Any]) -> list[str]:
-    gates = (pod.get("spec") or {}).get("readinessGates") or ()
-    return [gate["conditionType"] for gate in gates]
-
-
-def _closed(gates: Iterable[str], found: Iterable[Mapping[str, Any]] | None) -> list[str]:
-    return [gate for gate in gates if not conditions.is_status(found, gate)]
-
-
-def _plain(condition: Mapping[str, Any]) -> Json:
-    """A condition without its time, and without the generation of a pod that is not this one."""
-    left_out = ("lastTransitionTime", "lastProbeTime", "observedGeneration")
-    return {key: value for key, value in condition.items() if key not in left_out}
+    Args:
+        local: the local pod.
+        unreachable: as in :func:`merge`.
+        now: the time.
+    """
+    status: Json = local.get("status") or {}
+    before: Sequence[Json] = status.get("conditions") or ()
+    known = conditions.find(before, READY)
+    if known is None or status.get("phase") in TERMINAL:
+        return None
+    # As it was told last: of the containers, and of the gates of this pod.
+    told = [each for each in before if each.get("type") == CONTAINERS_READY]
+    shown = dict(known)
+    if is_withdrawn(local):
+        shown = ready_of(local, {"status": {"conditions": told}})
+    ready = as_reached(local, shown, unreachable)
+    if ready.get("status") == known.get("status"):
+        return None
+    changed = conditions.dated(plain(ready), before, now)
+    found = [changed if each.get("type") == READY else each for each in before]
+    return {"conditions": found}
 
 
 def _since(condition: Json, before: Iterable[Mapping[str, Any]], since: str) -> Json:

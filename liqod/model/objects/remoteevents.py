@@ -16,6 +16,7 @@ import msgspec
 from liqod.kube.kinds import Kind
 from liqod.kube.objects import UNREADABLE
 from liqod.model import labels
+from liqod.model.objects.partial import Event, EventSeries
 from liqod.model.text import printable
 
 NORMAL: Final = "Normal"
@@ -33,45 +34,6 @@ NAME_PART: Final = 200
 """Characters of the object's name in that of its Event, of 253 that there may be."""
 
 Json = dict[str, Any]
-
-
-class _Meta(msgspec.Struct, frozen=True, rename="camel"):
-    uid: str = ""
-    creation_timestamp: str | None = None
-
-
-class _Involved(msgspec.Struct, frozen=True, rename="camel"):
-    kind: str = ""
-    api_version: str = ""
-    name: str = ""
-    uid: str = ""
-    field_path: str = ""
-
-
-class _Source(msgspec.Struct, frozen=True):
-    component: str = ""
-
-
-class _Series(msgspec.Struct, frozen=True, rename="camel"):
-    count: int = 0
-    last_observed_time: str | None = None
-
-
-class RemoteEvent(msgspec.Struct, frozen=True, rename="camel"):
-    """A ``core/v1`` Event of a peer's, as far as it is read."""
-
-    metadata: _Meta = _Meta()
-    involved_object: _Involved = _Involved()
-    type: str = ""
-    reason: str = ""
-    message: str = ""
-    source: _Source = _Source()
-    reporting_component: str = ""
-    first_timestamp: str | None = None
-    last_timestamp: str | None = None
-    event_time: str | None = None
-    count: int = 0
-    series: _Series | None = None
 
 
 class LocalObject(NamedTuple):
@@ -92,10 +54,10 @@ class LocalObject(NamedTuple):
     host: str = ""
 
 
-_decoder = msgspec.json.Decoder(RemoteEvent)
+_decoder = msgspec.json.Decoder(Event)
 
 
-def read(body: bytes) -> RemoteEvent | None:
+def read(body: bytes) -> Event | None:
     """A peer's Event; None for what is none, or has a type that Kubernetes does not know."""
     try:
         found = _decoder.decode(body)
@@ -104,20 +66,20 @@ def read(body: bytes) -> RemoteEvent | None:
     return found if found.metadata.uid and found.type in TYPES else None
 
 
-def name_of(found: RemoteEvent, about: LocalObject, peer: str) -> str:
+def name_of(found: Event, about: LocalObject, peer: str) -> str:
     """The name of the Event here: a peer cannot choose it, nor that of anything else here."""
     text = f"{peer}/{found.metadata.uid}/{about.uid}"
     digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:20]
     return f"{about.name[:NAME_PART].rstrip('.-')}.remote-{digest}"
 
 
-def state_of(found: RemoteEvent) -> str:
+def state_of(found: Event) -> str:
     """Another whenever an Event says something else than before."""
     said = (found.type, found.reason, found.message, found.count, found.last_timestamp)
     return hashlib.sha256(msgspec.json.encode((*said, found.series))).hexdigest()[:16]
 
 
-def local_event(found: RemoteEvent, about: LocalObject, peer: str, now: str) -> Json:
+def local_event(found: Event, about: LocalObject, peer: str, now: str) -> Json:
     """The Event of the local object.
 
     Args:
@@ -126,7 +88,7 @@ def local_event(found: RemoteEvent, about: LocalObject, peer: str, now: str) -> 
         peer: its cluster id.
         now: RFC 3339, this cluster's clock: nothing has happened later, or before the object was.
     """
-    series = found.series or _Series()
+    series = found.series or EventSeries()
     told_last = series.last_observed_time or found.last_timestamp
     last = _time(told_last or found.event_time, about.created, now)
     first = _time(found.first_timestamp or found.event_time or told_last, about.created, last)

@@ -2,8 +2,9 @@
 
 Pure. The webhook is asked about all new pods of offloaded namespaces: to leave out those of
 DaemonSets by a match condition would take the API server a third of the time of asking, for each
-pod. A second entry answers the probe, a pod of a dry run in liqod's own namespace that tells
-whether the API server reaches the webhook at all.
+pod. Namespaces that fail closed have an entry of their own, by which their pods are refused where
+nobody answers. Another entry answers the probe, a pod of a dry run in liqod's own namespace that
+tells whether the API server reaches the webhook at all.
 """
 
 import base64
@@ -20,9 +21,14 @@ Json = dict[str, Any]
 NAME: Final = "liqod-webhook"
 """Name of the MutatingWebhookConfiguration."""
 PATH: Final = "/mutate-pod"
-GUESTS_NAME: Final = "liqod-guests"
-"""Name of the MutatingWebhookConfiguration about direct pods (:mod:`liqod.provider.workloads`)."""
-GUESTS_PATH: Final = "/review-guest"
+CLOSED_PATH: Final = "/mutate-pod-or-refuse"
+"""What is called about pods of namespaces that fail closed."""
+NO_ENDPOINT: Final = "no pod of the Service it is called by is ready"
+"""What is said of the way to the webhook where it ends there."""
+SYSTEM: Final = ("kube-system", "kube-public", "kube-node-lease")
+"""Namespaces of Kubernetes itself."""
+CHOSEN: Final = (labels.SCHEDULING_ENABLED, labels.FAIL_CLOSED)
+"""Labels by which namespaces are chosen: to be asked about, and to fail closed."""
 PROBE: Final = labels.WEBHOOK_PROBE
 """Its value is a number used once; the webhook repeats it in an annotation of that name."""
 TIMEOUT_SECONDS: Final = 2
@@ -34,42 +40,6 @@ class Admission(msgspec.Struct, frozen=True):
     uid: str
     namespace: str
     pod: Json
-
-
-class Asking(msgspec.Struct, frozen=True):
-    """What an AdmissionReview asks about a direct pod, which stays JSON.
-
-    Attributes:
-        uid: of the question.
-        namespace, name: of the pod.
-        user: who creates it.
-        pod: the pod.
-        dry_run: whether nothing will be stored.
-    """
-
-    uid: str
-    namespace: str
-    name: str
-    user: str
-    pod: bytes
-    dry_run: bool
-
-
-class _User(msgspec.Struct, frozen=True):
-    username: str = ""
-
-
-class _RawRequest(msgspec.Struct, frozen=True, rename="camel"):
-    uid: str
-    object: msgspec.Raw
-    namespace: str = ""
-    name: str = ""
-    dry_run: bool | None = None
-    user_info: _User = _User()
-
-
-class _RawReview(msgspec.Struct, frozen=True):
-    request: _RawRequest
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -98,55 +68,6 @@ def read_review(body: bytes) -> Admission:
     return Admission(request.uid, request.namespace, request.object)
 
 
-def read_asking(body: bytes) -> Asking:
-    """The question about a direct pod in an AdmissionReview.
-
-    Raises:
-        ProtocolError: it is none, or asks about no object.
-    """
-    try:
-        asked = msgspec.json.decode(body, type=_RawReview).request
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"this is no AdmissionReview: {error}") from error
-    user, pod = asked.user_info.username, bytes(asked.object)
-    return Asking(asked.uid, asked.namespace, asked.name, user, pod, bool(asked.dry_run))
-
-
-def verdict(uid: str, refusal: str) -> bytes:
-    """The AdmissionReview that admits a direct pod, or refuses it with the reason."""
-    response: Json = {"uid": uid, "allowed": not refusal}
-    if refusal:
-        response["status"] = {"code": 403, "reason": "Forbidden", "message": refusal[:1024]}
-    return msgspec.json.encode(
-        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
-    )
-
-
-def guests_configuration(client_config: Json) -> Json:
-    """The MutatingWebhookConfiguration about direct pods; it changes none, and fails closed.
-
-    Only they are asked about: what bears their mark, in namespaces of consumers. Where nobody
-    answers, no direct pod is made, and its consumer writes a ShadowPod.
-    """
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": GUESTS_NAME, "labels": {labels.MANAGED_BY_LIQOD: labels.TRUE}},
-        "webhooks": [
-            {
-                **_webhook("guests.liqod.io", client_config),
-                "failurePolicy": "Fail",
-                "sideEffects": "NoneOnDryRun",
-                "reinvocationPolicy": "IfNeeded",
-                "namespaceSelector": {
-                    "matchExpressions": [{"key": labels.REMOTE_CLUSTER_ID, "operator": "Exists"}]
-                },
-                "objectSelector": {"matchLabels": {labels.MANAGED_BY: labels.MANAGED_BY_CONSUMER}},
-            }
-        ],
-    }
-
-
 def answer(admission: Admission, placement: Placement | None) -> bytes:
     """The AdmissionReview that admits the pod, with the patch for its namespace's placement.
 
@@ -169,13 +90,15 @@ def answer(admission: Admission, placement: Placement | None) -> bytes:
     )
 
 
-def configuration(client_config: Json, namespace: str) -> Json:
+def configuration(client_config: Json, closed_config: Json, namespace: str) -> Json:
     """The MutatingWebhookConfiguration.
 
     Args:
         client_config: ``url`` or ``service``, and ``caBundle``.
+        closed_config: the same, with :data:`CLOSED_PATH`.
         namespace: liqod's own, where the probe is made.
     """
+    offloaded, closed = ({each: labels.TRUE} for each in CHOSEN)
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
@@ -183,7 +106,20 @@ def configuration(client_config: Json, namespace: str) -> Json:
         "webhooks": [
             {
                 **_webhook("pods.liqod.io", client_config),
-                "namespaceSelector": {"matchLabels": {labels.SCHEDULING_ENABLED: labels.TRUE}},
+                "namespaceSelector": {
+                    "matchLabels": offloaded,
+                    "matchExpressions": [
+                        {"key": labels.FAIL_CLOSED, "operator": "NotIn", "values": [labels.TRUE]}
+                    ],
+                },
+            },
+            {
+                **_webhook("closed.liqod.io", closed_config),
+                "failurePolicy": "Fail",
+                "namespaceSelector": {
+                    "matchLabels": {**offloaded, **closed},
+                    "matchExpressions": [_not_of_the_system(namespace)],
+                },
             },
             {
                 **_webhook("probe.liqod.io", client_config),
@@ -192,6 +128,12 @@ def configuration(client_config: Json, namespace: str) -> Json:
             },
         ],
     }
+
+
+def _not_of_the_system(namespace: str) -> Json:
+    """Keeps a selector off namespaces without whose pods no cluster works."""
+    system = [*SYSTEM, namespace]
+    return {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": system}
 
 
 def _webhook(name: str, client_config: Json) -> Json:
@@ -276,3 +218,10 @@ def client_config(
         return {"service": {"namespace": namespace, "name": name, "path": path, "port": 443}}
     host = f"[{address}]" if ":" in address else address
     return {"url": f"https://{host}:{port}{path}"}
+
+
+def remedy(verdict: str) -> str:
+    """What to do where the API server does not reach the webhook, by why it does not."""
+    if verdict == NO_ENDPOINT:
+        return "see why the daemon's pod is not ready (`kubectl get pods -n liqo`)"
+    return "set webhook.advertise to an address that the API server reaches"

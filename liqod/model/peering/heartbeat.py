@@ -1,8 +1,8 @@
 """Whether a peer's daemon runs, from what is seen of the Lease that it renews. Pure.
 
 Clocks of two clusters are never compared: what counts is whether the Lease changed between two
-looks, measured here. What the other side's clocks say (the time of the renewal against the date of
-the answer) only brings the next look forward.
+looks, measured here. How old a renewal is already when it is seen, its API server tells by its own
+clock alone (:class:`liqod.kube.leases.Look`); nobody is called silent for that.
 """
 
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from liqod.model.peering.intervals import SILENT_AFTER
+from liqod.model.peering.intervals import LEADER_TOLD_WITHIN, SILENT_AFTER
 
 State = Literal["unasked", "untold", "runs", "silent"]
 """``unasked``: not looked long enough yet; ``untold``: the peer does not show it, as Liqo."""
@@ -46,21 +46,45 @@ class Sight(msgspec.Struct, frozen=True):
     Attributes:
         beat: what it says.
         since: since when it was seen to say so, on this machine's clock.
+        looked: when that was looked at last, by the same clock.
+        renewed: when it was renewed last, or later than that, by the same clock; None while that
+            is not known.
+        quiet: seconds for which it is known not to have been renewed, at the last look.
         moved: whether it was ever seen to change.
     """
 
     beat: Beat
     since: float
+    looked: float
+    renewed: float | None = None
+    quiet: float = 0.0
     moved: bool = False
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether it was not renewed when a leader would have, at the last look."""
+        return self.quiet > LEADER_TOLD_WITHIN
 
-def observe(before: Sight | None, beat: Beat, now: float) -> Sight:
-    """What is known after another look."""
+
+def observe(before: Sight | None, beat: Beat, now: float, ago: float | None = None) -> Sight:
+    """What is known after another look.
+
+    Args:
+        before: what was known.
+        beat: what the Lease says.
+        now: on this machine's clock.
+        ago: how old it is by its API server's clock; None where that does not tell.
+    """
+    if before is not None and before.beat == beat:
+        quiet = before.quiet + now - before.looked
+        return msgspec.structs.replace(before, looked=now, quiet=quiet)
+    renewed = None if ago is None else now - ago
     if before is None:
-        return Sight(beat, now)
-    if before.beat == beat:
-        return before
-    return Sight(beat, now, moved=True)
+        return Sight(beat, now, now, renewed, ago or 0.0)
+    if ago is None or renewed is None or renewed < before.looked:
+        # It has changed since the last look, whatever clocks say: servers may differ among them.
+        return Sight(beat, now, now, before.looked, moved=True)
+    return Sight(beat, now, now, renewed, ago, moved=True)
 
 
 def judge(sight: Sight, now: float) -> Verdict:

@@ -39,6 +39,9 @@ LEADER_RENEWS_EVERY: Final = 2.0
 """The daemon renews the Lease that it leads by."""
 LEADER_STOPS_AFTER: Final = 8.0
 """Without a good renewal the leader stops; what is left of the Lease is for stopping."""
+LEADER_TOLD_WITHIN: Final = 2 * LEADER_RENEWS_EVERY + 1.0
+"""A leader that was last heard of by then leads: one renewal may be late, and the API server's
+dates are to the second."""
 LEADER_LEASE: Final = 12.0
 """Without a renewal others may lead: under the 15 s that a crash may cost."""
 SILENT_AFTER: Final = LEADER_STOPS_AFTER + LEADER_LEASE

@@ -23,6 +23,7 @@ Running = Mapping[str, Mapping[str, Any]]
 _STATED: Final = ("cpu", "memory")
 
 
+# No PodSpec: of a consumer's spec nothing but what is counted decides.
 class _Resources(msgspec.Struct, frozen=True):
     requests: dict[str, int | str] | None = None
     limits: dict[str, int | str] | None = None
@@ -73,7 +74,8 @@ def complaint(spec: Mapping[str, Any], enforcement: str) -> str:
     """Why the pod does not state what the enforcement asks for, in one sentence; "" if it does.
 
     ``Soft``: every container states requests of cpu and memory. ``Hard``: and its limits equal its
-    requests. Anything else asks for nothing.
+    requests. Anything else asks for nothing. What is stated for the pod as a whole is counted
+    (:func:`pod_cost`), and holds nobody: an API server that does not know it drops it.
 
     Raises:
         ConfigError: the spec is none, or one of its quantities is not.
@@ -85,7 +87,8 @@ def complaint(spec: Mapping[str, Any], enforcement: str) -> str:
         requests = _requests(each.resources)
         missing = [name for name in _STATED if name not in requests]
         if missing:
-            return f"container {each.name} does not state its request of {' and '.join(missing)}"
+            lacks = f"container {each.name} does not state its request of {' and '.join(missing)}"
+            return f"{lacks} (for the pod as a whole is not enough)" if pod.resources else lacks
         if enforcement == offloading.ENFORCE_HARD:
             limits = quantities.parse_all(each.resources.limits if each.resources else None)
             other = sorted(name for name, n in requests.items() if limits.get(name) != n)

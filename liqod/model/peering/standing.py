@@ -4,7 +4,9 @@ What a daemon noted is believed for as long as it runs: nothing here is good bec
 """
 
 from liqod.model import labels
-from liqod.model.peering.intervals import SILENT_AFTER
+from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
+from liqod.model.peering.intervals import LEADER_STOPS_AFTER
+from liqod.model.view.figures import span
 from liqod.model.view.snapshot import Snapshot
 from liqod.resources import ForeignCluster, Tenant
 from liqod.resources.authentication import ACTIVE, TOLERATE_NO_HANDSHAKE
@@ -19,9 +21,10 @@ UNACCEPTED = "not accepted"
 
 
 def runs(snapshot: Snapshot) -> bool:
-    """Whether this cluster's daemon runs, by its Lease."""
+    """Whether this cluster's daemon runs, by its Lease: who could not renew it for long stops."""
     age = snapshot.leader_age
-    return age is not None and bool(snapshot.leader) and age <= SILENT_AFTER
+    held = age is not None and bool(snapshot.leader) and not snapshot.leader_gone
+    return held and (age or 0.0) <= LEADER_STOPS_AFTER
 
 
 def daemon(snapshot: Snapshot) -> str:
@@ -29,7 +32,10 @@ def daemon(snapshot: Snapshot) -> str:
     if snapshot.leader_age is None:
         return "not running: it has never led here"
     if not runs(snapshot):
-        return f"not running: last heard of {snapshot.leader_age:.0f} s ago"
+        ago = span(snapshot.leader_age)
+        if snapshot.leader_gone:
+            return f"not running: {snapshot.leader_gone}; last heard of {ago} ago"
+        return f"not running: {'last heard of' if snapshot.leader else 'it was stopped'} {ago} ago"
     waiting = f"; {', '.join(snapshot.standbys)} standing by" if snapshot.standbys else ""
     return f"running as {snapshot.leader}{waiting}"
 
@@ -55,6 +61,15 @@ def api_reason(cluster: ForeignCluster) -> str:
     """What kind of state that is: the reason of the condition, empty where there is none."""
     found = (each.reason for each in cluster.status.conditions if each.type == "APIServerStatus")
     return next(found, "")
+
+
+def api_remedy(reason: str, peer: str) -> str:
+    """What to do about a peer's API server that does not answer, by the kind of its state."""
+    if reason == REFUSES:
+        return f"`liqod peer` again; what runs at {peer} stays"
+    if reason == UNTRUSTED:
+        return f"is that still {peer}? if it was made anew, `liqod peer` again"
+    return "check the peer's API server, and the path to it"
 
 
 def peer_daemon(cluster: ForeignCluster, current: bool) -> str:

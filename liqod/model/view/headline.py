@@ -11,9 +11,10 @@ import msgspec
 
 from liqod.model.peering.intervals import FRESH
 from liqod.model.view.figures import counted, span
-from liqod.model.view.problems import Problem
+from liqod.model.view.problems import Problem, known
 from liqod.model.view.rows import Check, Ladder, Peer, Pulse
 from liqod.model.view.state import State
+from liqod.model.view.wrong import wrong
 
 Condition = Literal["up", "degraded", "silent", "down", "idle", "leaving", "failed"]
 """How a peer is: ``silent`` is a link that counts as up without a round trip lately, ``idle`` a
@@ -110,8 +111,9 @@ def worst(state: State, now: float) -> Worst:
         others = len(bad) - 1
         more = f" (and {counted(others, 'other peer')})" if others else ""
         return msgspec.structs.replace(bad[0], text=bad[0].text + more)
-    if state.problems:
-        return _problem(state.problems[0])
+    found = wrong(state.problems, state.ladders.values())
+    if found:
+        return _problem(found[0], ())
     if state.daemon.state != "leading":
         return Worst("notice", f"the daemon is {state.daemon.state}")
     sums = counts(state, now)
@@ -123,10 +125,15 @@ def worst(state: State, now: float) -> Worst:
 
 
 def every(state: State, now: float) -> tuple[Worst, ...]:
-    """All that is wrong: this cluster's own trouble, each peer's, and what `status` names."""
-    own = _own(state, now)
-    first = () if own is None else (own,)
-    return (*first, *_bad_peers(state, now), *map(_problem, state.problems))
+    """All that is wrong, as ``liqod status`` and ``liqod doctor`` have it, the worst first.
+
+    Before it stand peers of which no problem tells yet, such as one that has just gone silent.
+    """
+    found = wrong(state.problems, state.ladders.values())
+    told = {each.peer for each in found if not each.hint}
+    gone = [name for name, how in conditions(state, now).items() if how in ("failed", "down")]
+    untold = (each for each in _bad_peers(state, now) if each.peer not in told)
+    return (*untold, *(_problem(each, gone, now) for each in found))
 
 
 def _own(state: State, now: float) -> Worst | None:
@@ -138,9 +145,15 @@ def _own(state: State, now: float) -> Worst | None:
     return Worst("critical", text, "", check.remedy)
 
 
-def _problem(found: Problem) -> Worst:
-    text = f"{found.peer}: {found.what}" if found.peer else found.what
-    return Worst("notice" if found.hint else "warning", text, found.peer, found.remedy)
+def _problem(found: Problem, gone: Iterable[str], now: float = 0.0) -> Worst:
+    """One problem; ``gone`` are the peers that are out of reach, ``now`` where ages are shown."""
+    bad: Level = (
+        "critical" if found.peer in gone or (not found.peer and found.rank < 3) else "warning"
+    )
+    whose = f"{found.peer}: " if found.peer else ""
+    lasting = known(found, now) if now else ""
+    text = f"{whose}{found.what}{lasting}"
+    return Worst("notice" if found.hint else bad, text, found.peer, found.remedy)
 
 
 def _bad_peers(state: State, now: float) -> list[Worst]:

@@ -6,8 +6,15 @@ on the word of one that does not run.
 
 from collections.abc import Iterable
 
+from liqod.model.objects import webhook
 from liqod.model.peering import standing
-from liqod.model.view.figures import counted
+from liqod.model.peering.intervals import (
+    FROZEN_WITHIN,
+    PEER_DAEMON_EVERY,
+    PROBE_EVERY,
+    SILENT_AFTER,
+)
+from liqod.model.view.figures import counted, span
 from liqod.model.view.problems import EXPIRING, Problem
 from liqod.model.view.rows import Check, Ladder, Verdict
 from liqod.model.view.snapshot import Snapshot
@@ -121,8 +128,7 @@ def _webhook(snapshot: Snapshot) -> Iterable[Check]:
     elif found == "reachable":
         yield row("webhook", "ok", "the API server reached it when that was tried last")
     elif snapshot.webhook:
-        remedy = "set webhook.advertise to an address that the API server reaches"
-        yield row("webhook", "failing", found, remedy)
+        yield row("webhook", "failing", found, webhook.remedy(found))
 
 
 def _peer(cluster: ForeignCluster, snapshot: Snapshot, problems: list[Problem]) -> Ladder:
@@ -132,8 +138,8 @@ def _peer(cluster: ForeignCluster, snapshot: Snapshot, problems: list[Problem]) 
         *_api(cluster, standing.runs(snapshot)),
         *_certificates(peer, snapshot),
         *_nodes(peer, snapshot),
-        *_of(mine, "granted", "slice "),
-        *_of(mine, "namespaces", "namespace "),
+        *_of(mine, "granted"),
+        *_of(mine, "namespaces"),
         *_tenant(peer, snapshot),
     )
     return Ladder(peer, rows)
@@ -149,12 +155,15 @@ def _api(cluster: ForeignCluster, current: bool) -> Iterable[Check]:
         yield row("daemon", "unknown", STOPPED)
         return
     if api != "up":
-        yield row("api", "failing", api, "check the peer's API server, and the path to it")
+        remedy = standing.api_remedy(standing.api_reason(cluster), cluster.spec.cluster_id)
+        yield row("api", "failing", api, remedy)
         yield row("daemon", "skipped", f"waits for {TITLES['api']}")
         return
-    yield row("api", "ok", "it answers, as the daemon notes")
+    # What is noted on an object is as old as its writer may take to find otherwise.
+    yield row("api", "ok", f"it answered in the last {span(FROZEN_WITHIN)}, as the daemon notes")
     if daemon == "up":
-        yield row("daemon", "ok", "it renews its Lease, as the daemon notes")
+        late = span(PEER_DAEMON_EVERY + SILENT_AFTER + PROBE_EVERY)
+        yield row("daemon", "ok", f"it renewed its Lease in the last {late}, as the daemon notes")
     elif daemon == "-":
         yield row("daemon", "unknown", "not seen yet, or not shown, as by Liqo and older versions")
     else:
@@ -188,10 +197,10 @@ def _nodes(peer: str, snapshot: Snapshot) -> Iterable[Check]:
         yield row("nodes", "ok", f"{len(names)} ready")
 
 
-def _of(problems: list[Problem], layer: str, start: str) -> Iterable[Check]:
+def _of(problems: list[Problem], layer: str) -> Iterable[Check]:
     """The first problem that is one of this layer's."""
     for each in problems:
-        if each.what.startswith(start):
+        if each.layer == layer:
             yield row(layer, "failing", each.what, each.remedy)
             return
 

@@ -4,6 +4,8 @@ The room that keeps the network fills this from memory; the doctor's layers
 (:mod:`liqod.plugins.checks.network`) say by it which part fails first.
 """
 
+from typing import Final
+
 import msgspec
 
 
@@ -37,6 +39,12 @@ class PodTrip(msgspec.Struct, frozen=True, omit_defaults=True):
     took: float = 0.0
     error: str = ""
     way: str = ""
+
+
+ALIVE: Final = 1.5
+"""Seconds since the last probe came back within which the tunnel is said to answer."""
+QUIET: Final = 30.0
+"""Seconds for which a tunnel that stands may hear nothing: one sends something every 25 s."""
 
 
 class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,7 +85,9 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         missing: links, addresses, routes and rules that this machine lacks, or that somebody takes
             away again and again, as text.
         translation: the same of the packet filter's tables.
-        mended: what was put back within the last minute, as text.
+        mended: links, addresses, routes and rules that were put back within the last minute, as
+            text.
+        translated: the same of the packet filter's tables.
         gateway: name of the node with the active gateway.
         standbys: names of the others that could be.
         nodes: the ways of the other nodes.
@@ -118,6 +128,7 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     missing: tuple[str, ...] = ()
     translation: tuple[str, ...] = ()
     mended: tuple[str, ...] = ()
+    translated: tuple[str, ...] = ()
     gateway: str = ""
     standbys: tuple[str, ...] = ()
     nodes: tuple[NodeWay, ...] = ()
@@ -127,6 +138,16 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     guards: tuple[str, ...] = ()
     pods: PodTrip | None = None
     untried: str = ""
+
+    @property
+    def answers(self) -> bool:
+        """Whether a probe through the tunnel has come back just now."""
+        return self.echo is not None and self.echo < ALIVE
+
+    @property
+    def carries(self) -> bool:
+        """Whether anything has come from the other gateway lately."""
+        return self.heard is not None and self.heard < QUIET
 
     def rounded(self) -> "NetworkFacts":
         """The same with ages in tenths of a second: what differs by less is not shown again."""

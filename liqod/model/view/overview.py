@@ -13,6 +13,7 @@ from liqod.model import labels
 from liqod.model.crossing.guests import GuestRow, guest_rows
 from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.peering import standing
+from liqod.model.view import wrong
 from liqod.model.view.detail import Detail, WaitingPod, detail
 from liqod.model.view.met import met
 from liqod.model.view.problems import Problem, problems
@@ -86,7 +87,7 @@ class Overview(msgspec.Struct, frozen=True):
     @property
     def well(self) -> bool:
         """Whether there are no problems but hints."""
-        return all(each.hint for each in self.problems)
+        return wrong.well(self.problems)
 
     @property
     def knows_peers(self) -> bool:
@@ -129,7 +130,7 @@ def of_peer(view: Overview, peer: str) -> Overview:
             for row in view.namespaces
             if peer in row.clusters
         ),
-        problems=tuple(row for row in view.problems if row.peer in ("", peer)),
+        problems=wrong.of_peer(view.problems, peer),
         guests=tuple(row for row in view.guests if row.consumer == peer),
     )
 

@@ -6,11 +6,12 @@ import msgspec
 
 from liqod.model import labels
 from liqod.model.crossing.crossing import NAMESPACE_STAYS
-from liqod.model.objects import scheduling
-from liqod.model.peering import standing
+from liqod.model.network import podpath
+from liqod.model.objects import scheduling, webhook
+from liqod.model.peering import capacity, nodesready, standing
 from liqod.model.peering.foreigncluster import DEGRADED, REFUSES, UNTRUSTED, UNUSABLE
 from liqod.model.view.detail import owner
-from liqod.model.view.figures import counted
+from liqod.model.view.figures import counted, span
 from liqod.model.view.nodeways import ways
 from liqod.model.view.snapshot import Snapshot
 from liqod.model.view.waiting import told
@@ -26,17 +27,40 @@ HINTS = 4
 
 
 class Problem(msgspec.Struct, frozen=True, order=True):
-    """Something to mend: how bad (0 is worst), whose, what, and what to do."""
+    """Something to mend.
+
+    Attributes:
+        rank: how bad it is; 0 is worst.
+        peer: whose it is; empty for this cluster's own.
+        what: what is wrong.
+        remedy: what to do.
+        layer: the doctor's layer that it is about; empty for none.
+        at: when the evidence was had, in Unix seconds; 0 where it has just been read.
+        since: since when it is so; 0 where that is not known.
+    """
 
     rank: int
     peer: str
     what: str
     remedy: str
+    layer: str = ""
+    at: float = 0.0
+    since: float = 0.0
 
     @property
     def hint(self) -> bool:
         """Whether it is no fault of the peering: a pod of a user's that waits, something meant."""
         return self.rank >= HINTS
+
+
+def known(problem: Problem, now: float) -> str:
+    """Since when a problem is, and when that was seen, in brackets; empty where it is of now."""
+    parts = []
+    if problem.since and now - problem.since >= 1:
+        parts.append(f"for {span(now - problem.since)}")
+    if problem.at and now - problem.at >= 1:
+        parts.append(f"seen {span(now - problem.at)} ago")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> tuple[Problem, ...]:
@@ -53,24 +77,26 @@ def network(found: Connection) -> str:
     """What is wrong with the network of a Connection; empty for nothing."""
     if found.status.value != "Connected":
         return f"the tunnel is {found.status.value or 'not there yet'}"
-    pods, _, why = found.metadata.annotations.get(labels.PODS, "").partition(": ")
-    return f"from pod to pod {why}" if pods == labels.PODS_FAILED else ""
+    path = podpath.read(found.metadata.annotations.get(labels.PODS, ""))
+    return f"from pod to pod {path.why}" if path.state == "failed" else ""
 
 
 def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Iterable[Problem]:
     if not standing.runs(snapshot):
-        yield Problem(0, "", f"the daemon is {standing.daemon(snapshot)}", snapshot.start)
+        what = f"the daemon is {standing.daemon(snapshot)}"
+        yield Problem(0, "", what, snapshot.start, "leader")
     if snapshot.id_problem:
         what, _, remedy = snapshot.id_problem.partition(": ")
-        yield Problem(0, "", what, remedy)
+        yield Problem(0, "", what, remedy, "installation")
     if snapshot.unread:
         what = f"this is not all: {', '.join(snapshot.unread)} cannot be read"
         yield Problem(0, "", what, "use a kubeconfig whose user has the right to list them")
     for name in snapshot.definitions:
-        yield Problem(0, "", f"the custom resource {name} is missing", "run `liqod install`")
+        what = f"the custom resource {name} is missing"
+        yield Problem(0, "", what, "run `liqod install`", "installation")
     for name in snapshot.policies:
         what = f"the admission policy {name} is missing or denies nothing: nobody is held to it"
-        yield Problem(1, "", what, "run `liqod install`")
+        yield Problem(1, "", what, "run `liqod install`", "policies")
     for cluster in snapshot.foreign_clusters:
         peer, api = cluster.spec.cluster_id, standing.api(cluster)
         if api not in ("up", "-"):
@@ -78,23 +104,30 @@ def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Itera
         daemon = standing.peer_daemon(cluster, current=True)
         if daemon not in ("up", "-", standing.NOT_KNOWN):
             what = f"its daemon does not run: {daemon}; what runs there stays, nothing new goes"
-            yield Problem(1, peer, what, f"start `liqod run` beside {peer}")
+            yield Problem(1, peer, what, f"start `liqod run` beside {peer}", "daemon")
         if labels.TOMBSTONE in cluster.metadata.annotations:
             what = "it is being left; what is to be removed there waits for its answer"
             yield Problem(HINTS, peer, what, f"`liqod unpeer {peer} --forget` gives that up")
         for condition in cluster.status.conditions:
             if condition.reason == DEGRADED:
-                yield Problem(3, peer, condition.message, "check what is between you and the peer")
+                remedy = "check what is between you and the peer"
+                yield Problem(3, peer, condition.message, remedy, "reflection")
     for name, (peer, message) in nodes.items():
         if message:
             remedy = f"`liqod doctor {peer}` names the first layer that fails"
-            yield Problem(2, peer, f"virtual node {name}: {message}", remedy)
+            yield Problem(2, peer, f"virtual node {name}: {message}", remedy, "nodes")
+    for virtual in snapshot.virtual_nodes:
+        lacks = nodesready.text(nodesready.told(virtual.metadata.annotations))
+        if lacks:
+            remedy = "its administrator knows more: `kubectl get nodes` there"
+            what = f"virtual node {virtual.name}: {lacks}"
+            yield Problem(2, virtual.spec.cluster_id, what, remedy)
     for connection in snapshot.connections:
         what = network(connection)
         if what:
             peer = connection.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
             remedy = f"`liqod network status {peer}` and `liqod doctor {peer}` say which part"
-            yield Problem(2, peer, f"the joined network: {what}", remedy)
+            yield Problem(2, peer, f"the joined network: {what}", remedy, "network")
     for way in ways(_fabric(snapshot), snapshot.internal_nodes):
         what = way.problem or ("`liqod node` has never run there" if way.told is None else "")
         if what:
@@ -103,17 +136,24 @@ def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Itera
     for (peer, name), seconds in snapshot.expiries.items():
         if seconds < EXPIRING:
             yield _expiry_problem(peer, name, seconds)
+    for peer in snapshot.former:
+        what = f"{peer} knows this cluster by its former key, which is kept for it"
+        remedy = (
+            f"start `liqod run` beside {peer}; where that is Liqo or an older liqod, `liqod unpeer"
+            f" {peer}`, the same there, and peer again"
+        )
+        yield Problem(HINTS, peer, what, remedy)
     for each in told(snapshot.incoming, snapshot.outgoing):
         yield Problem(2 if each.failed else HINTS, each.peer, each.what, each.remedy)
     yield from _slice_problems(snapshot)
+    yield from _lending_problem(snapshot)
     yield from _namespace_problems(snapshot)
     yield from _pod_problems(snapshot)
     for namespace, count in snapshot.stayed.items():
         yield Problem(4, "", *scheduling.stayed(namespace, count))
     if snapshot.webhook not in ("", labels.TRUE):
         what = f"the API server cannot reach the webhook: {snapshot.webhook}"
-        remedy = "set webhook.advertise to an address that the API server reaches"
-        yield Problem(3, "", what, remedy)
+        yield Problem(3, "", what, webhook.remedy(snapshot.webhook), "webhook")
 
 
 def _fabric(snapshot: Snapshot) -> InternalFabric | None:
@@ -122,22 +162,21 @@ def _fabric(snapshot: Snapshot) -> InternalFabric | None:
 
 
 def _api_problem(peer: str, api: str, reason: str) -> Problem:
-    if reason == REFUSES:
-        what = f"its API server refuses this cluster: {api}"
-        return Problem(1, peer, what, f"`liqod peer` again; what runs at {peer} stays")
-    if reason == UNTRUSTED:
-        remedy = f"is that still {peer}? if it was made anew, `liqod peer` again"
-        return Problem(1, peer, f"who answers is not known: {api}", remedy)
-    what = api if reason == UNUSABLE else f"its API server does not answer: {api}"
-    return Problem(1, peer, what, "check the peer and the path to it")
+    says = {
+        REFUSES: f"its API server refuses this cluster: {api}",
+        UNTRUSTED: f"who answers is not known: {api}",
+        UNUSABLE: api,
+    }
+    what = says.get(reason, f"its API server does not answer: {api}")
+    return Problem(1, peer, what, standing.api_remedy(reason, peer), "api")
 
 
 def _expiry_problem(peer: str, name: str, seconds: float) -> Problem:
     if seconds <= 0:
         remedy = f"`liqod peer` again; what runs at {peer} stays"
-        return Problem(1, peer, f"the certificate {name} has expired", remedy)
+        return Problem(1, peer, f"the certificate {name} has expired", remedy, "credentials")
     text = f"the certificate {name} ends in {seconds / 3600:.0f} h and was not renewed"
-    return Problem(1, peer, text, f"does the daemon of {peer} run?")
+    return Problem(1, peer, text, f"does the daemon of {peer} run?", "credentials")
 
 
 def _slice_problems(snapshot: Snapshot) -> Iterable[Problem]:
@@ -149,7 +188,15 @@ def _slice_problems(snapshot: Snapshot) -> Iterable[Problem]:
             if condition.status == DENIED:
                 what = f"slice {item.name} denied: {condition.message}"
             if condition.denies:
-                yield Problem(2, peer, what, remedy)
+                yield Problem(2, peer, what, remedy, "" if lent else "granted")
+
+
+def _lending_problem(snapshot: Snapshot) -> Iterable[Problem]:
+    lent = (each.status.resources for each in snapshot.slices if owner(each)[1])
+    found = capacity.beyond(snapshot.capacity, lent)
+    if found:
+        remedy = "grant less (max_resources under [guests]), or add nodes"
+        yield Problem(HINTS, "", f"{found}: what does not fit waits for a place", remedy)
 
 
 def _namespace_problems(snapshot: Snapshot) -> Iterable[Problem]:
@@ -159,7 +206,8 @@ def _namespace_problems(snapshot: Snapshot) -> Iterable[Problem]:
                 passes = one.reason in ("", "Creating", "Terminating")
                 if (one.type, one.status) == ("Ready", "False") and not passes:
                     what = f"namespace {offloading.namespace}: {one.message}"
-                    yield Problem(2, peer, what, _namespace_remedy(offloading, one.reason))
+                    remedy = _namespace_remedy(offloading, one.reason)
+                    yield Problem(2, peer, what, remedy, "namespaces")
 
 
 def _namespace_remedy(offloading: NamespaceOffloading, reason: str) -> str:
@@ -172,18 +220,28 @@ def _pod_problems(snapshot: Snapshot) -> Iterable[Problem]:
     peers = {node.name: node.spec.cluster_id for node in snapshot.virtual_nodes}
     sets: dict[tuple[str, str], int] = {}
     waits: dict[tuple[str, str, str], list[str]] = {}
+    unplaced: dict[tuple[str, str, str], list[str]] = {}
     for pod in snapshot.pods:
         peer = peers.get(pod.node, "")
         if pod.daemon_set:
             key = (peer, f"{pod.namespace}/{pod.daemon_set}")
             sets[key] = sets.get(key, 0) + 1
         elif pod.reason and not pod.ready:
-            waits.setdefault((peer, pod.namespace, pod.reason), []).append(pod.name)
+            alike = unplaced if pod.unplaced and peer else waits
+            alike.setdefault((peer, pod.namespace, pod.reason), []).append(pod.name)
     for (peer, namespace, reason), names in waits.items():
-        others = f" and {counted(len(names) - 1, 'other')}" if len(names) > 1 else ""
-        what = f"pod {namespace}/{min(names)}{others}: {reason}"
+        what = f"pod {namespace}/{_named(names)}: {reason}"
         yield Problem(4, peer, what, "kubectl describe it")
+    for (peer, namespace, reason), names in unplaced.items():
+        what = f"no node of {peer} has a place for the pod {namespace}/{_named(names)}: {reason}"
+        remedy = "ask for no more than it has, or have its administrator make room"
+        yield Problem(3, peer, what, remedy)
     for (peer, name), count in sets.items():
         what = f"DaemonSet {name} tolerates everything: {count} of its pods wait on virtual nodes"
         remedy = "give it a node affinity with liqo.io/type NotIn [virtual-node]"
         yield Problem(5, peer, what, remedy)
+
+
+def _named(names: list[str]) -> str:
+    others = f" and {counted(len(names) - 1, 'other')}" if len(names) > 1 else ""
+    return f"{min(names)}{others}"

@@ -28,6 +28,7 @@ class Pod(msgspec.Struct, frozen=True):
         ready: whether its condition Ready is True.
         reason: why it waits, where something says so.
         daemon_set: the DaemonSet that owns it, if one does.
+        unplaced: whether no node has a place for it; of one on a virtual node, no node there.
     """
 
     namespace: str
@@ -37,6 +38,7 @@ class Pod(msgspec.Struct, frozen=True):
     ready: bool
     reason: str = ""
     daemon_set: str = ""
+    unplaced: bool = False
 
 
 class Guest(Pod, frozen=True):
@@ -57,7 +59,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         id_problem: why that is not the id that is set; empty if it is.
         definitions: the custom resources that are missing.
         leader: who holds the daemon's Lease; empty when nobody does.
-        leader_age: seconds since that Lease was renewed; None when there is none.
+        leader_age: seconds since that Lease was renewed or let go, by no clock but one; None when
+            there is none.
+        leader_gone: why that daemon does not run although its Lease is fresh; empty otherwise.
         start: how a daemon is made to run here.
         standbys: who waits to take over.
         webhook: the verdict on the webhook's configuration; empty when unknown.
@@ -73,9 +77,12 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         outgoing: whom this cluster has asked.
         requests_read: whether these two could be read.
         key: SHA-256 of this cluster's public key, in hex; empty where it cannot be read.
+        former: the peers that know this cluster by its former key alone.
         met_at: where others meet this cluster's daemon; empty where it says nothing of that.
         policies: the admission policies of liqod's that are missing.
         unread: the kinds that whoever looks may not read.
+        capacity: what this cluster's own nodes have for pods, in billionths; empty where that is
+            not known.
     """
 
     cluster_id: str
@@ -83,6 +90,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     definitions: tuple[str, ...] = ()
     leader: str = ""
     leader_age: float | None = None
+    leader_gone: str = ""
     start: str = "start `liqod run`"
     standbys: tuple[str, ...] = ()
     webhook: str = ""
@@ -103,6 +111,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     outgoing: tuple[Request, ...] = ()
     requests_read: bool = True
     key: str = ""
+    former: tuple[str, ...] = ()
     met_at: str = ""
     policies: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    capacity: Mapping[str, int] = {}

@@ -38,6 +38,7 @@ CONFIGURED: Final = "NetworkCIDRsConfigured"
 WAITING: Final = "WaitingForNetworks"
 UNKNOWN: Final = "OwnRangesUnknown"
 REFUSED: Final = RANGES_REFUSED
+OTHER_NAMESPACE: Final = "OtherNamespace"
 POD: Final = "pod"
 EXTERNAL: Final = "external"
 PATIENCE: Final = 2.0
@@ -99,7 +100,10 @@ class Configurations(Controller[Key]):
     async def reconcile(self, key: Key) -> float | None:
         """Tell both sides' ranges, or why not."""
         found = self._configurations.store.decode(key, Configuration)
-        if found is None or found.leaving or not self._is_of_its_peer(found):
+        if found is None or found.leaving:
+            return None
+        if not self._is_of_its_peer(found):
+            await self._tell_stray(found)
             return None
         own = self.own()
         if not own.pod:
@@ -208,6 +212,29 @@ class Configurations(Controller[Key]):
         if namespace is None or not peer:
             return False
         return namespace.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == peer
+
+    async def _tell_stray(self, found: Configuration) -> None:
+        """Say of a known peer's Configuration in another namespace where it belongs.
+
+        `liqoctl create` makes it in the namespace of the kubeconfig where it is told no other.
+        """
+        if ("", found.namespace) in self._namespaces.store:
+            return  # another peer's word, which is nobody's
+        peer = found.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+        place = next(
+            (
+                each.metadata.name
+                for each in self._namespaces.store.values(Partial)
+                if peer and each.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == peer
+            ),
+            "",
+        )
+        if place:
+            why = (
+                f"the ranges of {peer} belong into the namespace {place}: delete this one, and "
+                f"make it there (liqoctl create configuration … -n {place})"
+            )
+            await self._say(found, None, OTHER_NAMESPACE, why)
 
     def _api_server(self) -> str:
         return urlsplit(self._home.endpoint.server).hostname or ""

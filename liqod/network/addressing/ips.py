@@ -16,18 +16,19 @@ import msgspec
 
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError, NotFound
+from liqod.kube.cache.holdings import nothing
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, SERVICES, Kind
 from liqod.kube.meta import Partial, owner_reference
+from liqod.kube.objects import UNREADABLE
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
 from liqod.model import labels
 from liqod.model.crossing.addresses import family, parse
 from liqod.model.network import claims
-from liqod.network.addressing.configurations import TENANTS
 from liqod.network.addressing.networks import TOPIC
 from liqod.network.pools import Addresses
 from liqod.ownnetworks import own_networks
@@ -35,7 +36,11 @@ from liqod.resources import IP, IPS, NETWORKS, Network
 
 SERVICE_FIELDS: Final = ("ports", "sessionAffinity", "sessionAffinityConfig")
 """What an IP may say of its Service; the rest is as it is for one of a host outside."""
+UNKNOWN_YET: Final = 1.0
+"""Seconds until an IP is looked at again whose namespace the watch has not told of."""
 MANAGER: Final = "liqod"
+MOST_BYTES: Final = 1 << 15
+"""Bytes of a Service or an EndpointSlice that is an IP's: its ports, and little more."""
 PORT_FIELDS: Final = ("name", "protocol", "port", "appProtocol")
 
 
@@ -52,11 +57,15 @@ class IPs(Controller[Key]):
         self._given: dict[str, Addresses[Key]] = {}
         self._networks = Watched(NETWORKS, self._on_network, within=(home.namespace,))
         self._ips = Watched(IPS, self._on_ip)
-        self._namespaces: Watched[Key] = Watched(NAMESPACES, None, Selection(labels=TENANTS))
+        self._namespaces: Watched[Key] = Watched(NAMESPACES, self._in_namespace)
         self._nodes: Watched[Key] = Watched(NODES)
-        ours = Selection(labels=labels.OF_IP)
-        self._services = Watched(SERVICES, by_key, ours)
-        self._slices = Watched(ENDPOINT_SLICES, by_key, ours)
+        # Anybody may give an object of his that label: what is no IP's is not held, and the rest
+        # counts as all does that lies in its namespace.
+        of_ip = partial(
+            Watched, keys=by_key, selection=Selection(labels=labels.OF_IP), keep=is_of_ip
+        )
+        self._services: Watched[Key] = of_ip(SERVICES, counted=nothing)
+        self._slices: Watched[Key] = of_ip(ENDPOINT_SLICES, counted=nothing)
         super().__init__(
             home,
             TOPIC,
@@ -87,6 +96,9 @@ class IPs(Controller[Key]):
         else:
             self._note(change.key, msgspec.json.decode(change.new, type=IP))
         yield change.key
+
+    def _in_namespace(self, change: Change) -> Iterator[Key]:
+        yield from self._ips.store.indexed("namespace", change.key[1])
 
     def _note(self, key: Key, found: IP) -> Key | None:
         """Take note of the address that an IP has; who has it already, where somebody does."""
@@ -125,6 +137,8 @@ class IPs(Controller[Key]):
         found = self._ips.store.decode(key, IP)
         if found is None or found.leaving:
             return None
+        if ("", key[0]) not in self._namespaces.store:
+            return UNKNOWN_YET  # nothing is lent, and nothing taken back, until it is known whose
         problem = self._problem(found)
         if problem:
             await self._withdraw(key, found)
@@ -152,7 +166,8 @@ class IPs(Controller[Key]):
         return ""
 
     def _is_tenants(self, found: IP) -> bool:
-        return ("", found.namespace) in self._namespaces.store
+        namespace = self._namespaces.store.decode(("", found.namespace), Partial)
+        return namespace is None or labels.TENANT_NAMESPACE in namespace.metadata.labels
 
     async def _give(self, key: Key, found: IP) -> None:
         """Have it take the first address that is free of the range of its family."""
@@ -201,6 +216,17 @@ class IPs(Controller[Key]):
             owner.uid == found.metadata.uid for owner in live.metadata.owner_references
         ):
             await delete_all(self._client, kind, [live])
+
+
+def is_of_ip(body: bytes) -> bool:
+    """Whether an object says to be an IP's, and is no larger than such a one is."""
+    if len(body) > MOST_BYTES:
+        return False
+    try:
+        owners = msgspec.json.decode(body, type=Partial).metadata.owner_references
+    except UNREADABLE:
+        return False
+    return any(each.kind == IPS.name for each in owners)
 
 
 def server_ip(namespace: str) -> Key:

@@ -16,6 +16,7 @@ from liqod.kube.kinds import NODES, SECRETS
 from liqod.kube.meta import Partial
 from liqod.log import Seldom
 from liqod.model import labels
+from liqod.model.objects.partial import Secret
 from liqod.network.failover.candidate import Candidate, Me
 from liqod.network.failover.fence import Fence
 from liqod.network.failover.messages import SAID, key_of
@@ -32,10 +33,6 @@ EVERYBODY: Final = "all"
 UNKNOWN: Final = Where(active=None)
 
 log = logging.getLogger(__name__)
-
-
-class _Key(msgspec.Struct, frozen=True):
-    data: dict[str, bytes] | None = None
 
 
 def role_of(home: ClusterContext) -> Role:
@@ -128,9 +125,9 @@ async def secret_of(home: ClusterContext) -> bytes:
     """
     client, own = home.client, home.namespace
     for _ in range(2):
-        found = await client.find(SECRETS, SECRET, own, decode=_Key)
+        found = await client.find(SECRETS, SECRET, own, decode=Secret)
         if found is not None:
-            kept = (found.data or {}).get(_KEY, b"")
+            kept = found.value(_KEY)
             if len(kept) < _LONG:
                 raise NetworkError(f"the Secret {own}/{SECRET} has no {_KEY!r} of {_LONG} bytes")
             return kept

@@ -22,6 +22,7 @@ from liqod.network.values import (
     Address,
     Forwarding,
     Held,
+    KernelChange,
     Link,
     Namespace,
     Neighbour,
@@ -34,7 +35,7 @@ from liqod.network.values import (
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENXIO, errno.EADDRNOTAVAIL)
 
 
-async def apply(namespace: str | None, want: Namespace, owned: Owned) -> list[str]:
+async def apply(namespace: str | None, want: Namespace, owned: Owned) -> list[KernelChange]:
     """Has a namespace hold what is wanted, and nothing else of what the owner may have there.
 
     Args:
@@ -43,7 +44,7 @@ async def apply(namespace: str | None, want: Namespace, owned: Owned) -> list[st
         owned: who that is, and what else may be its.
 
     Returns:
-        What was changed, a line each; empty where nothing had to be.
+        What was changed; empty where nothing had to be.
 
     Raises:
         NetworkError: a part is somebody else's, or the kernel refuses it; other parts may be done.
@@ -52,12 +53,12 @@ async def apply(namespace: str | None, want: Namespace, owned: Owned) -> list[st
     return await namespaces.inside(namespace, partial(change, want, owned))
 
 
-async def compare(namespace: str | None, want: Namespace, owned: Owned) -> list[str]:
+async def compare(namespace: str | None, want: Namespace, owned: Owned) -> list[KernelChange]:
     """What :func:`apply` would change. Nothing is."""
     return await namespaces.inside(namespace, partial(change, want, owned, only_look=True))
 
 
-def change(want: Namespace, owned: Owned, *, only_look: bool = False) -> list[str]:
+def change(want: Namespace, owned: Owned, *, only_look: bool = False) -> list[KernelChange]:
     """As :func:`apply`, in the namespace of this thread, which is blocked meanwhile."""
     want = _canonical(want)
     _check(want, owned)
@@ -79,7 +80,7 @@ class _Run:
     """One application: what was changed so far, and what is to be taken away at its end."""
 
     def __init__(self, netlink: Netlink, want: Namespace, owned: Owned, only_look: bool) -> None:
-        self.changes: list[str] = []
+        self.changes: list[KernelChange] = []
         self._netlink = netlink
         self._want = want
         self._owned = owned
@@ -106,7 +107,7 @@ class _Run:
         if differing:
             wanted = {name: self._want.tables[name] for name in differing}
             for name in differing:
-                self.changes.append(f"table {name} written")
+                self.changes.append(KernelChange(f"table {name} written", table=True))
             if not self._only_look:
                 nft.write(wanted, self._owned.mark)
 
@@ -137,13 +138,16 @@ class _Run:
 
     def of_links(self) -> None:
         """Addresses, neighbours and forwarding entries of the wanted links."""
-        for name in (wanted.name for wanted in self._want.links):
+        for wanted in self._want.links:
+            name = wanted.name
             if name not in self._absent:
                 # Again where one was taken away, which may take others of its network along.
                 while self._addresses(name):
                     pass
                 self._neighbours(name)
-                self._forwarding(name)
+                # Where a tunnel's frames go is known to who made it, or learned by the device.
+                if not isinstance(wanted, Held):
+                    self._forwarding(name)
 
     def routes(self) -> None:
         """The routes of the owner's tables."""
@@ -180,7 +184,7 @@ class _Run:
         if self._reached and not self._only_look:
             forgotten = flows.forget(self._reached)
             if forgotten:
-                self.changes.append(f"{forgotten} flows from before forgotten")
+                self.changes.append(KernelChange(f"{forgotten} flows from before forgotten"))
 
     def without_the_old(self) -> None:
         """Takes away what is wanted no more."""
@@ -300,7 +304,7 @@ class _Run:
             except Refused as error:
                 error.doing = said
                 raise
-        self.changes.append(said)
+        self.changes.append(KernelChange(said))
 
 
 def _canonical(want: Namespace) -> Namespace:

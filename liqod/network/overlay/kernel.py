@@ -79,7 +79,7 @@ class NodeKernel:
         """
         # Before anything is read: what is changed from then on is heard.
         self._owned = nodeplan.owned(cluster)
-        return await apply(self._namespace, plan, self._owned)
+        return [each.text for each in await apply(self._namespace, plan, self._owned)]
 
     async def remove(self, cluster: str = "") -> list[str]:
         """Have nothing of the overlay; what was removed.
@@ -151,7 +151,8 @@ def _remove(cluster: str) -> list[str]:
     # Routes and rules have no mark: they are the overlay's whose device or table is here.
     for mark in sorted(there & {owned.mark} if cluster else there):
         if mark.startswith(MARK):
-            found += change(NOTHING, msgspec.structs.replace(owned, mark=mark))
+            gone = change(NOTHING, msgspec.structs.replace(owned, mark=mark))
+            found += [each.text for each in gone]
     return found
 
 

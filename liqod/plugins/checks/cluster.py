@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from liqod.model.objects.webhook import remedy
 from liqod.model.peering.intervals import UNPROVED
 from liqod.model.view.figures import counted, span
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok, unknown
@@ -85,7 +86,7 @@ def webhook(facts: ClusterFacts) -> Finding | None:
         if facts.proved is None or facts.proved > UNPROVED:
             return unknown("it was not tried of late whether the API server reaches it")
         return ok(f"the API server reached it {span(facts.proved)} ago")
-    return failing(facts.webhook, "set webhook.advertise to an address that the API server reaches")
+    return failing(facts.webhook, remedy(facts.webhook))
 
 
 def policies(facts: ClusterFacts) -> Finding:

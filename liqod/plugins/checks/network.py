@@ -14,8 +14,8 @@ from liqod.plugins.hookspecs import hookimpl
 
 SILENT: Final = 3.0
 """Seconds without anything from a gateway that is to be heard of every second."""
-ARRIVED: Final = 15.0
-"""Seconds for which datagrams that were not good count as coming."""
+ARRIVED: Final = 30.0
+"""Seconds for which datagrams that were not good count as coming: 12 are listened at a time."""
 UNTOLD: Final = 60.0
 """Seconds after which a node's word on its own routes proves nothing any more."""
 UNTRIED: Final = 60.0
@@ -70,7 +70,10 @@ def _let_through(known: NetworkFacts) -> str:
         remedy = f"let {known.transport} through to the peer's gateway"
     udp = known.transport == "UDP"
     other = ", or peer with `--tunnel websocket` where no UDP passes" if udp else ""
-    return f"{remedy}{other}; see that each side has the other's key (PublicKey)"
+    if known.handshake is None:
+        # Nothing was ever agreed on: that is told by a look, what a firewall does is not.
+        return f"see that each side has the other's key (PublicKey); if so, {remedy}{other}"
+    return f"{remedy}{other}"
 
 
 def tunnel(facts: PeerFacts) -> Finding | None:
@@ -131,7 +134,7 @@ def routes(facts: PeerFacts) -> Finding | None:
         if node.told is None or node.told > UNTOLD:
             silent = "never" if node.told is None else f"not for {span(node.told)}"
             return failing(f"{node.name} was heard of {silent}", "see that `liqod node` runs there")
-    return ok(f"set on {counted(1 + len(known.nodes), 'node')}{_mended(known, table=False)}")
+    return ok(f"set on {counted(1 + len(known.nodes), 'node')}{_mended(known.mended)}")
 
 
 def translation(facts: PeerFacts) -> Finding | None:
@@ -144,7 +147,7 @@ def translation(facts: PeerFacts) -> Finding | None:
         return failing(f"{known.gateway or 'the gateway'} lacks {_some(known.translation)}", remedy)
     dropped = known.spoofed + known.strangers + known.flooded
     more = f"; {counted(dropped, 'packet')} of the peer's refused" if dropped else ""
-    return ok(f"the rules are there{more}{_mended(known, table=True)}")
+    return ok(f"the rules are there{more}{_mended(known.translated)}")
 
 
 def pods(facts: PeerFacts) -> Finding | None:
@@ -170,9 +173,8 @@ def pods(facts: PeerFacts) -> Finding | None:
     return ok(f"{took}{guarded}")
 
 
-def _mended(known: NetworkFacts, *, table: bool) -> str:
-    lines = [line for line in known.mended if line.endswith(" written") == table]
-    return f"; put back within the last minute: {_some(tuple(lines))}" if lines else ""
+def _mended(lines: tuple[str, ...]) -> str:
+    return f"; put back within the last minute: {_some(lines)}" if lines else ""
 
 
 def _some(missing: tuple[str, ...]) -> str:

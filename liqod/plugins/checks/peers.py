@@ -5,8 +5,17 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from liqod.errors import NotFound
-from liqod.model.peering.foreigncluster import REACHED
-from liqod.model.peering.intervals import FRESH, NODE_LEASE, PEER_VERSION_EVERY
+from liqod.model.peering import standing
+from liqod.model.peering.foreigncluster import REACHED, REFUSES, UNTRUSTED
+from liqod.model.peering.intervals import (
+    FRESH,
+    LEADER_RENEWS_EVERY,
+    LEADER_STOPS_AFTER,
+    NODE_LEASE,
+    PEER_DAEMON_EVERY,
+    PEER_VERSION_EVERY,
+    PROBE_EVERY,
+)
 from liqod.model.peering.standing import UNACCEPTED
 from liqod.model.view.figures import counted, span
 from liqod.model.view.ladder import NO_WAY_IN, meant
@@ -15,6 +24,7 @@ from liqod.plugins.diagnosis import (
     Asker,
     Check,
     Finding,
+    LinkFacts,
     PeerFacts,
     QueueFacts,
     failing,
@@ -26,7 +36,11 @@ from liqod.plugins.hookspecs import hookimpl
 
 SLOW = 10.0
 """Seconds for which a change may wait before its layer counts as failing."""
+KINDS = {"refused": REFUSES, "untrusted": UNTRUSTED}
+"""The kinds of a link's failure, as a ForeignCluster's condition has them."""
 LOSSY = 0.2
+LOOKED = PEER_DAEMON_EVERY + 2 * PROBE_EVERY
+"""Seconds without a look at the Lease of a peer's daemon after which it is not known how it is."""
 NEEDED = {
     "authentication.liqo.io/v1beta1": ("resourceslices",),
     "offloading.liqo.io/v1beta1": ("namespacemaps", "shadowpods", "shadowendpointslices"),
@@ -48,30 +62,48 @@ def api(facts: PeerFacts) -> Finding | None:
     if facts.link.state == "idle":
         return unknown("there is no identity at the peer yet")
     if facts.link.state == "down":
-        return failing(facts.link.reason, "check the peer's API server, and the path to it")
+        kind = KINDS.get(facts.link.problem, "")
+        return failing(facts.link.reason, standing.api_remedy(kind, facts.peer))
     if facts.link.silence is None or facts.link.silence > FRESH:
         silent = "not yet" if facts.link.silence is None else f"not for {span(facts.link.silence)}"
         return failing(f"heard of {silent}", "check the path to the peer's API server")
     rtt = f"round trip {1000 * facts.link.rtt:.1f} ms, " if facts.link.rtt is not None else ""
+    answered = f"answered {facts.link.answered:.0f} s ago, " if facts.link.answered else ""
     loss = facts.link.loss or 0.0
     if loss > LOSSY:
         return failing(f"{100 * loss:.0f} % of the probes are lost", "check the path to the peer")
     way = f", {REACHED[facts.link.path]}" if facts.link.path != "direct" else ""
-    return ok(f"{rtt}heard of {facts.link.silence:.1f} s ago{way}")
+    return ok(f"{rtt}{answered}its host heard of {facts.link.silence:.1f} s ago{way}")
 
 
 def daemon(facts: PeerFacts) -> Finding | None:
     """Whether the peer's daemon runs: never yes without its Lease having been renewed of late."""
     if not facts.lends:
         return None
+    start = f"start `liqod run` beside {facts.peer}"
     match facts.link.daemon:
         case "runs":
-            return ok("it renews its Lease")
+            return _renewing(facts.link, start)
         case "silent":
-            return failing(facts.link.daemon_why, f"start `liqod run` beside {facts.peer}")
+            return failing(facts.link.daemon_why, start)
         case "untold":
             return unknown("the peer does not show it, as Liqo and older versions")
     return unknown("not seen for long enough yet")
+
+
+def _renewing(link: LinkFacts, start: str) -> Finding:
+    """What is said of a daemon that was never seen to be silent: how old that is."""
+    if link.daemon_renewed is None or link.daemon_looked is None:
+        return unknown("nobody has looked of late whether it renews its Lease")
+    text = f"it renewed its Lease within the last {span(link.daemon_renewed)}"
+    if link.daemon_looked > LOOKED:
+        return unknown(f"{text}, and nobody has looked since then")
+    if link.daemon_quiet > LEADER_STOPS_AFTER:
+        # Who leads stops its work when it could not renew for so long.
+        did = f"did not renew its Lease for {span(link.daemon_quiet)}"
+        every = f"it is to every {LEADER_RENEWS_EVERY:.0f} s"
+        return failing(f"it {did}; {every}", f"if that lasts, {start}")
+    return ok(text)
 
 
 def credentials(facts: PeerFacts) -> Finding | None:
@@ -86,7 +118,13 @@ def credentials(facts: PeerFacts) -> Finding | None:
     if left < EXPIRING:
         return failing(f"{name} ends in {span(left)} and was not renewed", "run `liqod peer` again")
     more = " and more" if len(facts.certificates) > 1 else ""
-    return ok(f"{counted(len(facts.certificates), 'certificate')}, good for {span(left)}{more}")
+    good = f"{counted(len(facts.certificates), 'certificate')}, good for {span(left)}{more}"
+    return ok(f"{good}{_by_former(facts)}")
+
+
+def _by_former(facts: PeerFacts) -> str:
+    """What is added where a peer has not followed this cluster's key."""
+    return f"; {facts.peer} knows this cluster by its former key" if facts.former else ""
 
 
 def clock(facts: PeerFacts) -> Finding | None:
@@ -259,7 +297,7 @@ def tenant(facts: PeerFacts) -> Finding | None:
         return unknown(NO_WAY_IN)
     if facts.tenant != "Active":
         return skipped(meant(facts.peer, facts.tenant))
-    return ok("the tenant is active")
+    return ok(f"the tenant is active{_by_former(facts)}")
 
 
 @hookimpl

@@ -58,7 +58,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How mDNS is used.
 
     Attributes:
-        interfaces: names of the interfaces; all, if empty.
+        interfaces: names of the interfaces; those by which others may be reached, if empty.
         announce: whether this cluster is announced, too.
         every: seconds between two announcements.
     """

@@ -12,6 +12,7 @@ import ipaddress
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import ifaddr
@@ -30,6 +31,11 @@ MOST_ASKED = 8
 """Questions for one service each that are under way."""
 ASKED_FOR = 3000
 """Milliseconds for which a service is asked for."""
+LINKS: Final = Path("/sys/class/net")
+ROUTES: Final = Path("/proc/net/route")
+EVERYWHERE: Final = "00000000"
+"""How the latter writes the destination of a default route."""
+IFF_LOOPBACK, IFF_NOARP = 0x8, 0x80
 _A, _PTR, _TXT, _AAAA, _SRV, _NSEC = 1, 12, 16, 28, 33, 47
 
 
@@ -316,7 +322,37 @@ class Edge(RecordUpdateListener):
         if not found:
             named = ", ".join(self._names)
             raise TransientError(f"there is no interface {named}".rstrip() + " with an address")
+        if not self._names:
+            found = [each for each in found if leads_out(each[0])] or found
         return tuple(sorted(found))
+
+
+def leads_out(name: str, links: Path = LINKS, routes: Path = ROUTES) -> bool:
+    """True for an interface by which others may be reached, as far as is known of it.
+
+    None of these: the loopback and what has no neighbours (addresses of Services are on such), and
+    the host's ends of pods' pairs. In a pod itself such a pair is the way out.
+
+    Args:
+        name: of the interface.
+        links: what the kernel shows of interfaces.
+        routes: its routes of IPv4.
+    """
+
+    def read(what: str) -> str:
+        with contextlib.suppress(OSError):
+            return (links / name / what).read_text()
+        return ""
+
+    flags = int(read("flags").strip() or "0", 16)
+    if flags & (IFF_LOOPBACK | IFF_NOARP):
+        return False
+    pair = read("iflink") != read("ifindex") and "DEVTYPE" not in read("uevent")
+    if not pair:
+        return True
+    lines = routes.read_text().splitlines()[1:] if routes.exists() else []
+    ways = {way for way, to, *_ in map(str.split, lines) if to == EVERYWHERE}
+    return not ways or name in ways
 
 
 def _ignore(**_: Any) -> None:
@@ -333,7 +369,8 @@ def _choice(adapters: tuple[Any, ...]) -> list[str | int]:
     choice: list[str | int] = []
     for _, index, ips in adapters:
         choice += [each for each in ips if ":" not in each]
-        if any(":" in each for each in ips) and index is not None:
+        # Of the loopback's there is no multicast.
+        if any(":" in each and each != "::1" for each in ips) and index is not None:
             choice.append(index)
     return choice
 

@@ -2,14 +2,12 @@
 
 import json
 import os
-import stat
 import sys
 from pathlib import Path
 from typing import Any
 
 import trio
 
-from liqod.errors import NetworkError
 from liqod.plugins.network import processes
 from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.uapi import other
@@ -55,7 +53,6 @@ class Program:
         Raises:
             NetworkError, OSError: it could not be begun.
         """
-        own_folder(self._folder)
         # -I: nothing of the folder it is begun in, nor of anybody's environment, is imported.
         command = [sys.executable, "-I", "-m", MODULE, self._name, str(self._folder), *self._more]
         await self._interface.begin(
@@ -104,17 +101,3 @@ class Program:
     @property
     def _control(self) -> Path:
         return self._folder / f"{self._name}.control"
-
-
-def own_folder(folder: Path) -> None:
-    """Have a folder that is this user's alone.
-
-    Raises:
-        NetworkError: somebody else's lies there, or others may write there.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.geteuid()):
-        raise NetworkError(f"{folder} is not this user's own folder")
-    if found.st_mode & 0o022:
-        raise NetworkError(f"others may write in {folder}: chmod 700 {folder}")

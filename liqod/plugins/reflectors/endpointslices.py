@@ -3,11 +3,14 @@
 As in Liqo, endpoints on the peer's own nodes stay out, since they are found there natively; of an
 endpoint only what means the same over there is kept. Addresses are written as this cluster uses
 them; the peer translates them (:mod:`liqod.model.network.crossing`). Where none cross
-(``pod_network`` is ``none``) nothing is written. The Service decides whether its slices follow,
-unless a slice says so itself.
+(``pod_network`` is ``none``) nothing is written. A slice that has no endpoints yet is written as it
+is; one whose endpoints all stay out is not. The Service decides whether its slices follow, unless a
+slice says so itself.
 """
 
 from typing import Any
+
+import msgspec
 
 from liqod.kube.kinds import ENDPOINT_SLICES, SERVICES
 from liqod.model import labels
@@ -26,9 +29,12 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
+from liqod.resources.base import MAX_ENDPOINT_BYTES
 from liqod.resources.offloading import SHADOW_ENDPOINT_SLICES
 
+TOO_LARGE = "TooLarge"
 REFUSED = "AddressRefused"
+ELSEWHERE = "EndpointElsewhere"
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 """Annotation that changes with each change, also of endpoints that do not cross."""
 KEPT = copied(ENDPOINT)
@@ -40,23 +46,25 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
         return NOTHING
     if endpoint_slice.get("addressType") == "FQDN":
         return Plan(reasons=(Reason(REFUSED, "endpoints that are names (FQDN) do not cross"),))
-    native = [
-        endpoint
-        for endpoint in endpoint_slice.get("endpoints") or ()
-        if endpoint.get("nodeName") not in view.names.nodes
-    ]
-    crossed = _crossed(native, view)
+    found = endpoint_slice.get("endpoints") or ()
+    away = sorted({e["nodeName"] for e in found if e.get("nodeName") in view.names.elsewhere})
+    stays = {*view.names.nodes, *away}
+    leaving = [endpoint for endpoint in found if endpoint.get("nodeName") not in stays]
+    crossed = _crossed(leaving, view)
     endpoints = [
         _endpoint(endpoint, crossed, view)
-        for endpoint in native
+        for endpoint in leaving
         if not any(crossed[each].problem for each in endpoint.get("addresses") or ())
     ]
-    reasons = tuple(
-        Reason(REFUSED, f"the address {address} does not cross: {each.problem}")
-        for address, each in crossed.items()
-        if each.problem
+    reasons = (
+        *(
+            Reason(REFUSED, f"the address {address} does not cross: {each.problem}")
+            for address, each in crossed.items()
+            if each.problem
+        ),
+        *(_elsewhere(node, view.names.peer) for node in away),
     )
-    if not endpoints:
+    if found and not endpoints:
         return Plan(reasons=reasons)
     template: dict[str, Any] = {
         "addressType": endpoint_slice.get("addressType", "IPv4"),
@@ -73,19 +81,22 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
     )
     remote["metadata"]["labels"][labels.ENDPOINT_SLICE_MANAGED_BY] = labels.ENDPOINT_SLICE_REFLECTOR
     remote["metadata"]["annotations"].pop(TRIGGER_TIME, None)
+    if len(msgspec.json.encode(remote)) > MAX_ENDPOINT_BYTES:
+        why = f"it has more than {MAX_ENDPOINT_BYTES >> 20} MiB; make several slices of it"
+        reasons += (Reason(TOO_LARGE, f"{view.names.peer} does not read it: {why}"),)
     return Plan(remote=(remote,), reasons=reasons)
 
 
 def _crossed(endpoints: list[Json], view: View) -> dict[str, Crossed]:
     """What the peer is told of each address."""
-    found: dict[str, Crossed] = {}
-    for endpoint in endpoints:
-        node = endpoint.get("nodeName")
-        other = f"its pod runs at another peer ({node}), which {view.names.peer} may not reach"
-        for address in endpoint.get("addresses") or ():
-            away = node in view.names.elsewhere
-            found[address] = Crossed("", other) if away else left(address, view.names.ranges)
-    return found
+    addresses = (each for endpoint in endpoints for each in endpoint.get("addresses") or ())
+    return {address: left(address, view.names.ranges) for address in addresses}
+
+
+def _elsewhere(node: str, peer: str) -> Reason:
+    """Endpoints at another peer stay out, which is how several peers are meant to be."""
+    said = f"what runs at another peer ({node}) is not told to {peer}, whose pods do not reach it"
+    return Reason(ELSEWHERE, said, expected=True)
 
 
 def _endpoint(endpoint: Json, crossed: dict[str, Crossed], view: View) -> Json:

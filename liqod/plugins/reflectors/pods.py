@@ -26,9 +26,9 @@ from liqod.model.objects import (
     homeapi,
     podchanges,
     podends,
+    podready,
     podspec,
     podstatus,
-    realnodes,
     scheduling,
 )
 from liqod.model.objects.scheduling import Placement
@@ -63,8 +63,6 @@ NO_WAY_HOME = "NoHomeApi"
 """Reason: the pod runs at a peer and cannot speak with the API server here, as it is to."""
 WAY_WAIT = 20.0
 """Seconds after its scheduling for which a pod waits for the way home of networks being joined."""
-DIRECT = {labels.MANAGED_BY: labels.MANAGED_BY_CONSUMER}
-"""Labels of a pod at the peer that is written without a ShadowPod."""
 OFFLOADED = "liqod.io/Offloaded"
 """Condition, ``False`` on a pod that cannot be offloaded, with the reason."""
 CHANGED = "liqod.io/ChangesApplied"
@@ -112,18 +110,17 @@ def outgoing(pod: Json, view: View) -> Plan:
     withheld = homeapi.withheld(pod, view.names.home_api)
     if withheld and (wait := _wait_for_way(pod, view)):
         return Plan(requeue_after=wait)
-    spec, name = _spec(pod, view), pod["metadata"]["name"]
-    state = podchanges.state(spec)
-    if _goes_direct(pod, view, state):
-        remote_pod = manifest(PODS, name, pod, view, spec=realnodes.on_real_nodes(spec))
-        remote_pod["metadata"]["labels"] |= DIRECT
-        remote_pod["metadata"]["annotations"][labels.CHANGES] = state
-    else:
-        remote_pod = manifest(SHADOW_PODS, name, pod, view, spec={"pod": spec})
-    remote_pod["metadata"]["labels"].pop(labels.SHADOW_POD, None)
     text = f"at {view.names.peer} it cannot speak with this cluster's API server: {withheld}"
     reasons = (Reason(NO_WAY_HOME, text),) if withheld else ()
-    return Plan(remote=(remote_pod, *_carried_on(pod, view, remote_pod)), reasons=reasons)
+    return Plan(remote=(_shadow_pod(pod, view),), reasons=reasons)
+
+
+def _shadow_pod(pod: Json, view: View) -> Json:
+    """The ShadowPod by which the pod runs over there."""
+    name, spec = pod["metadata"]["name"], {"pod": _spec(pod, view)}
+    made = manifest(SHADOW_PODS, name, pod, view, spec=spec)
+    made["metadata"]["labels"].pop(labels.SHADOW_POD, None)
+    return made
 
 
 def _wait_for_way(pod: Json, view: View) -> float:
@@ -149,54 +146,6 @@ def _spec(pod: Json, view: View) -> Json:
     return podspec.shadow_spec(pod, consumer=view.names.consumer, patch=patch, home=home)
 
 
-def _goes_direct(pod: Json, view: View, state: str) -> bool:
-    """Whether a pod is written there itself: where its provider takes that, and has not refused it.
-
-    One that has a ShadowPod goes on with it, as does one whose remote pod was made from one; a
-    direct pod that is there goes on as it is until it is changed: its provider then takes it over
-    by a ShadowPod, and the change with it. What runs once has a ShadowPod, which outlasts its pod
-    and so tells that it has run; and so has what finds its way home by an address that the provider
-    has to translate.
-    """
-    node = view.names.nodes.get(pod["spec"].get("nodeName", ""))
-    direct = node is not None and node.direct
-    remote_pods = [each for each in view.remote(PODS) if _stands_for(pod, each)]
-    if not direct and not any(map(_is_direct, remote_pods)):
-        return False
-    if any(_stands_for(pod, each) for each in view.remote(SHADOW_PODS)):
-        return False
-    if remote_pods:
-        return _is_direct(remote_pods[0]) and _state(remote_pods[0]) in ("", state)
-    if not direct or pod["spec"].get("restartPolicy") not in (None, "Always"):
-        return False
-    api = view.names.home_api
-    if api.alias and homeapi.access(pod, api.mode) == labels.API_SERVER_HOME:
-        return False
-    return not any(each.kind in (PODS, SHADOW_PODS) for each in view.refusals)
-
-
-def _carried_on(pod: Json, view: View, remote_pod: Json) -> tuple[Json, ...]:
-    """The direct pod of a pod that now has a ShadowPod: its provider is about to take it over.
-
-    It is wanted as it is, so that it is not ended meanwhile.
-    """
-    if remote_pod["kind"] != SHADOW_PODS.name:
-        return ()
-    found = [each for each in view.remote(PODS) if _is_direct(each) and _stands_for(pod, each)]
-    return tuple(
-        {
-            "apiVersion": PODS.api_version,
-            "kind": PODS.name,
-            "metadata": {
-                "name": each["metadata"]["name"],
-                "labels": dict(each["metadata"].get("labels") or {}),
-                "annotations": dict(each["metadata"].get("annotations") or {}),
-            },
-        }
-        for each in found
-    )
-
-
 def _state(remote_pod: Json) -> str:
     """The state of what can be changed of a pod there; empty where that is not noted."""
     notes = remote_pod["metadata"].get("annotations") or {}
@@ -204,7 +153,9 @@ def _state(remote_pod: Json) -> str:
 
 
 def _is_direct(remote_pod: Json) -> bool:
-    """Whether a pod there was written by this cluster itself."""
+    """Whether a pod there was written by a version of this cluster's daemon that made no ShadowPod
+    of each; its provider ends it by the ShadowPod that it is given
+    (:mod:`liqod.provider.workloads.directpods` says until when that is needed)."""
     marks = remote_pod["metadata"].get("labels") or {}
     return bool(marks.get(labels.MANAGED_BY) == labels.MANAGED_BY_CONSUMER)
 
@@ -250,6 +201,7 @@ def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
         node_address=names.node_address,
         now=view.now,
         current=current,
+        unreachable=names.unreachable,
         cross=partial(
             arrived,
             ranges=names.ranges,
@@ -302,8 +254,8 @@ def matters(pod: Json, patch: Json) -> bool:
         return False
     if podends.taken_away({"status": patch}) and not podends.taken_away(pod):
         return True
-    before = conditions.is_status(status.get("conditions"), podstatus.READY)
-    is_ready = conditions.is_status(after, podstatus.READY)
+    before = conditions.is_status(status.get("conditions"), podready.READY)
+    is_ready = conditions.is_status(after, podready.READY)
     return before is not is_ready and (is_ready or not podstatus.is_over(pod["spec"], patch))
 
 
@@ -321,15 +273,17 @@ def _ending(pod: Json, view: View) -> Plan:
     lost = any(taint.get("key") == OUT_OF_SERVICE for taint in taints)
     if lost or absence is not Absence.MAPPED:
         return Plan(delete_local=True, orphan_remote=True)
-    if view.remote(SHADOW_PODS) or view.remote(PODS):
-        return Plan(delete_local=True)
     meta = pod["metadata"]
     version = meta["deletionTimestamp"]  # what was read before that is no answer to this
     need = RemoteObject(kind=PODS, name=meta["name"], version=version, lasts=SOON)
     found = view.fulfilled(need)
-    if found is None:
-        return Plan(needs=(need,))
-    return Plan(delete_local=not _is_remote_pod(pod, found, view))
+    read = (found,) if found and _is_remote_pod(pod, found, view) else ()
+    remote_pods = view.remote(PODS)
+    if any(map(_is_direct, (*remote_pods, *read))):
+        return Plan(remote=(_shadow_pod(pod, view),))
+    if remote_pods or view.remote(SHADOW_PODS):
+        return Plan(delete_local=True)
+    return Plan(needs=(need,)) if found is None else Plan(delete_local=not read)
 
 
 def _unmapped(pod: Json, view: View) -> Plan:
@@ -351,8 +305,6 @@ def _unmapped(pod: Json, view: View) -> Plan:
 
 def _unseen(pod: Json, view: View) -> Plan:
     """No remote pod is seen: it was refused, it is still Pending, or there is none (yet)."""
-    if view.refusals and all(each.kind == PODS for each in view.refusals):
-        return Plan(requeue_after=0.0)  # the way by a ShadowPod is open
     if view.refusals:
         refusal = view.refusals[0]
         reason = REFUSED if refusal.status == 403 else INVALID
@@ -372,7 +324,7 @@ def _unseen(pod: Json, view: View) -> Plan:
     if told and (told.get("status") or {}).get("reason"):
         return _without(pod, told, age, view)  # its version changes once there is a pod
     pace = PACE if age < SLOW_PACE else SLOW_PACE
-    if conditions.is_status((pod.get("status") or {}).get("conditions"), podstatus.READY):
+    if conditions.is_status((pod.get("status") or {}).get("conditions"), podready.READY):
         pace = SOON  # its remote pod is being made again, or has left the selection
     need = RemoteObject(kind=PODS, name=meta["name"], lasts=pace, patient=pace is not SOON)
     remote_pod = view.fulfilled(need)
@@ -499,14 +451,7 @@ REFLECTOR = Reflector(
             write=Write.ONCE,
             follows=tuple(f"spec.pod.{path}" for path in podchanges.MUTABLE),
         ),
-        RemoteKind(
-            kind=PODS,
-            write=Write.ONCE,
-            watch=Watch.FULL,
-            fields=SEEN,
-            marked=DIRECT,
-            finalizer=labels.FINALIZER_DIRECT_POD,
-        ),
+        RemoteKind(kind=PODS, write=None, watch=Watch.FULL, fields=SEEN),
     ),
     reads=(Reads(NODES),),
     scope=Scope.NODE,

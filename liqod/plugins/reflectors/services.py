@@ -16,7 +16,16 @@ from liqod.model.crossing import fields
 from liqod.model.crossing.addresses import family
 from liqod.model.crossing.annotations import says
 from liqod.model.network.ranges import PeerRanges
-from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, RemoteKind, View, Write
+from liqod.plugins.contracts import (
+    NOTHING,
+    Json,
+    Plan,
+    Reason,
+    Reflector,
+    RemoteKind,
+    View,
+    Write,
+)
 from liqod.plugins.crossing import class_there, manifest
 from liqod.plugins.hookspecs import hookimpl
 
@@ -24,6 +33,11 @@ KEPT = fields.copied(fields.SERVICE)
 KEPT_OF_PORT = fields.copied(fields.SERVICE_PORT)
 HEADLESS = "None"
 BALANCED: Final = "LoadBalancer"
+NOT_DIRECT: Final = "DirectConnectionsUnknown"
+NOT_KNOWN: Final = (
+    f"the annotation {labels.DIRECT_CONNECTIONS} of Liqo's does nothing here: pods at a peer reach "
+    "endpoints of this cluster and of that peer, and none at another peer"
+)
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,7 +79,11 @@ def outgoing(service: Json, view: View) -> Plan:
     # Clusters of both begin with IPv4 where nothing is said; one that lacks a family refuses it.
     if families[:1] == ["IPv6"] and _has_both(view.names.ranges):
         kept["ipFamilies"] = families
-    return Plan(remote=(manifest(SERVICES, meta["name"], service, view, spec=kept),))
+    direct = says(meta.get("annotations") or {}, labels.DIRECT_CONNECTIONS) is True
+    reasons = (Reason(NOT_DIRECT, NOT_KNOWN),) if direct else ()
+    return Plan(
+        remote=(manifest(SERVICES, meta["name"], service, view, spec=kept),), reasons=reasons
+    )
 
 
 def _has_both(ranges: PeerRanges | None) -> bool:
@@ -78,7 +96,9 @@ REFLECTOR = Reflector(
     name="services",
     kind=SERVICES,
     outgoing=outgoing,
-    remote=(RemoteKind(kind=SERVICES, write=Write.APPLY),),
+    remote=(
+        RemoteKind(kind=SERVICES, write=Write.APPLY, fixed=("spec.clusterIP", "spec.ipFamilies")),
+    ),
     config_type=Settings,
 )
 

@@ -1,7 +1,9 @@
 """What a consumer's NamespaceMap comes to: which namespaces are made, accepted, refused, removed.
 
 Pure. A namespace is the map's own only if its annotation names the map; one that was here before
-is never touched, whatever the map says.
+is never touched, whatever the map says. It belongs to the one namespace of the consumer's that it
+was made for, by that one's UID where the consumer tells it and by its name in any case: no other
+one inherits it, and what is in it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,6 +40,7 @@ class Step(msgspec.Struct, frozen=True):
         make: the namespace has to be created.
         keep: it is there and ours: its binding and quota have to be right.
         reason: why it cannot be had, for the log and the inspector.
+        uid: the UID of the consumer's namespace; empty where it tells none.
     """
 
     local: str
@@ -46,6 +49,7 @@ class Step(msgspec.Struct, frozen=True):
     make: bool = False
     keep: bool = False
     reason: str = ""
+    uid: str = ""
 
 
 def is_of(namespace: Partial, owner: str, peer: str) -> bool:
@@ -57,6 +61,19 @@ def is_of(namespace: Partial, owner: str, peer: str) -> bool:
     )
 
 
+def is_for(namespace: Partial, local: str, uid: str) -> bool:
+    """Whether a namespace was made for that one of the consumer's, as far as both are known.
+
+    Args:
+        namespace: one that was made for the consumer's map.
+        local: a name at the consumer.
+        uid: the UID of what has that name there; empty where the consumer tells none.
+    """
+    notes = namespace.metadata.annotations
+    noted = notes.get(labels.LOCAL_UID) or uid
+    return notes.get(labels.ORIGINAL_NAME, local) == local and noted == (uid or noted)
+
+
 def plan(
     desired: Mapping[str, str],
     live: Mapping[str, Partial],
@@ -66,6 +83,7 @@ def plan(
     guests: Guests,
     *,
     others: int = 0,
+    uids: Mapping[str, str] | None = None,
 ) -> list[Step]:
     """The steps for a map's entries, in the order of their local names.
 
@@ -80,9 +98,11 @@ def plan(
         liqo: liqod's own namespace.
         guests: what consumers may ask for.
         others: the peer's namespaces that were made for other maps.
+        uids: UIDs of the consumer's namespaces by their names, as far as it tells them.
     """
     steps = []
-    claimed: dict[str, str] = {}
+    uids = uids or {}
+    claimed = _claims(desired, live)
     room = max(guests.max_namespaces - others, 0)
     known = {name for name, each in live.items() if is_of(each, owner, peer)}
     ranked = sorted(desired.items(), key=lambda entry: (entry[1] not in known, entry))
@@ -92,19 +112,37 @@ def plan(
         if not reason and local in beyond:
             most = guests.max_namespaces
             reason = f"one consumer may have {most} namespaces here: {remedy('max_namespaces')}"
-        if not reason and remote in claimed:
+        if not reason and claimed[remote] != local:
             reason = f"{claimed[remote]} is mapped to {remote} already"
-        claimed.setdefault(remote, local)
-        steps.append(_step(local, remote, live.get(remote), owner, peer, reason))
+        step = Step(local, remote, MAPPING_BACK_OFF, reason=reason, uid=uids.get(local, ""))
+        steps.append(step if reason else _step(step, live.get(remote), owner, peer))
     return steps
 
 
 def orphans(
-    desired: Mapping[str, str], live: Iterable[Partial], owner: str, peer: str
+    desired: Mapping[str, str],
+    live: Iterable[Partial],
+    owner: str,
+    peer: str,
+    uids: Mapping[str, str] | None = None,
 ) -> list[Partial]:
-    """The namespaces made for the map that it no longer names."""
-    wanted = set(desired.values())
-    return [each for each in live if is_of(each, owner, peer) and each.metadata.name not in wanted]
+    """The namespaces made for the map that it no longer names, or names for another than before.
+
+    Args:
+        desired: name here by name at the consumer.
+        live: the namespaces of this cluster.
+        owner: ``<tenant namespace>/<map>``.
+        peer: the consumer's id.
+        uids: UIDs of the consumer's namespaces by their names, as far as it tells them.
+    """
+    ours = {each.metadata.name: each for each in live if is_of(each, owner, peer)}
+    uids = uids or {}
+    wanted = {
+        remote
+        for local, remote in desired.items()
+        if remote in ours and is_for(ours[remote], local, uids.get(local, ""))
+    }
+    return [each for name, each in ours.items() if name not in wanted]
 
 
 def status_of(steps: Iterable[Step], leaving: Iterable[Partial]) -> dict[str, Any]:
@@ -133,11 +171,16 @@ def manifest(
             },
             "annotations": {
                 labels.MANAGED_BY_NAMESPACE_MAP: owner,
-                labels.ORIGINAL_NAME: step.local,
+                **marks(step),
                 **(notes or {}),
             },
         }
     }
+
+
+def marks(step: Step) -> dict[str, str]:
+    """The annotations that say for which namespace of the consumer's one here was made."""
+    return {labels.ORIGINAL_NAME: step.local} | ({labels.LOCAL_UID: step.uid} if step.uid else {})
 
 
 def quota(name: str, namespace: str, peer: str, hard: Mapping[str, str]) -> dict[str, Any]:
@@ -159,15 +202,25 @@ def _refusal(remote: str, liqo: str) -> str:
     return ids.namespace_problem(remote) or ""
 
 
-def _step(
-    local: str, remote: str, live: Partial | None, owner: str, peer: str, reason: str
-) -> Step:
-    if not reason and live is not None and not is_of(live, owner, peer):
-        reason = f"a namespace {remote} exists already and was not made for {owner}"
-    if reason:
-        return Step(local, remote, MAPPING_BACK_OFF, reason=reason)
+def _claims(desired: Mapping[str, str], live: Mapping[str, Partial]) -> dict[str, str]:
+    """By name here, who has it of those that ask for it: who has it already, else the first."""
+    claims: dict[str, str] = {}
+    for local, remote in sorted(desired.items()):
+        there = live.get(remote)
+        if there is not None and there.metadata.annotations.get(labels.ORIGINAL_NAME) == local:
+            claims[remote] = local
+        claims.setdefault(remote, local)
+    return claims
+
+
+def _step(step: Step, live: Partial | None, owner: str, peer: str) -> Step:
+    """The step of an entry whose name it can have."""
     if live is None:
-        return Step(local, remote, MAPPING_ACCEPTED, make=True)
-    if live.metadata.deletion_timestamp is not None:
-        return Step(local, remote, MAPPING_TERMINATING)
-    return Step(local, remote, MAPPING_ACCEPTED, keep=True)
+        return msgspec.structs.replace(step, phase=MAPPING_ACCEPTED, make=True)
+    if not is_of(live, owner, peer):
+        reason = f"a namespace {step.remote} exists already and was not made for {owner}"
+        return msgspec.structs.replace(step, reason=reason)
+    leaving = live.metadata.deletion_timestamp is not None
+    if leaving or not is_for(live, step.local, step.uid):
+        return msgspec.structs.replace(step, phase=MAPPING_TERMINATING)
+    return msgspec.structs.replace(step, phase=MAPPING_ACCEPTED, keep=True)

@@ -2,10 +2,11 @@
 
 Each entry of a map gets a namespace with the consumer's role in it, a Pod Security level and a
 bound on the number of objects. What was removed by hand is made again; what the map no longer names
-is deleted. Maps that are gone altogether are :mod:`liqod.provider.orphans`' business.
+is deleted, and so is what it names for another namespace of the consumer's than before. Maps that
+are gone altogether are :mod:`liqod.provider.orphans`' business.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -13,7 +14,6 @@ import msgspec
 import trio
 
 from liqod.bounds import KeptMap
-from liqod.config import lends_direct
 from liqod.errors import AlreadyExists, NotFound
 from liqod.fence import AGAIN as UNFENCED
 from liqod.inspect.events import NamespaceMapped
@@ -25,21 +25,21 @@ from liqod.kube.kinds import NAMESPACES, POD_DISRUPTION_BUDGETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import RESYNC, Watched, by_name
-from liqod.model import ids, labels
-from liqod.model.crossing import refusednames
+from liqod.model import finalizers, ids, labels
+from liqod.model.crossing import namespaceuids, refusednames
 from liqod.model.objects.patches import exact_patch
 from liqod.peer import Peer
 from liqod.provider.namespaces import mapping
 from liqod.provider.policies import guestkeys
 from liqod.provider.slices.objectquotas import ObjectQuotas
-from liqod.provider.slices.slices import is_from
-from liqod.provider.tenants import bindings
+from liqod.provider.tenants import bindings, names
 from liqod.provider.tenants.bindings import RoleGrant
 from liqod.provider.tenants.tenants import accepted_tenant
-from liqod.resources import NAMESPACE_MAPS, TENANTS, NamespaceMap
+from liqod.resources import NAMESPACE_MAPS, TENANTS, NamespaceMap, Tenant
 from liqod.resources.authentication import DRAINED
 from liqod.resources.base import MAX_MAPPED
 from liqod.resources.offloading import MAPPING_ACCEPTED
+from liqod.tenancy import is_from
 
 AGAIN = 0.2
 """Seconds until another look, where the store does not show yet what the API server has."""
@@ -50,13 +50,13 @@ class Extra(NamedTuple):
 
     Attributes:
         mark: annotation of the namespaces where it was given, so that it is taken back there.
-        grant: makes the grant, for a peer, its tenant namespace and the namespace.
+        grant: makes the grant, for a peer, its tenant namespace, the namespace and the groups.
         on: whether the settings give it.
         made: what is made by it and does not outlast it; None where that harms nobody.
     """
 
     mark: str
-    grant: Callable[[str, str, str], RoleGrant]
+    grant: Callable[[str, str, str, tuple[str, ...]], RoleGrant]
     on: bool
     made: Kind | None = None
 
@@ -73,14 +73,11 @@ class NamespaceMaps(Controller[str]):
         self._client = peer.home.client
         self._read: dict[str, tuple[bytes | None, frozenset[str]]] = {}
         """Of each map the JSON that was read, and the namespaces that it speaks of."""
-        self._provisioned: dict[str, tuple[str, float]] = {}
+        self._provisioned: dict[str, tuple[tuple[str, tuple[str, ...]], float]] = {}
+        """Of each namespace its UID, whom it is bound to, and when that is looked at again."""
         self._notes = guestkeys.notes(peer.home.config.guests, peer.id)
-        config = peer.home.config
-        budgets = config.guests.disruption_budgets
-        self._extras = (
-            Extra(labels.DIRECT_PODS, bindings.direct, lends_direct(config)),
-            Extra(labels.BUDGETS, bindings.budgets, budgets, POD_DISRUPTION_BUDGETS),
-        )
+        budgets = peer.home.config.guests.disruption_budgets
+        self._extras = (Extra(labels.BUDGETS, bindings.budgets, budgets, POD_DISRUPTION_BUDGETS),)
         self._notes |= {extra.mark: labels.TRUE for extra in self._extras if extra.on}
         self._fenced = any(extra.on for extra in self._extras)
         hard = peer.home.config.provider.object_quota
@@ -103,8 +100,12 @@ class NamespaceMaps(Controller[str]):
 
     def _maps_of_namespace(self, change: Change) -> Iterator[str]:
         """A namespace of ours changed, or one that a map wants came or went."""
+        is_own = change.key[1] == self._peer.tenant_namespace
+        if is_own and names.former_names(change.new) != names.former_names(change.old):
+            yield from self._every_map(change)
         if change.new is None:
             self._provisioned.pop(change.key[1], None)
+            self._quotas.forget(change.key[1])
         for key in self._maps.store.indexed("namespace", self._peer.tenant_namespace):
             if change.key[1] in self._concerned(key):
                 yield key[1]
@@ -130,7 +131,7 @@ class NamespaceMaps(Controller[str]):
             return None
         if found.leaving:
             # One that Liqo left behind would keep the map for ever.
-            left = (labels.FINALIZER_NAMESPACE_MAP,)
+            left = (finalizers.NAMESPACE_MAP,)
             await set_finalizers(self._client, NAMESPACE_MAPS, found.metadata, remove=left)
             return None
         tenant = accepted_tenant(self._tenants.store, self._peer)
@@ -140,6 +141,7 @@ class NamespaceMaps(Controller[str]):
             await self._refuse(found)
             return None
         desired = found.spec.desired_mapping
+        uids = namespaceuids.parse(found.metadata.annotations.get(labels.NAMESPACE_UIDS))
         owner = ids.managed_by_map(self._peer.tenant_namespace, name)
         steps = mapping.plan(
             desired,
@@ -149,12 +151,14 @@ class NamespaceMaps(Controller[str]):
             self._peer.home.namespace,
             self._peer.home.config.guests,
             others=self._others(owner),
+            uids=uids,
         )
         lagging = False
+        who = self._names(tenant)
         for step in steps:
-            lagging |= not await self._provision(step, owner)
+            lagging |= not await self._provision(step, owner, who)
         leaving = mapping.orphans(
-            desired, self._namespaces.store.values(Partial), owner, self._peer.id
+            desired, self._namespaces.store.values(Partial), owner, self._peer.id, uids
         )
         await delete_all(self._client, NAMESPACES, leaving)
         if lagging:
@@ -189,7 +193,13 @@ class NamespaceMaps(Controller[str]):
             and not mapping.is_of(each, owner, peer)
         )
 
-    async def _provision(self, step: mapping.Step, owner: str) -> bool:
+    def _names(self, tenant: Tenant) -> tuple[str, ...]:
+        """The groups to which the consumer's rights are bound."""
+        found = self._namespaces.store.decode(("", self._peer.tenant_namespace), Partial)
+        marks = found.metadata.annotations if found is not None else {}
+        return names.subjects(tenant, marks, keyed=names.has_keyed(tenant))
+
+    async def _provision(self, step: mapping.Step, owner: str, who: tuple[str, ...]) -> bool:
         """Make the namespace and what belongs in it; False if it must be reconciled again."""
         peer = self._peer.id
         settings = self._peer.home.config.provider
@@ -208,30 +218,30 @@ class NamespaceMaps(Controller[str]):
             if live is None:
                 return False
             uid = live.metadata.uid
-            await self._keep_marks(live, settings.pod_security)
+            await self._keep_marks(live, settings.pod_security, mapping.marks(step))
         else:
             return True
-        known, until = self._provisioned.get(step.remote, ("", 0.0))
+        known, until = self._provisioned.get(step.remote, (("", ()), 0.0))
         unfenced = self._fenced and bool(self._peer.home.fence.problem)
-        if known == uid and trio.current_time() < until and not unfenced:
+        if known == (uid, who) and trio.current_time() < until and not unfenced:
             return True
         # The bounds first: once it is bound, the consumer makes what it likes within them.
         until_look = min(RESYNC, await self._quotas.keep(step.remote))
         await self._quotas.forbid_affinity(step.remote)
-        grant = bindings.mapped(peer, self._peer.tenant_namespace, step.remote)
+        grant = bindings.mapped(peer, self._peer.tenant_namespace, step.remote, who)
         await bindings.bind(self._client, grant)
         for extra in self._extras:
-            until_look = min(until_look, await self._lend(extra, step.remote))
-        self._provisioned[step.remote] = (uid, trio.current_time() + until_look)
+            until_look = min(until_look, await self._lend(extra, step.remote, who))
+        self._provisioned[step.remote] = ((uid, who), trio.current_time() + until_look)
         return True
 
-    async def _lend(self, extra: Extra, namespace: str) -> float:
+    async def _lend(self, extra: Extra, namespace: str, who: tuple[str, ...]) -> float:
         """Give an extra right where the settings say so, and take it back where they do no more.
 
         Nobody has it while a policy is missing that would hold him. What was made by it and would
         hold up others goes with it. Returns the seconds until the next look.
         """
-        grant = extra.grant(self._peer.id, self._peer.tenant_namespace, namespace)
+        grant = extra.grant(self._peer.id, self._peer.tenant_namespace, namespace, who)
         fence = self._peer.home.fence
         if extra.on and fence.known and not fence.problem:
             await bindings.bind(self._client, grant)
@@ -250,10 +260,11 @@ class NamespaceMaps(Controller[str]):
             await self._client.patch(NAMESPACES, namespace, patch)
         return RESYNC
 
-    async def _keep_marks(self, live: Partial, level: str) -> None:
+    async def _keep_marks(self, live: Partial, level: str, whose: Mapping[str, str]) -> None:
         """Put a missing Pod Security label back; one that an administrator changed stays.
 
-        The lists of what guests may have are the configuration's.
+        The lists of what guests may have are the configuration's; for which namespace of the
+        consumer's it was made (``whose``) is noted where an older daemon, or Liqo, has not.
         """
         metadata: dict[str, Any] = {}
         key = f"{labels.POD_SECURITY_PREFIX}enforce"
@@ -261,6 +272,7 @@ class NamespaceMaps(Controller[str]):
             metadata["labels"] = {key: level}
         known = live.metadata.annotations
         notes = {key: text for key, text in self._notes.items() if known.get(key) != text}
+        notes |= {key: text for key, text in whose.items() if key not in known}
         if notes:
             metadata["annotations"] = notes
         if metadata:

@@ -18,8 +18,8 @@ functions are pure and return manifests.
 
 from typing import Final
 
-from liqod.model import labels
-from liqod.provider.policies import guestkeys, guestobjects, guestpods
+from liqod.model import ids, labels
+from liqod.provider.policies import guestkeys, guestobjects
 from liqod.provider.policies.cel import (
     NAMESPACES_OF_PEERS,
     PEERING_USER,
@@ -40,6 +40,7 @@ STATUS_POLICY: Final = "liqod-tenant-status"
 REPLICA_POLICY: Final = "liqod-tenant-replicas"
 PEERING_TENANT_POLICY: Final = "liqod-peering-user-tenant"
 PEERING_SECRET_POLICY: Final = "liqod-peering-user-secret"
+PEERING_GATEWAY_POLICY: Final = "liqod-peering-user-gateway"
 
 _WRITES: Final = ["CREATE", "UPDATE", "DELETE"]
 
@@ -47,13 +48,11 @@ _CONSUMER = f"namespaceObject.metadata.?labels[?'{labels.REMOTE_CLUSTER_ID}'].or
 """The cluster id of the peer to whom the request's namespace belongs."""
 
 
-def policies(managed: dict[str, str] | None = None, *, direct: bool = True) -> list[Manifest]:
+def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
     """All policies, each followed by its binding.
 
     Args:
         managed: labels of the installation, put on every one.
-        direct: whether those for direct pods are among them; all are installed, and those are
-            needed only where direct pods are taken.
     """
     made = [
         *policy(
@@ -103,7 +102,6 @@ def policies(managed: dict[str, str] | None = None, *, direct: bool = True) -> l
         *_peering_user_policies(),
         *guestobjects.policies(),
         *guestkeys.policies(),
-        *(guestpods.policies() if direct else ()),
     ]
     for manifest in made:
         if managed:
@@ -124,10 +122,15 @@ def _status_validations() -> list[Manifest]:
 
 def _shadow_pod_validations() -> list[Manifest]:
     before = label("oldObject", labels.CREATOR_USER)
+    user = "request.userInfo.username"
+    # What the names of one consumer's users end with; a Liqo that passes on a guest of its own
+    # copies the label, by which nobody here is meant, and which counts for nothing.
+    ending = f"{user}.substring({user}.size() - {ids.USER_SUFFIX})"
+    another = f"({user}.size() > {ids.USER_SUFFIX} && !variables.creator.endsWith({ending}))"
     return [
         {
             "expression": "variables.creator == '' "
-            "|| variables.creator == request.userInfo.username || variables.privileged",
+            f"|| variables.creator == {user} || {another} || variables.privileged",
             "messageExpression": f"'label {labels.CREATOR_USER} says ' + variables.creator"
             " + ', but the request is of ' + request.userInfo.username",
             "message": f"label {labels.CREATOR_USER} must be the requesting user",
@@ -232,6 +235,27 @@ def _peering_user_policies() -> list[Manifest]:
                 }
             ],
             namespaces=TENANT_NAMESPACES,
+        ),
+        *policy(
+            PEERING_GATEWAY_POLICY,
+            rules=[rule("networking.liqo.io", ["gatewayservers"], ["CREATE", "UPDATE"])],
+            variables={
+                "asked": "object.?spec.?endpoint.orValue({})",
+                "before": "request.operation == 'CREATE' ? {}"
+                " : oldObject.?spec.?endpoint.orValue({})",
+            },
+            validations=[
+                {
+                    "expression": "['loadBalancerIP', 'nodePort', 'nodePorts'].all(f, !(f in "
+                    "variables.asked) || f in variables.before"
+                    " && variables.before[f] == variables.asked[f])",
+                    "message": "a gateway's address and node port (loadBalancerIP, nodePort) are "
+                    "the provider's to choose",
+                    "reason": "Forbidden",
+                }
+            ],
+            namespaces=TENANT_NAMESPACES,
+            held=PEERING_USER,
         ),
     ]
 

@@ -22,6 +22,12 @@ PRIVILEGED: Final = may("patch", "offloading.liqo.io", "shadowpods", "status")
 """In a consumer's namespaces: the daemon, administrators, the garbage collector; no consumer."""
 GUEST: Final = f"{may('create', 'offloading.liqo.io', 'shadowpods')} && !{PRIVILEGED}"
 """In a consumer's namespaces: that consumer."""
+GUEST_CLAIMS: Final = (
+    "request.operation == 'CREATE' && request.resource.resource == 'persistentvolumeclaims'"
+    f" ? !{PRIVILEGED} : ({GUEST})"
+)
+"""There: that consumer, and whoever makes claims without the daemon's rights: those of ephemeral
+volumes are made by a controller, from what the consumer says. Binding one is an update."""
 _LENDING: Final = may("patch", "authentication.liqo.io", "tenants", "status")
 TENANT: Final = f"{may('create', 'authentication.liqo.io', 'resourceslices')} && !{_LENDING}"
 """In a tenant namespace: the consumer's control plane."""
@@ -138,15 +144,16 @@ def for_guests(
     rules: list[Manifest],
     *validations: Manifest,
     variables: dict[str, str] | None = None,
+    held: str = GUEST,
 ) -> list[Manifest]:
-    """A policy for what consumers themselves do in their namespaces, and its binding."""
+    """A policy for what consumers do in their namespaces, themselves or by others; its binding."""
     return policy(
         name,
         rules=rules,
         validations=list(validations),
         variables=variables,
         namespaces=NAMESPACES_OF_PEERS,
-        held=GUEST,
+        held=held,
     )
 
 

@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 import msgspec
 import trio
 
-from liqod.config import lends_direct
 from liqod.context import ClusterContext
 from liqod.inspect.events import PoliciesChanged
 from liqod.kube.cache.store import Change
@@ -146,10 +145,7 @@ class Fences(Controller[str]):
         return None
 
     def _judge(self, policies: Iterable[Policy], bindings: Iterable[PolicyBinding]) -> None:
-        # Those for direct pods hold nobody where no consumer may write pods: an installation that
-        # has them not yet goes on lending.
-        wanted = admission.policies(direct=lends_direct(self._home.config))
-        fence, now = self._home.fence, missing(wanted, policies, bindings)
+        fence, now = self._home.fence, missing(admission.policies(), policies, bindings)
         fence.known = True
         if now == fence.missing:
             return

@@ -1,4 +1,6 @@
-"""What guests may name in their objects here: keys, hosts and classes, by lists of what is allowed.
+"""What guests may name in their objects here, by lists of what is allowed.
+
+Keys, hosts, classes, and fields by which they would choose addresses and ports.
 
 The lists are the operator's (``[guests]``). The daemon writes them on each namespace of a consumer,
 as annotations that no consumer can write, and the admission policies read them there; where one is
@@ -17,6 +19,7 @@ from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
 from liqod.model.crossing import keys
 from liqod.provider.policies.cel import (
+    GUEST_CLAIMS,
     WRITES,
     Manifest,
     for_guests,
@@ -30,6 +33,7 @@ KEYS_POLICY: Final = "liqod-guest-keys"
 HOSTS_POLICY: Final = "liqod-guest-hosts"
 CLASSES_POLICY: Final = "liqod-guest-classes"
 BALANCERS_POLICY: Final = "liqod-guest-load-balancers"
+FIELDS_POLICY: Final = "liqod-guest-fields"
 
 _OURS: Final = {labels.LEFT_OUT, labels.CHANGES}
 """Annotations that the daemon writes on a guest's Pod itself."""
@@ -37,7 +41,7 @@ ALLOWED: Final = "liqod.io/allowed-"
 """What the names of those annotations begin with; a name of ``[guests]`` with hyphens follows."""
 LISTS: Final = (
     *("annotations", "labels", "ingress_hosts"),
-    *("ingress_classes", "storage_classes", "load_balancer_classes"),
+    *("ingress_classes", "storage_classes", "load_balancer_classes", "fields"),
 )
 """The settings that are written there."""
 _DEFAULTS: Final = Guests()
@@ -93,6 +97,7 @@ def policies() -> list[Manifest]:
             _named("strangeAnnotations", keys.STRANGE_ANNOTATIONS),
             _named("strangeLabels", keys.STRANGE_LABELS),
             variables=key_variables(),
+            held=GUEST_CLAIMS,
         ),
         *for_guests(
             HOSTS_POLICY,
@@ -120,13 +125,68 @@ def policies() -> list[Manifest]:
             "loadBalancerClass",
             "load_balancer_classes",
         ),
+        *_chosen(),
     ]
 
 
 def _of_class(name: str, held: Manifest, field: str, setting: str) -> list[Manifest]:
     """The policy for what names a class of this cluster, and for nothing else of it."""
     classes = {"classes": _list(setting)}
-    return for_guests(name, [held], _class(field, setting), variables=classes)
+    made = _class(field, setting)
+    return for_guests(name, [held], made, variables=classes, held=GUEST_CLAIMS)
+
+
+def _chosen() -> list[Manifest]:
+    """The policy for the fields by which a guest would choose what is given out otherwise.
+
+    Ports that were not asked for have been given out before a policy is asked: who has set one is
+    in the object's managed fields, which the API server writes at each request itself.
+    """
+    ports = "object.spec.?ports.orValue([])"
+    before = "request.operation == 'UPDATE' ? oldObject.spec.?ports.orValue([]) : []"
+    checked = "request.operation == 'UPDATE' && oldObject.spec.?healthCheckNodePort.orValue(0)"
+    return for_guests(
+        FIELDS_POLICY,
+        [rule("", ["services", "persistentvolumeclaims"], WRITES)],
+        _field("loadBalancerIP", _text("loadBalancerIP")),
+        _field("volumeAttributesClassName", _text("volumeAttributesClassName")),
+        _field("nodePort", "variables.known || !variables.set.exists(s, s == 'nodePort')"),
+        _field(
+            "healthCheckNodePort",
+            "object.spec.?healthCheckNodePort.orValue(0) == 0"
+            f" || {checked} == object.spec.healthCheckNodePort"
+            " || !variables.set.exists(s, s == 'healthCheckNodePort')",
+        ),
+        variables={
+            "fields": _list("fields"),
+            "before": before,
+            "known": f"{ports}.all(p, p.?nodePort.orValue(0) == 0"
+            " || variables.before.exists(b, b.?nodePort.orValue(0) == p.nodePort))",
+            "managed": "object.metadata.?managedFields.orValue([])"
+            ".map(m, m.?fieldsV1[?'f:spec'].orValue({}))",
+            "set": "variables.managed.size() == 0 ? ['nodePort', 'healthCheckNodePort'] : "
+            "(variables.managed.exists(m, 'f:healthCheckNodePort' in m)"
+            " ? ['healthCheckNodePort'] : [])"
+            " + (variables.managed.exists(m, m[?'f:ports'].orValue({})"
+            ".exists(k, 'f:nodePort' in m['f:ports'][k])) ? ['nodePort'] : [])",
+        },
+        held=GUEST_CLAIMS,
+    )
+
+
+def _text(field: str) -> str:
+    """CEL: whether a field is empty, or as it was."""
+    name = f"object.spec.?{field}.orValue('')"
+    was = f"oldObject.spec.?{field}.orValue('')"
+    return f"{name} == '' || request.operation == 'UPDATE' && {name} == {was}"
+
+
+def _field(field: str, expression: str) -> Manifest:
+    return refusal(
+        f"'{field}' in variables.fields || {expression}",
+        f"{field} is not for guests to choose: the provider's administrator can allow it "
+        "(fields under [guests])",
+    )
 
 
 def key_variables() -> dict[str, str]:
@@ -150,6 +210,7 @@ def _strange(field: str) -> str:
     """CEL: the keys of labels or annotations that are on no list, and were not there before."""
     allowed, before = f"variables.{field}", f"oldObject.metadata.?{field}.orValue({{}})"
     own = " || ".join(f"k.startsWith('{prefix}')" for prefix in keys.PROTOCOL)
+    own += f" || k in {list(keys.OWN)}"
     return (
         f"object.metadata.?{field}.orValue({{}}).filter(k, !(k in {allowed}"
         f" || '{keys.ALL_KEYS}' in {allowed} || {own}"

@@ -11,15 +11,12 @@ and return manifests.
 from typing import Final
 
 from liqod.provider.policies.cel import (
-    GUEST,
-    NAMESPACES_OF_PEERS,
-    PRIVILEGED,
+    GUEST_CLAIMS,
     WRITES,
     Manifest,
     for_guests,
     no_finalizers,
     no_owners,
-    policy,
     refusal,
     rule,
     written,
@@ -101,14 +98,18 @@ def _budgets() -> list[Manifest]:
 
 
 def _claims() -> list[Manifest]:
-    """Volumes that are there already may be somebody's; a consumer's claims get new ones.
-
-    On creation whoever has no rights of the daemon's is held: the claims of generic ephemeral
-    volumes are made by a controller, from what the consumer says. Binding a claim is an update.
-    """
-    return policy(
+    """Volumes that are there already may be somebody's; a consumer's claims get new ones."""
+    return for_guests(
         CLAIMS_POLICY,
-        rules=[rule("", ["persistentvolumeclaims"], WRITES)],
+        [rule("", ["persistentvolumeclaims"], WRITES)],
+        refusal(
+            "!variables.names || variables.before",
+            "a consumer may not claim a volume that exists (volumeName, selector)",
+        ),
+        refusal(
+            "!variables.copies || request.operation == 'UPDATE'",
+            "a consumer may not claim a copy of what exists (dataSource, dataSourceRef)",
+        ),
         variables={
             "names": "has(object.spec.volumeName) && object.spec.volumeName != ''"
             " || has(object.spec.selector)",
@@ -116,16 +117,5 @@ def _claims() -> list[Manifest]:
             "before": "request.operation == 'UPDATE' && has(oldObject.spec.volumeName)"
             " && oldObject.spec.volumeName != ''",
         },
-        validations=[
-            refusal(
-                "!variables.names || variables.before",
-                "a consumer may not claim a volume that exists (volumeName, selector)",
-            ),
-            refusal(
-                "!variables.copies || request.operation == 'UPDATE'",
-                "a consumer may not claim a copy of what exists (dataSource, dataSourceRef)",
-            ),
-        ],
-        namespaces=NAMESPACES_OF_PEERS,
-        held=f"request.operation == 'CREATE' ? !{PRIVILEGED} : ({GUEST})",
+        held=GUEST_CLAIMS,
     )

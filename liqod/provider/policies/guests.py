@@ -14,9 +14,15 @@ from typing import Any, Final
 
 from liqod.config import Guests
 from liqod.errors import Invalid
+from liqod.model.crossing import keys
 
 NOT_ALLOWED: Final = "NotAllowed"
 """Reason of a ShadowPod that asks for what this cluster's owner does not lend."""
+PROJECTED: Final = frozenset(
+    {"clusterTrustBundle", "configMap", "downwardAPI", "secret", "serviceAccountToken"}
+)
+"""What ``projected`` stands for: all else has to be allowed by its own name, first of all a
+certificate of a signer of this cluster's (``podCertificate``)."""
 
 
 class NotAllowed(Invalid):
@@ -46,11 +52,47 @@ def check_pod(spec: Mapping[str, Any], guests: Guests) -> None:
         )
     volumes = spec.get("volumes")
     for volume in volumes if isinstance(volumes, list) else ():
-        for kind in volume if isinstance(volume, dict) else ():
-            if kind != "name" and not allowed(kind, guests.volumes):
+        for kind in _kinds(_object(volume)):
+            if not allowed(kind, guests.volumes):
                 raise NotAllowed(
                     f"volumes of type {_shown(kind)} are not for guests: {remedy('volumes')}"
                 )
+        _check_claim(_object(volume), guests)
+
+
+def _kinds(volume: Mapping[str, Any]) -> Iterable[str]:
+    """The types of a volume, and of what is projected into it where that is out of the ordinary."""
+    yield from volume.keys() - {"name"}
+    sources = _object(volume.get("projected")).get("sources")
+    for source in sources if isinstance(sources, list) else ():
+        yield from _object(source).keys() - PROJECTED
+
+
+def _check_claim(volume: Mapping[str, Any], guests: Guests) -> None:
+    """See that the claim of an ephemeral volume names nothing that guests may not name.
+
+    A controller makes it, and what is not looked at here is refused to that one by admission
+    policies (:mod:`liqod.provider.policies.guestkeys`), of which nobody is told.
+
+    Raises:
+        NotAllowed: it does.
+    """
+    template = _object(_object(volume.get("ephemeral")).get("volumeClaimTemplate"))
+    meta, spec = _object(template.get("metadata")), _object(template.get("spec"))
+    name = f"the claim of its volume {_shown(volume.get('name'))}"
+    for what, patterns in (("annotations", guests.annotations), ("labels", guests.labels)):
+        strange = [key for key in _object(meta.get(what)) if not keys.brings(key, patterns)]
+        if strange:
+            shown = ", ".join(sorted(strange))[:256]
+            raise NotAllowed(f"{name} has {what} of others: {shown}; {remedy(what)}")
+    storage = spec.get("storageClassName")
+    if storage and not allowed(storage, guests.storage_classes):
+        raise NotAllowed(
+            f"{name} is of the class {_shown(storage)}, which is not for guests: "
+            f"{remedy('storage_classes')}"
+        )
+    if spec.get("volumeAttributesClassName") and "volumeAttributesClassName" not in guests.fields:
+        raise NotAllowed(f"{name} names a VolumeAttributesClass: {remedy('fields')}")
 
 
 def tolerations(spec: Mapping[str, Any], guests: Guests) -> list[Any]:
@@ -76,6 +118,10 @@ def namespace_problem(name: str, peer: str, guests: Guests) -> str:
     if allowed(name, (pattern.replace("{peer}", peer) for pattern in guests.namespaces)):
         return ""
     return f"the name {name} is not for guests: {remedy('namespaces')}"
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _shown(text: object) -> str:

@@ -1,10 +1,11 @@
-"""What a slice is granted: the verdict on a ResourceSlice, as a function of values.
+"""The verdict on a ResourceSlice: the resources that it is granted, as a function of values.
 
 Class ``default`` grants what is asked and fills the gaps, or denies it where the consumer's slices
 would have more than ``[guests] max_resources`` (:mod:`.shares`); any other class is left to a
 controller of its own, which writes ``status.resources`` and the condition ``Resources`` in this
-cluster. The verdict of this side is what this function says now, not what a status says that others
-may write.
+cluster. A grant of one class is no grant of another: a slice whose class changes has nothing until
+it is granted anew. The verdict of this side is what this function says now, not what a status
+says that others may write.
 """
 
 from collections.abc import Mapping
@@ -66,17 +67,19 @@ def judge(
         tenant: the accepted Tenant, if any.
         problem: what :func:`liqod.provider.tenants.trust.slice_problem` found.
         settings: what this cluster lends.
-        served: whether we have issued a certificate for this slice before; a cordon touches only
-            slices for which we have not.
+        served: whether something was given for this slice before; a cordon denies the resources of
+            those alone for which nothing was.
         share: what all slices of the consumer together leave to it.
     """
     condition = tenant.spec.tenant_condition if tenant is not None else ""
     if problem is None and condition == DRAINED:
         problem = "the tenant is drained"
-    if problem is None and condition == CORDONED and not served:
-        problem = "the tenant is cordoned: it gets no new slices"
     if problem is not None:
         return SliceVerdict(refusal=problem)
+    if condition == CORDONED and not served:
+        # As Liqo: `liqoctl create resourceslice` waits for the first verdict alone.
+        denial = "the tenant is cordoned: it gets nothing for new slices"
+        return SliceVerdict(granted={}, denial=denial)
     if not is_default(wanted):
         return SliceVerdict()
     if not settings.accept_default_class:
@@ -104,7 +107,12 @@ def asked_of(wanted: ResourceSlice, settings: Provider) -> dict[str, int | str]:
 
 def is_default(wanted: ResourceSlice) -> bool:
     """Whether this controller decides about the slice's resources."""
-    return wanted.spec.class_name in ("", DEFAULT_CLASS)
+    return class_of(wanted) == DEFAULT_CLASS
+
+
+def class_of(wanted: ResourceSlice) -> str:
+    """The class that grants the slice its resources."""
+    return wanted.spec.class_name or DEFAULT_CLASS
 
 
 def status_of(
@@ -113,6 +121,8 @@ def status_of(
     given: AuthParams | None,
     settings: Provider,
     now: str,
+    *,
+    theirs: bool = True,
 ) -> dict[str, Any]:
     """The whole status that a slice must have.
 
@@ -122,12 +132,11 @@ def status_of(
         given: the way in, where there is no refusal.
         settings: what this cluster lends.
         now: RFC 3339 time, for conditions that change.
+        theirs: whether a class of its own can have written what stands there; False where it was
+            granted while the slice was of another.
     """
     status: dict[str, Any] = {}
-    theirs: list[dict[str, Any]] = [
-        c for c in live.get("conditions", ()) if c.get("type") == RESOURCES
-    ]
-    if verdict.granted is None and not verdict.refusal:
+    if verdict.granted is None and not verdict.refusal and theirs:
         kept = set(live) - {"conditions", "authParams"}
         status = {key: live[key] for key in kept}
     conditions = [_condition(AUTHENTICATION, verdict.refusal, live, now)]
@@ -138,8 +147,8 @@ def status_of(
         terms = _terms(settings)
         made = _condition(RESOURCES, problem, live, now, short=verdict.short, terms=terms)
         conditions.append(made)
-    else:
-        conditions += theirs
+    elif theirs:
+        conditions += [c for c in live.get("conditions", ()) if c.get("type") == RESOURCES]
     if verdict.granted:
         status["resources"] = verdict.granted
         if settings.node_labels:

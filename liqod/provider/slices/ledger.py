@@ -136,10 +136,12 @@ class QuotaLedger:
     def _user(self, metadata: ObjectMeta) -> str:
         """The user that the label names, or that of the slice which the virtual node is named by.
 
-        A Liqo consumer sets no label of creator (Liqo's own webhook does that); its virtual nodes
-        mostly have the names of their slices. Otherwise all slices of the consumer are booked.
+        A Liqo consumer sets no label of creator (Liqo's own webhook does that), or has copied that
+        of its own guest, which names nobody here; its virtual nodes mostly have the names of their
+        slices. Otherwise all slices of the consumer are booked.
         """
-        if user := metadata.labels.get(labels.CREATOR_USER, ""):
+        user = metadata.labels.get(labels.CREATOR_USER, "")
+        if ids.is_slice_user(user, self._consumer):
             return user
         guess = ids.slice_user(metadata.labels.get(labels.NODE_NAME, ""), self._consumer)
         return guess if self._ledger.grant_of(guess) is not None else ""

@@ -8,8 +8,9 @@ make.
 Kubernetes' quota controller learns of new kinds every 30 s. A bound on a kind that it does not know
 yet has no known use, so that the API server refuses every object of it, and that stays so until the
 controller's next full round, five minutes later (seen with Kubernetes 1.35). So bounds on custom
-resources wait until their definition is old enough, and one that is stuck is taken back for a
-while.
+resources wait until their definition is old enough, which is no proof: the controller may have
+been unable to look meanwhile. So they are looked at soon after they were set, and less and less
+until their use is known, and one that is stuck is taken back for a while.
 """
 
 from collections.abc import Mapping
@@ -28,8 +29,12 @@ from liqod.model.objects import quantities
 from liqod.model.objects.patches import exact_patch
 from liqod.provider.namespaces import mapping
 
+Json = dict[str, Any]
 SETTLE: Final = 75.0
 """Seconds after which the quota controller knows a new kind: two of its rounds, and some."""
+PROVED: Final = 2.0
+"""Seconds until the first look at bounds whose use is not known yet: meanwhile perhaps nobody
+can make anything of their kind."""
 _COUNT: Final = "count/"
 AFFINITY_QUOTA: Final = "liqod-affinity"
 TENANT_QUOTA: Final = "liqod-tenant"
@@ -71,6 +76,8 @@ class ObjectQuotas:
         self._hard = hard
         self._name = name
         self._settled: dict[str, float] = {}
+        self._unproved: dict[str, float] = {}
+        """Since when the use of some bound is not known, by namespace."""
 
     async def keep(self, namespace: str) -> float:
         """Make the quota of a namespace right; seconds until the next look.
@@ -97,7 +104,21 @@ class ObjectQuotas:
             if patch:
                 body = {"spec": {"hard": patch}}
                 await self._client.patch(RESOURCE_QUOTAS, self._name, body, namespace)
-        return min((wait for wait in waits.values() if wait), default=RESYNC)
+        looks = [*filter(None, waits.values()), self._prove(namespace, live, hard)]
+        return min(looks)
+
+    def forget(self, namespace: str) -> None:
+        """Keep nothing of a namespace that is gone."""
+        self._unproved.pop(namespace, None)
+
+    def _prove(self, namespace: str, live: Json | None, hard: Mapping[str, str]) -> float:
+        """Seconds until another look whether the use of all bounds is known."""
+        used = ((live or {}).get("status") or {}).get("used") or {}
+        if all(key in used for key in hard if custom(key)):
+            self._unproved.pop(namespace, None)
+            return RESYNC
+        now = trio.current_time()
+        return min(max(PROVED, now - self._unproved.setdefault(namespace, now)), RESYNC)
 
     async def forbid_affinity(self, namespace: str) -> None:
         """Allow no affinity across namespaces, unless an administrator has written other bounds."""

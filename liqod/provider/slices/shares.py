@@ -20,7 +20,7 @@ class Wish(msgspec.Struct, frozen=True):
         name: its name.
         since: when it was created, RFC 3339.
         resources: what it asks for, by name; None where no default class decides about it.
-        granted: what was granted to it before; None where nothing was.
+        granted: what was granted to it before, by whichever class; None where nothing was.
     """
 
     name: str
@@ -59,9 +59,10 @@ def shares(
 
     What was granted stays granted before anything grows, and a growth is denied for itself,
     resource by resource. Older slices come first; one that does not fit takes nothing from the
-    next.
+    next. What slices of other classes have is decided elsewhere, and leaves that much less to grow.
     """
-    ordered = [each for each in _by_age(wishes) if each.resources is not None]
+    wishes = _by_age(wishes)
+    ordered = [each for each in wishes if each.resources is not None]
     bounds = _bounds(ordered, guests, approved)
     floors: dict[str, Amounts] = {}
     used: Amounts = dict.fromkeys(bounds, 0)
@@ -70,6 +71,8 @@ def shares(
         if floor is not None and not quantities.over(quantities.total([used, floor]), bounds):
             floors[wish.name] = floor
             used = quantities.total([used, floor])
+    elsewhere = [_amounts(each.granted, bounds) for each in wishes if each.resources is None]
+    used = quantities.total([used, *filter(None, elsewhere)])
     found: dict[str, Share] = {}
     for wish in ordered:
         floor = floors.get(wish.name)

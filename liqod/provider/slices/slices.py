@@ -7,19 +7,19 @@ place when it is due.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
 from liqod import fence
 from liqod.bounds import KeptSlice
-from liqod.config import Provider, lends_direct
+from liqod.config import Provider
 from liqod.errors import ConfigError, Conflict
 from liqod.inspect.events import SliceLent
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import NAMESPACES, SECRETS
+from liqod.kube.kinds import NAMESPACES, NODES, SECRETS
 from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids, labels
@@ -30,10 +30,19 @@ from liqod.model.objects.patches import digest, exact_patch
 from liqod.peer import Peer
 from liqod.provider.policies.guests import remedy
 from liqod.provider.slices.cordons import Cordons
-from liqod.provider.slices.granting import asked_of, granted_in, is_default, judge, status_of
+from liqod.provider.slices.granting import (
+    asked_of,
+    class_of,
+    granted_in,
+    is_default,
+    judge,
+    status_of,
+)
+from liqod.provider.slices.readynodes import ready_nodes
 from liqod.provider.slices.shares import Share, Wish, shares, unchanged, within_number
-from liqod.provider.tenants import bindings, trust
+from liqod.provider.tenants import bindings, names, trust
 from liqod.provider.tenants.certificates import Certificates, Order
+from liqod.provider.tenants.following import former_in
 from liqod.provider.tenants.tenants import accepted_tenant
 from liqod.resources import (
     QUOTAS,
@@ -46,18 +55,12 @@ from liqod.resources import (
 )
 from liqod.resources.authentication import ACTIVE, CORDONED, TOLERATE_NO_HANDSHAKE
 from liqod.resources.base import MAX_QUANTITIES
+from liqod.tenancy import is_from
 
 Read = tuple[bytes, bytes | None]
 """A slice and its Quota, as JSON."""
 CONSIDERED = 4
 """How many times the slices that a consumer may have are considered; the others get nothing."""
-
-
-def is_from(labels_of: dict[str, str], peer: str) -> bool:
-    """Whether an object with these labels is a replica that the peer made here."""
-    return (
-        labels_of.get(labels.REPLICATED) == labels.TRUE and labels_of.get(labels.ORIGIN_ID) == peer
-    )
 
 
 def approved_in(namespace: bytes | None) -> dict[str, int | str] | None:
@@ -78,11 +81,20 @@ def approved_in(namespace: bytes | None) -> dict[str, int | str] | None:
     return found
 
 
+def _cordoned(tenant: Tenant | None) -> bool:
+    return tenant is not None and tenant.spec.tenant_condition == CORDONED
+
+
 def _too_many(wanted: KeptSlice) -> str:
     """Why a slice that names more resources than are read is granted none."""
     if not wanted.too_large:
         return ""
     return f"the slice names {wanted.too_large} resources, and {MAX_QUANTITIES} are read at most"
+
+
+def _is_by(quota: Quota, wanted: ResourceSlice) -> bool:
+    """Whether what a slice was granted is by the class that it is of; older daemons noted none."""
+    return quota.metadata.annotations.get(labels.GRANTED_BY, class_of(wanted)) == class_of(wanted)
 
 
 class LentSlices(Controller[str]):
@@ -106,8 +118,21 @@ class LentSlices(Controller[str]):
         self._tenants = Watched(TENANTS, self._every_slice, within=within)
         self._quotas = Watched(QUOTAS, self._on_quota, within=within)
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
+        self._nodes: Watched[str] = Watched(NODES)
         watches = (self._slices, self._tenants, self._quotas, self._namespaces)
-        super().__init__(peer, "lent", *watches, name="lent slices", budget=peer.work)
+        super().__init__(
+            *(peer, "lent", *watches, self._nodes),
+            name="lent slices",
+            beside=(self._follow_nodes,),
+            budget=peer.work,
+        )
+
+    async def prepare(self) -> None:
+        """Know whether this cluster's nodes are Ready."""
+        self._ready = ready_nodes(self._nodes.informer)
+
+    async def _follow_nodes(self) -> NoReturn:
+        await self.whenever(self._ready.word.wait_changed, self._known_names)
 
     def _on_slice(self, change: Change) -> Iterator[str]:
         yield change.key[1]
@@ -166,13 +191,21 @@ class LentSlices(Controller[str]):
         verdict = judge(wanted, tenant, problem, settings, served=served, share=share)
         given, renew_in = None, None
         if not verdict.refusal:
-            given, renew_in = await self._certify(wanted)
+            given, renew_in = await self._certify(wanted, barren=not served and _cordoned(tenant))
         live = msgspec.json.decode(msgspec.json.encode(wanted.status), type=dict[str, Any])
-        status = status_of(live, verdict, given, settings, times.now())
-        await self._write(wanted, live, status)
-        await self._annotate(wanted, tenant)
+        quota = self._quota_of(wanted)
+        theirs = quota is None or _is_by(quota, wanted)
+        status = status_of(live, verdict, given, settings, times.now(), theirs=theirs)
         cordoned = await self._cordons.keep(wanted)
-        await self._keep_quota(wanted, status, tenant, cordoned=cordoned)
+        # The Quota says which class has granted: it is there before the grant is told, and goes
+        # after it was taken back.
+        stays = theirs or granted_in(status) is not None
+        if stays:
+            await self._keep_quota(wanted, status, tenant, cordoned=cordoned)
+        await self._write(wanted, live, status)
+        if not stays:
+            await self._withdraw(wanted)
+        await self._annotate(wanted, tenant)
         return min(renew_in or fence.AGAIN, fence.AGAIN) if fenced else renew_in
 
     async def _problem(
@@ -180,7 +213,8 @@ class LentSlices(Controller[str]):
     ) -> str | None:
         """Why a slice may not have a certificate; what costs most is asked last."""
         peer = self._peer
-        problem = trust.slice_problem(wanted, tenant, peer.id, peer.home.cluster_id)
+        former = former_in(self._namespaces.store.get(("", peer.tenant_namespace)))
+        problem = trust.slice_problem(wanted, tenant, peer.id, peer.home.cluster_id, former)
         problem = problem or (None if served else peer.home.fence.problem or None)
         if problem is None and wanted.name not in within_number(wishes, self._guests):
             most = self._guests.max_slices
@@ -214,46 +248,48 @@ class LentSlices(Controller[str]):
         if each.too_large and asked is not None:
             asked = {}
         since = each.metadata.creation_timestamp or ""
-        return Wish(each.name, since, asked, self._granted_before(each))
+        quota = self._quota_of(each)
+        if quota is not None and asked is not None and not _is_by(quota, each):
+            quota = None
+        had = None if quota is None else dict(quota.spec.resources)
+        return Wish(each.name, since, asked, had)
 
-    def _granted_before(self, wanted: ResourceSlice) -> dict[str, int | str] | None:
-        """What this very slice was granted, by the Quota that nobody but this side writes."""
+    def _quota_of(self, wanted: ResourceSlice) -> Quota | None:
+        """The Quota of this very slice, which nobody but this side writes."""
         user = ids.slice_user(wanted.name, self._peer.id)
         quota = self._quotas.store.decode((wanted.namespace, user), Quota)
         owners = () if quota is None else quota.metadata.owner_references
-        if quota is None or all(owner.uid != wanted.metadata.uid for owner in owners):
-            return None
-        return dict(quota.spec.resources)
+        return quota if any(owner.uid == wanted.metadata.uid for owner in owners) else None
 
     async def _is_served(self, wanted: ResourceSlice, tenant: Tenant | None) -> bool:
-        """Whether something was issued for this very slice before.
+        """Whether something was given for this very slice before.
 
         Its Quota says so; where that is missing and a cordon or missing policies would deny the
-        slice for it, the Secret of its certificate does.
+        slice for it, the Secret of its certificate does, unless that was issued under a cordon.
         """
         if (wanted.namespace, ids.slice_user(wanted.name, self._peer.id)) in self._quotas.store:
             return True
-        cordoned = tenant is not None and tenant.spec.tenant_condition == CORDONED
-        if tenant is None or not (cordoned or self._peer.home.fence.problem):
+        if tenant is None or not (_cordoned(tenant) or self._peer.home.fence.problem):
             return False
         secret = ids.certificate_secret(wanted.name)
         live = await self._client.find(SECRETS, secret, wanted.namespace, decode=Partial)
-        owners = () if live is None else live.metadata.owner_references
-        return any(owner.uid == wanted.metadata.uid for owner in owners)
+        if live is None or labels.BARREN in live.metadata.annotations:
+            return False
+        return any(owner.uid == wanted.metadata.uid for owner in live.metadata.owner_references)
 
     async def _name_problem(self, name: str, tenant: Tenant) -> str | None:
         """Whether the names in the slice's certificate mean something here already.
 
         Whom the user trusts without a handshake, the user binds by hand, by its id.
         """
-        names = [ids.slice_user(name, self._peer.id)]
+        taken = [ids.slice_user(name, self._peer.id)]
         if tenant.spec.authz_policy != TOLERATE_NO_HANDSHAKE:
-            names.append(self._peer.id)
+            taken += [self._peer.id, names.keyed_of(tenant)]
         return await bindings.name_problem(
-            self._client, self._peer.id, self._peer.tenant_namespace, *names
+            self._client, self._peer.id, self._peer.tenant_namespace, *taken
         )
 
-    async def _certify(self, wanted: ResourceSlice) -> tuple[AuthParams, float]:
+    async def _certify(self, wanted: ResourceSlice, *, barren: bool) -> tuple[AuthParams, float]:
         secret = ids.certificate_secret(wanted.name)
         owner = owner_reference(RESOURCE_SLICES, wanted.metadata)
         issued = await self._issuer.issue(
@@ -264,6 +300,7 @@ class LentSlices(Controller[str]):
                 wanted.spec.csr,
                 owner,
                 self._peer.home.endpoint.ca,
+                barren=barren,
             )
         )
         endpoint = self._peer.home.endpoint
@@ -296,19 +333,19 @@ class LentSlices(Controller[str]):
 
     async def _annotate(self, wanted: ResourceSlice, tenant: Tenant | None) -> None:
         """Show on the slice that its tenant is cordoned, and what no guest may have here."""
-        cordoned = tenant is not None and tenant.spec.tenant_condition == CORDONED
+        cordoned = _cordoned(tenant)
         config, guests = self._peer.home.config, self._guests
         rules = Rules(
             config.provider.pod_security,
             guests.volumes,
             guests.service_accounts,
             guests.runtime_classes,
-            lends_direct(config),
             guests.disruption_budgets,
         )
         told = {
             labels.CORDON_TENANT: labels.TRUE if cordoned else None,
             labels.GUEST_RULES: guestrules.render(rules),
+            labels.NODES_READY: self._ready.word.now or None,
         }
         before = wanted.metadata.annotations
         changed = {key: value for key, value in told.items() if before.get(key) != value}
@@ -341,7 +378,7 @@ class LentSlices(Controller[str]):
         await self._write_quota(wanted, user, spec, live, cordoned=cordoned)
 
     async def _withdraw(self, wanted: ResourceSlice) -> None:
-        """Nothing more is lent on a slice that is going, whatever still holds it back.
+        """Nothing more is lent on a slice that is going, or of a class that has granted nothing.
 
         What we made goes with it; the garbage collector would wait until it has gone.
         """
@@ -368,6 +405,7 @@ class LentSlices(Controller[str]):
         was made by somebody else is left alone.
         """
         recorded = digest(spec)
+        noted = {labels.APPLIED_HASH: recorded, labels.GRANTED_BY: class_of(wanted)}
         if live is None:
             quota = {
                 "metadata": {
@@ -377,7 +415,7 @@ class LentSlices(Controller[str]):
                         labels.MANAGED: labels.TRUE,
                         labels.REMOTE_CLUSTER_ID: self._peer.id,
                     },
-                    "annotations": {labels.APPLIED_HASH: recorded},
+                    "annotations": noted,
                     "ownerReferences": [owner_reference(RESOURCE_SLICES, wanted.metadata)],
                 },
                 "spec": {**spec, "cordoned": True} if cordoned else spec,
@@ -388,12 +426,12 @@ class LentSlices(Controller[str]):
         if meta.get("labels", {}).get(labels.MANAGED) != labels.TRUE:
             return
         patch: dict[str, Any] = {}
-        if meta.get("annotations", {}).get(labels.APPLIED_HASH) != recorded:
+        before = meta.get("annotations", {})
+        if any(before.get(key) != value for key, value in noted.items()):
+            patch = {"metadata": {"annotations": noted}}
+        if before.get(labels.APPLIED_HASH) != recorded:
             numbers = {key: live["spec"].get(key) for key in spec}
-            patch = {
-                "metadata": {"annotations": {labels.APPLIED_HASH: recorded}},
-                "spec": exact_patch(numbers, spec),
-            }
+            patch["spec"] = exact_patch(numbers, spec)
         if live["spec"].get("cordoned", False) != cordoned:
             patch.setdefault("spec", {})["cordoned"] = True if cordoned else None
         if patch:

@@ -13,8 +13,10 @@ from liqod.errors import Conflict
 from liqod.gather import gather
 from liqod.kube.client import Client
 from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Kind
+from liqod.kube.meta import Partial
 from liqod.model import ids, labels
 from liqod.provider.tenants.trust import Binding, taken
+from liqod.resources import QUOTAS
 
 RBAC = "rbac.authorization.k8s.io"
 
@@ -28,7 +30,7 @@ class RoleGrant(msgspec.Struct, frozen=True):
         role: name of the ClusterRole.
         subject: ``User`` or ``Group``.
         peer: the peer's id; the subject's name too, unless ``who`` says otherwise.
-        who: the subject's name.
+        who: the subjects' names (:func:`liqod.provider.tenants.names.subjects`).
         owner: owner reference as JSON, or None.
     """
 
@@ -37,7 +39,7 @@ class RoleGrant(msgspec.Struct, frozen=True):
     role: str
     subject: str
     peer: str
-    who: str = ""
+    who: tuple[str, ...] = ()
     owner: dict[str, Any] | None = None
 
     def manifest(self) -> dict[str, Any]:
@@ -57,11 +59,16 @@ class RoleGrant(msgspec.Struct, frozen=True):
         return {
             "metadata": metadata,
             "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": self.role},
-            "subjects": [{"apiGroup": RBAC, "kind": self.subject, "name": self.who or self.peer}],
+            "subjects": [
+                {"apiGroup": RBAC, "kind": self.subject, "name": name}
+                for name in self.who or (self.peer,)
+            ],
         }
 
 
-def control_plane(peer: str, tenant_namespace: str, owner: dict[str, Any]) -> RoleGrant:
+def control_plane(
+    peer: str, tenant_namespace: str, owner: dict[str, Any], who: tuple[str, ...] = ()
+) -> RoleGrant:
     """What the consumer's control plane may do in its tenant namespace."""
     return RoleGrant(
         labels.CONTROL_PLANE_BINDING,
@@ -69,30 +76,30 @@ def control_plane(peer: str, tenant_namespace: str, owner: dict[str, Any]) -> Ro
         labels.CONTROL_PLANE_ROLE,
         "User",
         peer,
-        owner=owner,
+        who,
+        owner,
     )
 
 
-def cluster_wide(peer: str) -> RoleGrant:
+def cluster_wide(peer: str, who: tuple[str, ...] = ()) -> RoleGrant:
     """What the consumer's slices may do in the whole cluster."""
-    return RoleGrant(ids.cluster_wide_binding(peer), None, labels.CLUSTER_WIDE_ROLE, "Group", peer)
+    name = ids.cluster_wide_binding(peer)
+    return RoleGrant(name, None, labels.CLUSTER_WIDE_ROLE, "Group", peer, who)
 
 
-def mapped(peer: str, tenant_namespace: str, namespace: str) -> RoleGrant:
+def mapped(
+    peer: str, tenant_namespace: str, namespace: str, who: tuple[str, ...] = ()
+) -> RoleGrant:
     """What the consumer's slices may do in a namespace made for them."""
-    return RoleGrant(tenant_namespace, namespace, labels.REMOTE_ROLE, "Group", peer)
+    return RoleGrant(tenant_namespace, namespace, labels.REMOTE_ROLE, "Group", peer, who)
 
 
-def direct(peer: str, tenant_namespace: str, namespace: str) -> RoleGrant:
-    """What they may do beside that where direct pods are taken."""
-    name = ids.direct_binding(tenant_namespace)
-    return RoleGrant(name, namespace, labels.DIRECT_ROLE, "Group", peer)
-
-
-def budgets(peer: str, tenant_namespace: str, namespace: str) -> RoleGrant:
+def budgets(
+    peer: str, tenant_namespace: str, namespace: str, who: tuple[str, ...] = ()
+) -> RoleGrant:
     """What they may do beside that where PodDisruptionBudgets are taken."""
     name = ids.budgets_binding(tenant_namespace)
-    return RoleGrant(name, namespace, labels.BUDGETS_ROLE, "Group", peer)
+    return RoleGrant(name, namespace, labels.BUDGETS_ROLE, "Group", peer, who)
 
 
 async def bind(client: Client, grant: RoleGrant) -> None:
@@ -138,3 +145,11 @@ async def name_problem(client: Client, peer: str, tenant_namespace: str, *names:
     everywhere = await gather(*(partial(read, kind) for kind in kinds))
     problems = (taken(found, peer, tenant_namespace, names) for found in everywhere)
     return next(filter(None, problems), None)
+
+
+async def slice_problem(client: Client, peer: str, tenant_namespace: str) -> str | None:
+    """Why a consumer's id may not become a user here: a slice of another one's is named so."""
+    for each in await client.list(QUOTAS, decode=Partial):
+        if each.metadata.name == peer and each.metadata.namespace != tenant_namespace:
+            return f"{peer} already is the user of a slice here, in {each.metadata.namespace}"
+    return None

@@ -21,8 +21,8 @@ from liqod.identity import certificates, keys, requests
 from liqod.identity.signingrequests import SigningRequests, labels_of, sign
 from liqod.kube.client import Client
 from liqod.kube.kinds import SECRETS
-from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
+from liqod.model.objects.partial import Secret
 
 LEAST_INTERVAL = 5.0
 """Seconds between two certificates for one order: signers backdate what they sign, so a renewal
@@ -42,6 +42,8 @@ class Order(msgspec.Struct, frozen=True):
         owner: owner reference of the Secret, as JSON.
         authority: PEM of this API server's authorities, as consumers are told them. When they are
             others, what was signed before may be worth nothing, so it is signed anew.
+        barren: nothing is given with it. One with which something is, is another: what was issued
+            under a cordon is no proof that something was given before.
     """
 
     peer: str
@@ -50,6 +52,7 @@ class Order(msgspec.Struct, frozen=True):
     csr: bytes
     owner: dict[str, Any]
     authority: bytes = b""
+    barren: bool = False
 
     @property
     def era(self) -> str:
@@ -69,18 +72,16 @@ class Issued(msgspec.Struct, frozen=True):
     renew_in: float
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    data: dict[str, bytes] = {}
-
-    def serves(self, order: Order) -> bool:
-        """Whether it was made for this very request, while the authorities were the same."""
-        if self.data.get(CSR_FIELD) != order.csr:
-            return False
-        era = self.metadata.annotations.get(labels.SIGNED_UNDER)
-        if era is None:  # of a version that did not note it, or of Liqo
-            return certificates.is_issued_by(self.data.get(CERTIFICATE_FIELD, b""), order.authority)
-        return era == order.era
+def _serves(kept: Secret, order: Order) -> bool:
+    """Whether it was made for this very order, while the authorities were the same."""
+    data, annotations = kept.data or {}, kept.metadata.annotations
+    barren = labels.BARREN in annotations
+    if data.get(CSR_FIELD) != order.csr or barren != order.barren:
+        return False
+    era = annotations.get(labels.SIGNED_UNDER)
+    if era is None:  # of a version that did not note it, or of Liqo
+        return certificates.is_issued_by(data.get(CERTIFICATE_FIELD, b""), order.authority)
+    return era == order.era
 
 
 class Certificates:
@@ -118,9 +119,9 @@ class Certificates:
             ProtocolError: it signed something else.
             TransientError: it did not answer within 30 s.
         """
-        kept = await self._client.find(SECRETS, order.secret, order.namespace, decode=_Kept)
-        if kept is not None and kept.serves(order):
-            certificate = kept.data.get(CERTIFICATE_FIELD, b"")
+        kept = await self._client.find(SECRETS, order.secret, order.namespace, decode=Secret)
+        if kept is not None and _serves(kept, order):
+            certificate = kept.value(CERTIFICATE_FIELD)
             left = self._left(certificate, order.csr)
             if left is not None and (left := max(left, self._pause(order))) > 0:
                 return Issued(certificate, left)
@@ -130,7 +131,7 @@ class Certificates:
             labels_of(order.peer),
             in_hand=self._in_hand,
             lifetime=self._lifetime,
-            keep=partial(self._keep, order, exists=kept is not None),
+            keep=partial(self._keep, order, kept),
         )
         self._note(order)
         left = self._left(certificate, order.csr)
@@ -159,7 +160,12 @@ class Certificates:
             return None
         return certificates.renewal(facts, self._renew_at) - self._now()
 
-    async def _keep(self, order: Order, certificate: bytes, *, exists: bool) -> None:
+    async def _keep(self, order: Order, kept: Secret | None, certificate: bytes) -> None:
+        marks: dict[str, str | None] = {labels.SIGNED_UNDER: order.era}
+        if order.barren:
+            marks[labels.BARREN] = labels.TRUE
+        elif kept is not None and labels.BARREN in kept.metadata.annotations:
+            marks[labels.BARREN] = None
         secret = {
             "metadata": {
                 "name": order.secret,
@@ -168,7 +174,7 @@ class Certificates:
                     labels.MANAGED: labels.TRUE,
                     labels.REMOTE_CLUSTER_ID: order.peer,
                 },
-                "annotations": {labels.SIGNED_UNDER: order.era},
+                "annotations": marks,
                 "ownerReferences": [order.owner],
             },
             "type": "Opaque",
@@ -177,7 +183,7 @@ class Certificates:
                 CSR_FIELD: b64encode(order.csr).decode(),
             },
         }
-        if exists:
+        if kept is not None:
             del secret["type"]
             await self._client.patch(SECRETS, order.secret, secret, order.namespace)
         else:

@@ -10,7 +10,6 @@ that is the consumer stay until their namespaces go.
 import trio
 
 from liqod.kube.client import Client
-from liqod.kube.kinds import PODS
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
@@ -52,7 +51,5 @@ class Draining:
         found = await self._client.list(
             SHADOW_PODS, Selection(labels=self._selector), decode=Partial
         )
-        direct = f"{self._selector},{labels.MANAGED_BY}={labels.MANAGED_BY_CONSUMER}"
-        found += await self._client.list(PODS, Selection(labels=direct), decode=Partial)
         left = sum(labels.LOCAL_UID in each.metadata.annotations for each in found)
         return f"{counted(left, 'pod')} of the consumer still here" if left else ""

@@ -61,8 +61,9 @@ async def narrow(client: Client, consumer: str, tenant_namespace: str, now: date
         writes = meta.namespace == tenant_namespace and not is_narrow(each)
         if writes and not over:
             # Under the same label, by which `liqoctl delete peering-user` finds it.
-            name, lists = meta.labels[labels.PEERING_USER], is_liqoctls(each)
-            await bind_reader(client, name, tenant_namespace, users(each), ends(each), lists=lists)
+            kept = {labels.PEERING_USER, labels.PEERING_USER_KEY} & meta.labels.keys()
+            marks, lists = {name: meta.labels[name] for name in kept}, is_liqoctls(each)
+            await bind_reader(client, marks, tenant_namespace, users(each), ends(each), lists=lists)
         if writes or over:
             await client.delete(ROLE_BINDINGS, meta.name, meta.namespace, uid=meta.uid)
 
@@ -106,7 +107,7 @@ def users(binding: Binding) -> list[str]:
 
 async def bind_reader(
     client: Client,
-    name: str,
+    marks: dict[str, str],
     tenant_namespace: str,
     who: list[str],
     until: datetime,
@@ -117,27 +118,32 @@ async def bind_reader(
 
     Args:
         client: may write bindings.
-        name: value of their label.
+        marks: their labels.
         tenant_namespace: their consumer's.
         who: the users.
         until: when that ends.
         lists: they use ``liqoctl``.
     """
     for role in NARROW if lists else NARROW[:1]:
-        await _bind(client, name, tenant_namespace, role, who, until)
+        await _bind(client, marks, tenant_namespace, role, who, until)
 
 
 async def _bind(
-    client: Client, label: str, namespace: str, role: str, who: list[str], until: datetime
+    client: Client,
+    marks: dict[str, str],
+    namespace: str,
+    role: str,
+    who: list[str],
+    until: datetime,
 ) -> None:
-    name = f"{role}-{label}"
+    name = f"{role}-{marks[labels.PEERING_USER]}"
+    marks = {labels.MANAGED: labels.TRUE, **marks}
     annotations = {labels.PEERING_USER_ENDS: stamp(until)}
     subjects = [{"apiGroup": RBAC, "kind": "User", "name": each} for each in who]
     if await client.find(ROLE_BINDINGS, name, namespace, decode=Binding) is not None:
-        patch = {"metadata": {"annotations": annotations}, "subjects": subjects}
+        patch = {"metadata": {"labels": marks, "annotations": annotations}, "subjects": subjects}
         await client.patch(ROLE_BINDINGS, name, patch, namespace)
         return
-    marks = {labels.MANAGED: labels.TRUE, labels.PEERING_USER: label}
     reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
     metadata = {"name": name, "labels": marks, "annotations": annotations}
     made = {"metadata": metadata, "roleRef": reference, "subjects": subjects}

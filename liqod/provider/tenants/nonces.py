@@ -9,31 +9,27 @@ import hashlib
 import secrets
 from base64 import b64encode
 
-import msgspec
-
 from liqod.inspect.events import NonceMade
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
 from liqod.model import labels
+from liqod.model.objects.partial import Secret
 from liqod.peer import Peer
 
 NONCE_BYTES = 64
 
 
-class NonceSecret(msgspec.Struct, frozen=True):
+class NonceSecret(Secret, frozen=True):
     """A Secret that asks for, or holds, a nonce."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    data: dict[str, bytes] | None = None
 
     @property
     def nonce(self) -> bytes:
         """The text that is to be signed; empty if it is not there yet."""
-        return (self.data or {}).get(labels.NONCE_FIELD, b"")
+        return self.value(labels.NONCE_FIELD)
 
 
 def new_nonce() -> bytes:

@@ -8,16 +8,31 @@ from collections.abc import Iterator
 
 import msgspec
 
+from liqod.errors import ProtocolError
+from liqod.identity import keys
 from liqod.inspect.events import RenewalAnswered
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
+from liqod.kube.kinds import SECRETS
+from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
+from liqod.model import labels
 from liqod.model.objects.patches import exact_patch
 from liqod.peer import Peer
-from liqod.provider.slices.slices import is_from
 from liqod.provider.tenants.tenants import accepted_tenant
-from liqod.resources import RENEWS, TENANTS, Renew
+from liqod.resources import RENEWS, TENANTS, Renew, Tenant
 from liqod.resources.authentication import CONTROL_PLANE, DRAINED, RenewStatus
+from liqod.tenancy import is_from
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """What is no secret of the Secret with this cluster's keys."""
+
+    succession: bytes = msgspec.field(name=labels.SUCCESSION_FIELD, default=b"")
+
+
+class _Keys(msgspec.Struct, frozen=True):
+    data: _Told = _Told()
 
 
 class Renewals(Controller[str]):
@@ -32,7 +47,10 @@ class Renewals(Controller[str]):
         within = (peer.tenant_namespace,)
         self._renews = Watched(RENEWS, by_name, within=within)
         self._tenants = Watched(TENANTS, self._every_renew, within=within)
-        super().__init__(peer, "renewal", self._renews, self._tenants)
+        fields = f"metadata.name={labels.KEYS_SECRET}"
+        place = Selection(peer.home.namespace, fields=fields)
+        self._keys = Watched(SECRETS, self._every_renew, place)
+        super().__init__(peer, "renewal", self._renews, self._tenants, self._keys)
 
     def _every_renew(self, change: Change) -> Iterator[str]:
         for _, name in self._renews.store.indexed("namespace", self._peer.tenant_namespace):
@@ -57,3 +75,21 @@ class Renewals(Controller[str]):
                 RENEWS, name, {"status": patch}, namespace, subresource="status"
             )
             self._peer.report(RenewalAnswered(renew=name))
+        await self._tell_key(renew, tenant)
+
+    async def _tell_key(self, renew: Renew, tenant: Tenant) -> None:
+        """Say by which key the consumer is known, and so that its next one would be followed; and
+        which key this cluster has."""
+        try:
+            known = keys.print_of(tenant.spec.public_key)
+        except ProtocolError:
+            return
+        place = (self._peer.home.namespace, labels.KEYS_SECRET)
+        own = self._keys.store.decode(place, _Keys) or _Keys()
+        told = own.data.succession.decode(errors="replace")
+        wanted = {labels.KNOWN_KEY: known, labels.PROVIDER_SUCCESSION: told or None}
+        said = renew.metadata.annotations
+        notes = {key: text for key, text in wanted.items() if said.get(key) != text}
+        if notes:
+            note = {"metadata": {"annotations": notes}}
+            await self._peer.home.client.patch(RENEWS, renew.name, note, renew.namespace)

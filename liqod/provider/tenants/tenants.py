@@ -8,9 +8,11 @@ No finalizer: what a missed deletion leaves is found by looking, at the next sta
 
 import logging
 import random
+from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import msgspec
 import trio
@@ -20,39 +22,50 @@ from liqod.errors import ProtocolError
 from liqod.gather import gather
 from liqod.identity import certificates, keys
 from liqod.inspect.events import TenantChanged
-from liqod.kube import events
+from liqod.kube import events, times
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all, set_finalizers
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
-from liqod.kube.meta import Partial, owner_reference
+from liqod.kube.meta import ObjectMeta, Partial, owner_reference
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, RESYNC, Watched, by_name
 from liqod.log import Seldom
-from liqod.model import ids, labels
+from liqod.model import finalizers, ids, labels
 from liqod.model.objects.patches import exact_patch
 from liqod.peer import Peer
 from liqod.provider.slices.objectquotas import SETTLE, TENANT_QUOTA, ObjectQuotas, tenant_bounds
-from liqod.provider.tenants import bindings, narrowing, nonces, trust
+from liqod.provider.tenants import bindings, following, names, narrowing, nonces, trust
 from liqod.provider.tenants.certificates import Certificates, Order
 from liqod.provider.tenants.draining import AGAIN, Draining
 from liqod.provider.tenants.nonces import NonceSecret
-from liqod.resources import NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES, TENANTS, Tenant
+from liqod.resources import (
+    NAMESPACE_MAPS,
+    RENEWS,
+    RESOURCE_SLICES,
+    TENANTS,
+    Renew,
+    ResourceSlice,
+    Tenant,
+)
 from liqod.resources.authentication import (
     DRAINED,
     TOLERATE_NO_HANDSHAKE,
     AuthParams,
     TenantStatus,
 )
-from liqod.tenancy import replicas_of
+from liqod.tenancy import is_from, replicas_of
 
 FIRST_LOOK = 5.0
 """Seconds, up to twice as many, after the start until it is looked whether a Tenant has gone
 meanwhile: a peering that has just begun, and a hundred that begin at once, have better to do."""
 ENDING = 2.0
 """Seconds between the end of a consumer's namespaces in its maps and that of its rights."""
+MOVED = 60.0
+"""Seconds for which rights under the names without a key are kept once the consumer has
+certificates for the others: its daemon takes them within one, and its connections follow."""
 REPLICATED: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
-"""What a consumer's control plane makes here."""
+"""The kinds of the objects that a consumer's control plane makes here."""
 
 
 log = logging.getLogger(__name__)
@@ -61,14 +74,17 @@ log = logging.getLogger(__name__)
 def proven(tenant: Tenant) -> bool:
     """Whether this very key was accepted before: our status, which no consumer may write, says so.
 
-    So a Tenant stays accepted when its nonce is deleted, and no longer when its key changes.
+    So a Tenant stays accepted when its nonce is deleted, and no longer when its key changes, unless
+    that one has followed by a statement of the key that was accepted.
     """
     given = tenant.status.auth_params
     if given is None or not given.signed_crt:
         return False
     try:
         issued_for = certificates.read(given.signed_crt).public_key
-        return keys.same_public(issued_for, tenant.spec.public_key)
+        if keys.same_public(issued_for, tenant.spec.public_key):
+            return True
+        return following.has_followed(tenant, keys.print_of(issued_for))
     except ProtocolError:
         return False
 
@@ -91,11 +107,33 @@ def accepted_tenant(tenants: Store, peer: Peer) -> Tenant | None:
     return tenant
 
 
-def _is_revoked(namespace: bytes | None) -> bool:
-    if namespace is None:
-        return False
-    found = msgspec.json.decode(namespace, type=Partial)
-    return labels.REVOKED_TENANT in found.metadata.annotations
+def _revoked(namespace: bytes | None) -> tuple[bool, str]:
+    """Whether a consumer is revoked, and until when certificates live that were."""
+    marks = (
+        {}
+        if namespace is None
+        else msgspec.json.decode(namespace, type=Partial).metadata.annotations
+    )
+    return labels.REVOKED_TENANT in marks, marks.get(labels.LIVING, "")
+
+
+class _Signing(msgspec.Struct, frozen=True, rename="camel"):
+    """What of an object is about signing."""
+
+    csr: str = ""
+    auth_params: Any = None
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _Signing = _Signing()
+    status: _Signing = _Signing()
+
+
+def _signing(body: bytes | None) -> tuple[str, str, Any]:
+    found = _Asked() if body is None else msgspec.json.decode(body, type=_Asked)
+    told = found.metadata.annotations.get(labels.SUCCESSION, "")
+    return found.spec.csr, told, found.status.auth_params
 
 
 class Tenants(Controller[str]):
@@ -117,21 +155,31 @@ class Tenants(Controller[str]):
         self._draining = Draining(self._client, peer.id, timeout)
         self._seldom = Seldom()
         self._told_at = float("-inf")
+        self._moved_at: float | None = None
+        """Since when all that the consumer has is signed for names with its key."""
         place = peer.tenant_namespace
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
         self._tenants = Watched(TENANTS, by_name, within=(place,))
         self._secrets = Watched(SECRETS, self._on_secret, Selection(place))
-        super().__init__(peer, "tenant", self._namespaces, self._tenants, self._secrets)
+        self._renews = Watched(RENEWS, self._on_request, within=(place,))
+        self._slices = Watched(RESOURCE_SLICES, self._on_request, within=(place,))
+        watches = (self._namespaces, self._tenants, self._secrets, self._renews, self._slices)
+        super().__init__(peer, "tenant", *watches)
 
     async def prepare(self) -> None:
         """Have one look even where there is no Tenant: one may have gone while nobody looked."""
         self.queue.add(self._peer.id, after=FIRST_LOOK * (1 + random.random()))
 
     def _on_namespace(self, change: Change) -> Iterator[str]:
-        """The mark of a revocation came, or went."""
-        if change.key[1] == self._peer.tenant_namespace and _is_revoked(change.new) != _is_revoked(
-            change.old
-        ):
+        """The mark of a revocation came, or went, or what is left of one did."""
+        is_own = change.key[1] == self._peer.tenant_namespace
+        if is_own and _revoked(change.new) != _revoked(change.old):
+            yield self._peer.id
+
+    def _on_request(self, change: Change) -> Iterator[str]:
+        """What is asked to be signed, or was signed, changed."""
+        known = (self._peer.tenant_namespace, self._peer.id) in self._tenants.store
+        if known and _signing(change.new) != _signing(change.old):
             yield self._peer.id
 
     def _on_secret(self, change: Change) -> Iterator[str]:
@@ -165,31 +213,157 @@ class Tenants(Controller[str]):
         if new and closed:
             await self._refuse(tenant, closed)
             return fence.AGAIN
+        if problem is None and not new and await self._follow(tenant):
+            return None  # the change of the Tenant brings it here again
+        csr = b"" if problem else names.request_of(tenant, self._renewals())
+        keyed = csr != tenant.spec.csr
         if new:
             problem = trust.handshake_problem(tenant, await self._nonce())
-            problem = problem or trust.key_problem(tenant, await self._known_key())
+            marks = await self._marks()
+            problem = problem or trust.key_problem(tenant, marks.get(labels.ACCEPTED_KEY, ""))
+            problem = problem or (None if keyed else names.living_problem(tenant, marks))
         if problem is not None:
             await self._refuse(tenant, problem)
             return None
-        return await self._admit(tenant)
+        return await self._admit(tenant, csr, keyed=keyed)
 
-    async def _admit(self, tenant: Tenant) -> float:
-        """Give a verified Tenant its certificate and its roles."""
+    def _renewals(self) -> list[Renew]:
+        """What the consumer asks for beside its Tenant."""
+        store, place = self._renews.store, self._peer.tenant_namespace
+        found = (store.decode(key, Renew) for key in store.indexed("namespace", place))
+        return [each for each in found if each and is_from(each.metadata.labels, self._peer.id)]
+
+    async def _follow(self, tenant: Tenant) -> bool:
+        """Have a consumer be the key that its own one says to follow it; whether it is another now.
+
+        The namespace notes it first: from then on no other statement about that key is followed.
+        """
+        offer = following.offered(tenant, self._renewals())
+        if offer is None:
+            return False
+        why, peer, place = "", self._peer.id, self._peer.tenant_namespace
+        if isinstance(offer, str):
+            why = offer
+        else:
+            marks = await self._marks()
+            if following.former_of(marks) not in ("", offer.what.former):
+                return False  # one at a time: the names of the step before have rights still
+            why = following.problem(offer, marks.get(labels.ACCEPTED_KEY, ""))
+            keyed = ids.keyed(peer, offer.what.next)
+            why = why or await bindings.name_problem(self._client, peer, place, keyed) or ""
+        if why or isinstance(offer, str):
+            await self._tell(tenant, why)
+            return False
+        notes = {labels.ACCEPTED_KEY: offer.what.next, labels.FORMER_KEY: offer.what.former}
+        await self._client.patch(NAMESPACES, place, {"metadata": {"annotations": notes}})
+        told = {
+            labels.SUCCESSION: offer.statement,
+            labels.KEYED_REQUEST: b64encode(offer.keyed).decode(),
+        }
+        spec = {
+            "publicKey": b64encode(offer.what.public).decode(),
+            "csr": b64encode(offer.plain).decode(),
+        }
+        version = {"resourceVersion": tenant.metadata.resource_version, "annotations": told}
+        await self._client.patch(TENANTS, tenant.name, {"metadata": version, "spec": spec}, place)
+        self._peer.report(TenantChanged(state="follows", reason=offer.what.next[:16]))
+        log.info("a consumer has another key", extra={"tenant": peer, "key": offer.what.next})
+        return True
+
+    async def _tell(self, tenant: Tenant, why: str) -> None:
+        """A next key is not followed: who has the former one may have stated it."""
+        self._peer.report(TenantChanged(state="not followed", reason=why))
+        if self._seldom.allows(why):
+            log.warning("%s", why)
+        await events.tell(self._client, TENANTS, tenant.metadata, "KeyNotFollowed", why)
+
+    async def _leave_former(self, tenant: Tenant, marks: dict[str, str]) -> float:
+        """Take the rights from the names with a consumer's former key, a minute after it has all
+        that it needs for the other; seconds until the next look.
+
+        The consumer says so, by asking in its Renew with its present key; what it once has said
+        stays said.
+        """
+        if not following.former_of(marks):
+            return RESYNC
+        ends, now = following.until(marks), times.seconds(times.now())
+        if ends is None:
+            if not any(names.is_keyed(each.spec.csr, tenant) for each in self._renewals()):
+                return RESYNC
+            ends = now + MOVED
+            marks[labels.FORMER_KEY] = f"{following.former_of(marks)} {times.of(ends)}"
+            note: dict[str, str | None] = {labels.FORMER_KEY: marks[labels.FORMER_KEY]}
+        elif now >= ends:
+            # Certificates for the names without a key are of the former one, too.
+            note = dict.fromkeys((labels.FORMER_KEY, labels.UNKEYED_NAMES))
+            for each in note:
+                marks.pop(each, None)
+        else:
+            return max(ends - now, AGAIN)
+        patch = {"metadata": {"annotations": note}}
+        await self._client.patch(NAMESPACES, self._peer.tenant_namespace, patch)
+        return max(ends - now, AGAIN)
+
+    async def _keep_unkeyed(self, tenant: Tenant) -> tuple[tuple[str, ...], float]:
+        """Note that a consumer comes from the names without its key, or has left them.
+
+        Returns:
+            The names to bind, and the seconds until it is looked at again.
+        """
+        store, place = self._slices.store, self._peer.tenant_namespace
+        found = (store.decode(key, ResourceSlice) for key in store.indexed("namespace", place))
+        slices = [each for each in found if each and is_from(each.metadata.labels, self._peer.id)]
+        live = await self._marks()
+        again = await self._leave_former(tenant, live)
+        keyed = names.keyed_names(tenant, live)
+        moved = names.has_keyed(tenant) and all(names.is_moved(each, keyed) for each in slices)
+        marked, now = labels.UNKEYED_NAMES in live, trio.current_time()
+        if not moved:
+            self._moved_at = None
+            # A new one has nothing yet that is for its id alone.
+            wanted = marked or (proven(tenant) and names.living_problem(tenant, live) is None)
+        else:
+            self._moved_at = now if self._moved_at is None else self._moved_at
+            # Without a slice of the new name nobody knows whether it has its new certificate.
+            over = bool(slices) and now >= self._moved_at + MOVED
+            wanted = marked and not over
+            again = min(again, max(self._moved_at + MOVED - now, AGAIN) if wanted else RESYNC)
+        if wanted != marked:
+            note = {"metadata": {"annotations": {labels.UNKEYED_NAMES: "true" if wanted else None}}}
+            await self._client.patch(NAMESPACES, place, note)
+        marks = {labels.UNKEYED_NAMES: labels.TRUE} if wanted else {}
+        if labels.FORMER_KEY in live:
+            marks[labels.FORMER_KEY] = live[labels.FORMER_KEY]
+        return names.subjects(tenant, marks, keyed=True), again
+
+    async def _admit(self, tenant: Tenant, csr: bytes, *, keyed: bool) -> float:
+        """Give a verified Tenant its certificate and its roles.
+
+        Args:
+            tenant: the Tenant.
+            csr: the request that is signed.
+            keyed: whether that is for the name with its key.
+        """
         peer, namespace = self._peer.id, self._peer.tenant_namespace
+        who, look = names.subjects(tenant, {}, keyed=False), RESYNC
+        if keyed:
+            who, look = await self._keep_unkeyed(tenant)
         if not proven(tenant):
-            problem = await bindings.name_problem(self._client, peer, namespace, peer)
+            problem = await bindings.name_problem(self._client, peer, namespace, peer, *who)
+            if problem is None and not keyed:
+                problem = await bindings.slice_problem(self._client, peer, namespace)
             if problem is not None:
                 await self._refuse(tenant, problem)
                 return RESYNC
         owner = owner_reference(TENANTS, tenant.metadata)
         endpoint = self._peer.home.endpoint
-        name, csr = ids.certificate_secret(), tenant.spec.csr
+        name = ids.certificate_secret()
         order = Order(peer, namespace, name, csr, owner, endpoint.ca)
 
         async def bind() -> None:
             for grant in (
-                bindings.control_plane(peer, namespace, owner),
-                bindings.cluster_wide(peer),
+                bindings.control_plane(peer, namespace, owner, who),
+                bindings.cluster_wide(peer, who),
             ):
                 await bindings.bind(self._client, grant)
 
@@ -203,25 +377,26 @@ class Tenants(Controller[str]):
         await self._remember_key(tenant)
         await self._write(tenant, given)
         await narrowing.narrow(self._client, peer, namespace, datetime.now(UTC))
-        return min(issued.renew_in, await self._bound())
+        return min(issued.renew_in, look, await self._bound())
 
     def _mark(self, key: str) -> str:
         """An annotation of the tenant namespace, as far as the store knows; empty for none."""
         found = self._namespaces.store.decode(("", self._peer.tenant_namespace), Partial)
         return "" if found is None else found.metadata.annotations.get(key, "")
 
-    async def _known_key(self) -> str:
-        """The fingerprint of the key by which the consumer was accepted; empty for the first."""
+    async def _marks(self) -> dict[str, str]:
+        """What is noted on the tenant namespace now."""
         name = self._peer.tenant_namespace
         live = await self._client.find(NAMESPACES, name, decode=Partial)
-        return "" if live is None else live.metadata.annotations.get(labels.ACCEPTED_KEY, "")
+        return {} if live is None else live.metadata.annotations
 
     async def _remember_key(self, tenant: Tenant) -> None:
         """The consumer is this key from now on, even when its Tenant is gone in between."""
-        print_ = keys.print_of(tenant.spec.public_key)
-        if self._mark(labels.ACCEPTED_KEY) != print_:
-            mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: print_}}}
-            await self._client.patch(NAMESPACES, self._peer.tenant_namespace, mark)
+        if self._mark(labels.ACCEPTED_KEY) or labels.ACCEPTED_KEY in await self._marks():
+            return  # by this one, or by one that somebody said since to replace it
+        shown = keys.print_of(tenant.spec.public_key)
+        mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: shown}}}
+        await self._client.patch(NAMESPACES, self._peer.tenant_namespace, mark)
 
     async def _revoked(self, tenant: Tenant) -> None:
         """An administrator revoked the consumer: nothing of it comes back, whatever it asks for."""
@@ -288,7 +463,7 @@ class Tenants(Controller[str]):
     async def _leave(self, name: str, tenant: Tenant | None) -> float | None:
         """Clear what a Tenant that is gone has left; a Liqo finalizer on it is taken off."""
         if tenant is not None:
-            left = (labels.FINALIZER_TENANT,)
+            left = (finalizers.TENANT,)
             await set_finalizers(self._client, TENANTS, tenant.metadata, remove=left)
         if name != self._peer.id:
             return None

@@ -13,6 +13,7 @@ from liqod.errors import ProtocolError
 from liqod.identity import keys, requests
 from liqod.kube.meta import ObjectMeta
 from liqod.model import ids, labels
+from liqod.provider.tenants import names
 from liqod.resources.authentication import (
     TOLERATE_NO_HANDSHAKE,
     ResourceSlice,
@@ -59,7 +60,6 @@ def is_ours(binding: Binding, peer: str, tenant_namespace: str) -> bool:
         return role.name == labels.CONTROL_PLANE_ROLE
     return (meta.name, role.name) in (
         (tenant_namespace, labels.REMOTE_ROLE),
-        (ids.direct_binding(tenant_namespace), labels.DIRECT_ROLE),
         (ids.budgets_binding(tenant_namespace), labels.BUDGETS_ROLE),
     )
 
@@ -117,7 +117,7 @@ def request_problem(tenant: Tenant) -> str | None:
 
 
 def handshake_problem(tenant: Tenant, nonce: bytes) -> str | None:
-    """Whether the consumer has signed our nonce with the key it shows.
+    """The reason why a Tenant does not prove its key; None where our nonce is signed with it.
 
     Args:
         tenant: what it sent.
@@ -157,12 +157,15 @@ def revoked_problem(peer: str) -> str:
     return f"{peer} was revoked here: its provider's administrator lets it in with a peering user"
 
 
-def slice_problem(wanted: ResourceSlice, tenant: Tenant | None, peer: str, here: str) -> str | None:
+def slice_problem(
+    wanted: ResourceSlice, tenant: Tenant | None, peer: str, here: str, former: str = ""
+) -> str | None:
     """Whether a slice of this peer may have a certificate.
 
     Args:
         wanted: the replica of the consumer's ResourceSlice.
         tenant: the peer's Tenant if it was accepted, else None.
+        former: SHA-256 of the key that the consumer comes from; empty for none.
     """
     spec = wanted.spec
     if tenant is None:
@@ -176,10 +179,14 @@ def slice_problem(wanted: ResourceSlice, tenant: Tenant | None, peer: str, here:
         return problem
     known = None if tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE else tenant.spec.public_key
     try:
+        found = requests.inspect(spec.csr)
+        asked, allowed = found.organization, {names.keyed_of(tenant)} if known else set()
+        if known and former and keys.print_of(found.public_key) == former:
+            known, allowed = found.public_key, {ids.keyed(peer, former)}
         requests.check(
             spec.csr,
             common_name=ids.slice_user(wanted.name, peer),
-            organization=peer,
+            organization=asked if asked in allowed else peer,
             public_key=known,
         )
     except ProtocolError as error:

@@ -8,15 +8,12 @@ from liqod.kube.cache.store import Change, Key
 from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.crossing import graces
+from liqod.model.objects.partial import PodSpec
 from liqod.provider.workloads.shadow import Made
 
 SHORTEST: Final = 1
 """Seconds; with none a Pod would be off the API server, and off the books, while it still runs."""
 _KEY: Final = labels.DELETION_GRACE.encode()
-
-
-class _Grace(msgspec.Struct, frozen=True, rename="camel"):
-    termination_grace_period_seconds: int | None = None
 
 
 class Endings:
@@ -62,7 +59,7 @@ class Endings:
         if asked is not None:
             return asked
         try:
-            own = msgspec.json.decode(pod.spec, type=_Grace).termination_grace_period_seconds
+            own = msgspec.json.decode(pod.spec, type=PodSpec).termination_grace_period_seconds
         except msgspec.MsgspecError:
             own = None
         going = pod.metadata.deletion_grace_period_seconds

@@ -8,7 +8,7 @@ that this cluster's own controllers would take for theirs.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -22,6 +22,8 @@ Cross = Callable[[str], Crossed]
 
 _RELAYED = ("hostname", "zone", "hints")
 _REMOTE = "Remote"
+MOST: Final = 10
+"""Addresses of an endpoint that are read: each takes time, and kube-proxy uses the first."""
 
 
 class Translated(msgspec.Struct, frozen=True):
@@ -42,7 +44,7 @@ def translate(shadow: ShadowEndpointSlice, consumer: str, *, up: bool, cross: Cr
     Args:
         shadow: what the consumer wrote.
         consumer: its cluster id.
-        up: whether the consumer answers, as far as is known here; if not, nothing is ready.
+        up: whether anything gets through to the consumer's pods; if not, nothing is ready.
         cross: what becomes of an address.
     """
     refused: dict[str, str] = {}
@@ -83,7 +85,10 @@ def translate(shadow: ShadowEndpointSlice, consumer: str, *, up: bool, cross: Cr
 
 def _allowed(addresses: Any, cross: Cross, refused: dict[str, str]) -> list[str]:
     found: list[str] = []
-    for address in addresses if isinstance(addresses, list) else ():
+    named = addresses if isinstance(addresses, list) else []
+    if len(named) > MOST:
+        refused[str(named[MOST])[:64]] = f"an endpoint has {MOST} addresses at the most here"
+    for address in named[:MOST]:
         here, problem = cross(address) if isinstance(address, str) else Crossed("", "it is no text")
         if not problem:
             found.append(here)

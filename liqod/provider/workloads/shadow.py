@@ -92,6 +92,7 @@ class Made(msgspec.Struct, frozen=True):
     status: PodStatus = PodStatus()
 
 
+# No PodSpec: the spec is a consumer's, and a field of another type must not hide this one.
 class _Policy(msgspec.Struct, frozen=True, rename="camel"):
     restart_policy: str | None = None
 
@@ -185,11 +186,9 @@ def decide(shadow: Shadow, pod: Made | None, consumer: str) -> ShadowPlan:
 
 
 def may_differ(shadow: Shadow, pod: Made) -> bool:
-    """Whether a ShadowPod may have been changed since its pod was made, or its pod was written by
-    its consumer itself, whose bookkeeping it then still has."""
-    notes = pod.metadata.annotations
-    unlike = shadow.metadata.generation > 1 or labels.APPLIED_HASH in notes
-    return unlike or notes.get(labels.CHANGES) == MADE
+    """Whether a ShadowPod may have been changed since its pod was made."""
+    noted = pod.metadata.annotations.get(labels.CHANGES)
+    return shadow.metadata.generation > 1 or noted == MADE
 
 
 def is_going(shadow: ObjectMeta) -> bool:
@@ -223,15 +222,13 @@ def _without_pod(shadow: Shadow, consumer: str) -> ShadowPlan:
 def _beside(shadow: Shadow, pod: Made, *, holds: bool, going: bool) -> ShadowPlan:
     """A pod of that name that another ShadowPod owns, or none, or that was never one of ours."""
     name = shadow.metadata.name
-    if is_orphan(pod) or is_direct(pod):
+    if is_orphan(pod):
         if pod.metadata.annotations.get(labels.LOCAL_UID) != shadow.metadata.annotations.get(
             labels.LOCAL_UID
         ):
             return ShadowPlan(holds=holds, remove=not going)
-        if not going:
-            return ShadowPlan(holds=holds, metadata=adopt(shadow.metadata, pod.metadata))
-        end = outcome(pod)  # a direct pod is held until this is told
-        return ShadowPlan(holds=holds, status=_phase(shadow.status, end) if end else None)
+        adopted = None if going else adopt(shadow.metadata, pod.metadata)
+        return ShadowPlan(holds=holds, metadata=adopted)
     if made_for(pod, name):
         return ShadowPlan(holds=holds, remove=not going)
     message = f"a pod named {name} exists here and is not this ShadowPod's"
@@ -248,12 +245,6 @@ def _policy(spec: msgspec.Raw) -> str | None:
         return msgspec.json.decode(spec, type=_Policy).restart_policy
     except msgspec.MsgspecError:
         return None
-
-
-def is_direct(pod: Made) -> bool:
-    """Whether a pod was written by its consumer, and no ShadowPod has taken it over."""
-    owned_by = any(each.controller for each in pod.metadata.owner_references)
-    return not owned_by and pod.metadata.labels.get(labels.MANAGED_BY) == labels.MANAGED_BY_CONSUMER
 
 
 def is_orphan(pod: Made) -> bool:
@@ -281,8 +272,7 @@ def made_for(pod: Made, name: str) -> bool:
 
 def uses_resources(pod: Made) -> bool:
     """Whether a marked Pod was made from a ShadowPod, perhaps an earlier one, and has not ended."""
-    made = is_direct(pod) or made_for(pod, pod.metadata.name)
-    return made and pod.status.phase not in TERMINAL
+    return made_for(pod, pod.metadata.name) and pod.status.phase not in TERMINAL
 
 
 def running(pod: Made) -> dict[str, dict[str, Any]]:
@@ -395,11 +385,7 @@ def pod_metadata(shadow: ObjectMeta) -> dict[str, Any]:
 def adopt(shadow: ObjectMeta, pod: ObjectMeta) -> dict[str, Any]:
     """The merge patch that gives an orphaned Pod back to its ShadowPod."""
     others = [msgspec.to_builtins(each) for each in pod.owner_references]
-    patch = {**(follow(shadow, pod) or {}), "ownerReferences": [*others, _owner(shadow)]}
-    if labels.FINALIZER_DIRECT_POD in pod.finalizers:
-        left = [each for each in pod.finalizers if each != labels.FINALIZER_DIRECT_POD]
-        patch |= {"finalizers": left, "resourceVersion": pod.resource_version}
-    return patch
+    return {**(follow(shadow, pod) or {}), "ownerReferences": [*others, _owner(shadow)]}
 
 
 def _owner(shadow: ObjectMeta) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from liqod.bounds import is_small
+from liqod.bounds import KeptEndpoints, trim_endpoints, without_room
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
 from liqod.inspect.events import EndpointsRefused
+from liqod.kube import events
 from liqod.kube.backoff import Backoff
-from liqod.kube.cache.holdings import everything, nothing
+from liqod.kube.cache.holdings import everything
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
@@ -30,18 +31,37 @@ from liqod.model.network.crossing import Crossed, arrived
 from liqod.ownnetworks import own_networks
 from liqod.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
+from liqod.provider.policies.guests import remedy
 from liqod.provider.workloads.endpoints import translate
-from liqod.resources import SHADOW_ENDPOINT_SLICES, ShadowEndpointSlice
+from liqod.resources import NETWORKS, SHADOW_ENDPOINT_SLICES, Network, ShadowEndpointSlice
+from liqod.resources.base import MAX_ENDPOINT_BYTES
 
 MADE_HERE: Final = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_ENDPOINT_SLICE}"
 """Selects, at the API server, the slices that were made from ShadowEndpointSlices."""
 WORKERS: Final = 4
+TOO_LARGE: Final = "TooLarge"
+"""Reason of an Event about a ShadowEndpointSlice of which no more than its size is known."""
+ROOM_AGAIN: Final = 60.0
+"""Seconds between checks whether there is room for a slice again."""
+STAYS: Final = "what was made of it stays as it was"
 LAG: Final = 1.0
 """Seconds until a look at something that the store will show in a moment."""
 PAUSES: Final = Backoff(first=2.0, last=60.0)
 """Between tries of a slice that the API server refuses, or whose name is taken."""
 
 logger = logging.getLogger(__name__)
+
+
+class _Conditions(msgspec.Struct, frozen=True):
+    ready: bool | None = None
+
+
+class _Endpoint(msgspec.Struct, frozen=True):
+    conditions: _Conditions = _Conditions()
+
+
+class _Made(msgspec.Struct, frozen=True):
+    endpoints: tuple[_Endpoint, ...] | None = None
 
 
 class ShadowEndpointSlices(Controller[Key]):
@@ -56,13 +76,18 @@ class ShadowEndpointSlices(Controller[Key]):
         self._client = peer.home.client
         self._failures: dict[Key, int] = {}
         self._told: dict[Key, str] = {}
+        self._ranges: dict[Key, str] = {}
+        """What each Network of this cluster's stands for."""
         self._ended: set[Key] = set()
         """ShadowEndpointSlices of whose end a watch has told."""
-        self._up = peer.link.up
         namespaces = Watched(NAMESPACES, self._on_namespace)
         self._nodes: Watched[Key] = Watched(NODES)
+        self._networks: Watched[Key] = Watched(NETWORKS, self._on_network)
         self._shadows = Watched(
-            SHADOW_ENDPOINT_SLICES, self._on_shadow, within=(), keep=is_small, counted=nothing
+            *(SHADOW_ENDPOINT_SLICES, self._on_shadow),
+            within=(),
+            trim=trim_endpoints,
+            counted=without_room,
         )
         self._made = Watched(
             ENDPOINT_SLICES, by_key, Selection(labels=MADE_HERE), within=(), counted=everything
@@ -74,9 +99,10 @@ class ShadowEndpointSlices(Controller[Key]):
             "shadowendpointslices",
             namespaces,
             self._nodes,
+            self._networks,
             *inside,
             name="shadow endpoint slices",
-            beside=(self._follow_link, self._follow_networks, self._follow_tunnel),
+            beside=(self._follow_reach, self._follow_networks, self._follow_tunnel),
             concurrency=WORKERS,
         )
 
@@ -95,20 +121,22 @@ class ShadowEndpointSlices(Controller[Key]):
         note_end(self._ended, change)
         return (change.key,)
 
+    def _on_network(self, change: Change) -> Iterator[Key]:
+        found = msgspec.json.decode(change.new, type=Network) if change.new is not None else None
+        before = self._ranges.pop(change.key, "")
+        if found is not None and found.status.cidr:
+            self._ranges[change.key] = found.status.cidr
+        if self._ranges.get(change.key, "") != before:
+            yield from self._every_shadow()
+
     async def _follow_networks(self) -> NoReturn:
         await self.whenever(self._own.changed, self._every_shadow)
 
     async def _follow_tunnel(self) -> NoReturn:
         await self.whenever(self._peer.network.wait_changed, self._every_shadow)
 
-    async def _follow_link(self) -> NoReturn:
-        await self.whenever(self._peer.link.wait_changed, self._when_it_turns)
-
-    def _when_it_turns(self) -> Iterator[Key]:
-        """Endpoints of a peer that does not answer are not ready, as far as that is known here."""
-        if self._answers() != self._up:
-            self._up = self._answers()
-            yield from self._every_shadow()
+    async def _follow_reach(self) -> NoReturn:
+        await self.whenever(self._peer.reach.wait_changed, self._every_shadow)
 
     def _every_shadow(self) -> Iterator[Key]:
         for namespace in self._mapped:
@@ -125,19 +153,22 @@ class ShadowEndpointSlices(Controller[Key]):
 
     async def reconcile(self, key: Key) -> float | None:
         """Have the EndpointSlice of a ShadowEndpointSlice as it asks."""
-        shadow = self._shadows.store.decode(key, ShadowEndpointSlice)
+        shadow = self._shadows.store.decode(key, KeptEndpoints)
         live = self._made.store.decode(key, Partial)
         if not self._may_write(key) or (shadow is not None and shadow.leaving):
             self._forget(key)
             return None
         if live is not None and (shadow is None or not _owned(live, shadow)):
-            if shadow is None and key not in self._ended and await self._stands(key):
+            doubted = shadow is None and key not in self._ended
+            if doubted and not await self._shadows.surely_gone(key, ending=False):
                 return self._pause(key)
             await self._remove(key, live)  # its own ShadowEndpointSlice is gone
             return None
         if shadow is None:
             self._forget(key)
             return None
+        if shadow.too_large:
+            return await self._keep(key, shadow)
         unreachable = self._unreachable()
         if unreachable:
             if live is not None:
@@ -145,6 +176,28 @@ class ShadowEndpointSlices(Controller[Key]):
             self._tell(key, unreachable)
             return None
         return await self._make(key, shadow)
+
+    async def _keep(self, key: Key, shadow: KeptEndpoints) -> float | None:
+        """Leave what was made of a slice that is not read (any more), and say so on both sides.
+
+        Its consumer shows the Event at its own slice.
+        """
+        store = self._shadows.store
+        fits = shadow.too_large <= MAX_ENDPOINT_BYTES
+        if (
+            fits
+            and store.part is not None
+            and store.part.room(key, store.get(key), shadow.too_large)
+        ):
+            await self._shadows.informer.refresh(key)
+            return None
+        why = f"it has more than {MAX_ENDPOINT_BYTES >> 20} MiB: make several slices of it"
+        if fits:
+            why = f"its cluster has too much here already: {remedy('max_bytes')}"
+        if self._tell(key, f"{STAYS}: {why}"):
+            said = (TOO_LARGE, f"{STAYS}: {why}")
+            await events.tell(self._client, SHADOW_ENDPOINT_SLICES, shadow.metadata, *said)
+        return ROOM_AGAIN if fits else None
 
     def _unreachable(self) -> str:
         """Why no address of the peer's leads there; empty where they do."""
@@ -156,11 +209,13 @@ class ShadowEndpointSlices(Controller[Key]):
             return f"this peer's addresses are not reachable{yet}: {network.waits}"
         return ""
 
-    def _answers(self) -> bool:
-        """Whether the peer and what leads to its pods work, as far as that is known here."""
-        tunnel = self._peer.settings.pod_network == "tunnel"
-        broken = tunnel and self._peer.network.stands is False
-        return self._peer.link.up and not broken
+    def _reached(self, live: bytes | None) -> bool:
+        """Whether anything gets through to the endpoints; while that is not known, as it was."""
+        unreachable = self._peer.reach.now
+        if unreachable is not None or live is None:
+            return not unreachable
+        known = msgspec.json.decode(live, type=_Made).endpoints or ()
+        return not known or any(each.conditions.ready for each in known)
 
     def _cross(self, address: str) -> Crossed:
         """The endpoint here that an address of the peer's is."""
@@ -168,20 +223,28 @@ class ShadowEndpointSlices(Controller[Key]):
         networks = (*known.pod_cidrs, *known.service_cidrs, *self._own.pod_cidrs)
         settings = self._peer.settings
         ranges = self._peer.network.ranges if settings.pod_network == "tunnel" else None
+        if ranges is None:
+            networks = (*networks, *self._used())
         return arrived(address, ranges, networks, self._own.addresses, settings.pod_cidrs)
+
+    def _used(self) -> Iterator[str]:
+        """Ranges that addresses mean something else in here: lent ones, other peers' aliases."""
+        own = self._peer.tenant_namespace
+        return (cidr for (place, _), cidr in self._ranges.items() if place != own)
 
     def _may_write(self, key: Key) -> bool:
         return key[0] in self._mapped and key[0] not in self._mapped.leaving
 
     async def _make(self, key: Key, shadow: ShadowEndpointSlice) -> float | None:
-        up = self._answers()
+        live = self._made.store.get(key)
+        up = self._reached(live)
         translated = translate(shadow, self._peer.id, up=up, cross=self._cross)
         try:
             await ensure(
                 self._client,
                 ENDPOINT_SLICES,
                 translated.manifest,
-                live=self._made.store.get(key),
+                live=live,
                 namespace=key[0],
                 recreate=True,
                 adopt=True,
@@ -209,11 +272,6 @@ class ShadowEndpointSlices(Controller[Key]):
             await self._client.patch(ENDPOINT_SLICES, key[1], patch, key[0])
         return self._pause(key)
 
-    async def _stands(self, key: Key) -> bool:
-        """Whether the ShadowEndpointSlice is there after all, and is to be used: a list may lie."""
-        found = await self._client.find(SHADOW_ENDPOINT_SLICES, key[1], key[0])
-        return found is not None and is_small(msgspec.json.encode(found))
-
     async def _remove(self, key: Key, live: Partial) -> None:
         """Delete a slice that was made here, unless it is in doubt whether it is to go.
 
@@ -229,16 +287,17 @@ class ShadowEndpointSlices(Controller[Key]):
         count = self._failures[key] = self._failures.get(key, 0) + 1
         return PAUSES.delay(count)
 
-    def _tell(self, key: Key, problem: str) -> None:
-        """Report what is not relayed, once for each new reason."""
+    def _tell(self, key: Key, problem: str) -> bool:
+        """Report what is not relayed, once for each new reason; whether it is new."""
         if self._told.get(key, "") == problem:
-            return
+            return False
         if problem:
             self._told[key] = problem
             logger.warning("endpoint slice %s/%s: %s", *key, problem)
         else:
             self._told.pop(key, None)
         self._peer.report(EndpointsRefused(namespace=key[0], name=key[1], reason=problem))
+        return True
 
     def _forget(self, key: Key) -> None:
         self._ended.discard(key)

@@ -18,8 +18,6 @@ import trio
 
 from liqod.bounds import trim_made, trim_to, without_room
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
-from liqod.inspect.events import ShadowPodPhase, ShadowPodWaits
-from liqod.kube import events
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.holdings import everything
 from liqod.kube.cache.store import Change, Key
@@ -36,12 +34,11 @@ from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed
 from liqod.provider.slices.ledger import QuotaLedger
 from liqod.provider.workloads import shadow as rules
 from liqod.provider.workloads.changes import Changes
-from liqod.provider.workloads.direct import is_held
-from liqod.provider.workloads.directpods import DirectPods
 from liqod.provider.workloads.edits import Edits, is_edit
 from liqod.provider.workloads.ending import Endings
 from liqod.provider.workloads.podshape import awaits_way, pod_manifest
-from liqod.provider.workloads.shadow import Made, Shadow, ShadowStatus
+from liqod.provider.workloads.shadow import Made, Shadow
+from liqod.provider.workloads.telling import LAG, Telling
 from liqod.resources import QUOTAS, SHADOW_PODS
 
 WORKERS: Final = 8
@@ -49,8 +46,6 @@ EXPECTATION: Final = 30.0
 """Seconds within which a pod that was made must show in the store; it is made again after that."""
 ROOM_AGAIN: Final = 60.0
 """Seconds until it is looked again whether there is room for a ShadowPod."""
-LAG: Final = 1.0
-"""Seconds until a look at something that the store will show in a moment."""
 PAUSES: Final = Backoff(first=2.0, last=60.0)
 """Between tries of a pod that the API server refuses."""
 WAKE: Final[Key] = ("", "wake")
@@ -75,8 +70,6 @@ class ShadowPods(Controller[Key]):
         self._changes = Changes(peer, self._ledger)
         self._made: dict[Key, tuple[str, float]] = {}
         """Pods that were made and are not seen yet: the ShadowPod's UID, and when to doubt it."""
-        self._told: dict[Key, tuple[str, ShadowStatus]] = {}
-        """Status that was written: the resourceVersion it was written over, and what it is now."""
         self._patched: dict[Key, str] = {}
         """Pods whose metadata was written: the resourceVersion it was written over."""
         self._refusals: dict[Key, int] = {}
@@ -100,10 +93,6 @@ class ShadowPods(Controller[Key]):
         )
         watches = (self._shadows, self._pods)
         self._mapped = NamespaceMappings(peer.id, peer.tenant_namespace, *watches)
-        self._direct = DirectPods(
-            peer, self._shadows, self._pods, self._ledger, self._endings, self._mapped
-        )
-        beside = (self._give_turns, self._direct.lend)
         super().__init__(
             peer,
             "shadowpods",
@@ -111,11 +100,12 @@ class ShadowPods(Controller[Key]):
             namespaces,
             *watches,
             name="shadow pods",
-            beside=beside,
+            beside=(self._give_turns,),
             concurrency=WORKERS,
         )
         self._edits = Edits(peer, self.queue)
-        self._direct.queue = self.queue
+        self._telling = Telling(peer, self.queue)
+        self._told = self._telling.told
 
     async def _give_turns(self) -> NoReturn:
         await self._edits.run()
@@ -125,16 +115,13 @@ class ShadowPods(Controller[Key]):
         for namespace in self._mapped:
             shadows, pods = self._shadows.store, self._pods.store
             await self._ledger.hold_existing(namespace, shadows, pods)
-        self._direct.started = True
 
     # --- what happens ---------------------------------------------------------------------------
 
     def _on_namespace(self, change: Change) -> Iterator[Key]:
-        with self._direct.replayed():
-            closed = self._mapped.take_in(change)
-        self._direct.namespaces_changed()
+        closed = self._mapped.take_in(change)
         if closed:
-            more = (self._ended, self._lost, self._endings.asked, self._direct.remembered)
+            more = (self._ended, self._lost, self._endings.asked)
             changed = self._changes.remembered
             memories = (self._made, self._told, self._patched, self._refusals, *more)
             yield from self._ledger.within(closed)
@@ -143,12 +130,10 @@ class ShadowPods(Controller[Key]):
     def _on_shadow(self, change: Change) -> Iterator[Key]:
         note_end(self._ended, change)
         self._endings.note(change)
-        told = self._told.get(change.key)
-        if told is None or not rules.only_told(change.old, change.new, told[1]):
+        if not self._telling.only_told(change):
             yield from self._at_once(change, edit=is_edit(change))
 
     def _on_pod(self, change: Change) -> Iterator[Key]:
-        self._direct.changed(change)
         if change.new is None:
             self._lost.add(change.key)
         else:
@@ -188,11 +173,9 @@ class ShadowPods(Controller[Key]):
     async def _follow_shadow(self, key: Key) -> float | None:
         shadow = self._shadows.store.decode(key, Shadow)
         pod = self._pods.store.decode(key, Made)
-        if shadow is None and self._direct.concerns(key, pod):
-            return await self._direct.reconcile(key, pod)
         if shadow is None or key[0] not in self._mapped:
             return await self._gone(key, pod)
-        asked = self._as_told(key, shadow)
+        asked = self._telling.as_told(key, shadow)
         shadow = msgspec.structs.replace(asked, metadata=brought(asked.metadata, self._guests))
         plan = rules.decide(shadow, pod, self._peer.id)
         if plan.make:
@@ -209,13 +192,8 @@ class ShadowPods(Controller[Key]):
             await self._follow(key, pod, plan.metadata)
         if plan.doubtful:
             return await self._tell_if_true(key, shadow, plan)
-        held = pod is not None and is_held(pod)
         if plan.status is not None:
-            await self._tell(key, shadow, plan.status)
-            if held:
-                return LAG  # it goes once that is surely written
-        elif held and pod is not None:
-            await self._direct.let_go(pod)
+            await self._telling.tell(key, shadow, plan.status)
         if plan.changed and pod is not None:
             return await self._changes.follow(key, shadow, pod)
         return await self._ask_for_room(key, shadow) if shadow.too_much else None
@@ -235,7 +213,7 @@ class ShadowPods(Controller[Key]):
         live = await self._client.find(PODS, key[1], key[0], decode=Made)
         if rules.decide(shadow, live, self._peer.id) != plan or plan.status is None:
             return LAG
-        await self._tell(key, shadow, plan.status, only_this=True)
+        await self._telling.tell(key, shadow, plan.status, only_this=True)
         return None
 
     async def _gone(self, key: Key, pod: Made | None) -> float | None:
@@ -347,7 +325,7 @@ class ShadowPods(Controller[Key]):
     async def _refuse(self, key: Key, shadow: Shadow, reason: str, message: str) -> None:
         patch = rules.refusal(shadow.status, reason, message)
         if patch is not None:
-            await self._tell(key, shadow, patch)
+            await self._telling.tell(key, shadow, patch)
 
     async def _follow(self, key: Key, pod: Made, patch: dict[str, Any]) -> None:
         version = pod.metadata.resource_version
@@ -366,52 +344,3 @@ class ShadowPods(Controller[Key]):
         with contextlib.suppress(Conflict):  # the pod was replaced
             grace = self._endings.grace(key, pod)
             await self._client.delete(PODS, key[1], key[0], uid=pod.metadata.uid, grace=grace)
-
-    async def _tell(
-        self, key: Key, shadow: Shadow, status: dict[str, Any], *, only_this: bool = False
-    ) -> None:
-        """Write the ShadowPod's status, and only that.
-
-        An end is written over the very version that was read (``only_this``, too): on a ShadowPod
-        that was made anew under the same name it would keep the pod from ever running.
-        """
-        patch: dict[str, Any] = {"status": status}
-        if only_this or status.get("phase") in rules.TERMINAL:
-            patch["metadata"] = {"resourceVersion": shadow.metadata.resource_version}
-        try:
-            await self._client.patch(SHADOW_PODS, key[1], patch, key[0], subresource="status")
-        except NotFound:
-            return
-        except Conflict:
-            self.queue.add(key, after=LAG)
-            return
-        after = msgspec.structs.replace(
-            shadow.status, **{name: value or "" for name, value in status.items()}
-        )
-        self._told[key] = (shadow.metadata.resource_version, after)
-        if after.reason and after.reason != shadow.status.reason:
-            why = {"reason": after.reason, "message": after.message}
-            self._peer.report(ShadowPodWaits(namespace=key[0], pod=key[1], **why))
-            await self._tell_liqo(key, shadow, after)
-        elif after.phase != shadow.status.phase:
-            self._peer.report(ShadowPodPhase(namespace=key[0], pod=key[1], phase=after.phase))
-
-    async def _tell_liqo(self, key: Key, shadow: Shadow, after: ShadowStatus) -> None:
-        """Tell a consumer that runs Liqo why it has no pod: by an Event about the pod to be.
-
-        Its virtual kubelet reads no reason in a ShadowPod, but reflects Events about pods.
-        """
-        if labels.LOCAL_UID in shadow.metadata.annotations or after.phase in rules.TERMINAL:
-            return
-        about = ObjectMeta(name=key[1], namespace=key[0])
-        await events.tell(self._client, PODS, about, after.reason, after.message)
-
-    def _as_told(self, key: Key, shadow: Shadow) -> Shadow:
-        """The ShadowPod with the status that was written last, where the store is behind."""
-        told = self._told.get(key)
-        if told is None:
-            return shadow
-        if told[0] != shadow.metadata.resource_version:
-            del self._told[key]
-            return shadow
-        return msgspec.structs.replace(shadow, status=told[1])

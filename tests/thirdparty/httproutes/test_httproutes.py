@@ -15,7 +15,7 @@ from liqod_httproutes import (  # type: ignore[import-not-found]
 )
 
 from liqod.plugins.contracts import Kind, Plan
-from liqod.plugins.testing import ReflectorContract, StaticView
+from simulator.suites import ReflectorContract, StaticView
 
 Json = dict[str, Any]
 

@@ -6,6 +6,7 @@ found again by the file that holds its id.
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -24,12 +25,12 @@ TUN = Path("/dev/net/tun")
 PROGRAM = """
 import fcntl, os, socket, struct, sys, threading
 
-interface, port, remote, file = sys.argv[1], int(sys.argv[2]), *sys.argv[3:]
+interface, port, file, *remotes = sys.argv[1], int(sys.argv[2]), *sys.argv[3:]
 tun = os.open("/dev/net/tun", os.O_RDWR)
 fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", interface.encode(), 0x1001))
 outside = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 outside.bind(("", port))
-other = (remote, port) if remote else None
+others = [(remote, port) for remote in remotes]
 open(file, "w").write(str(os.getpid()))
 
 def outwards():
@@ -38,14 +39,17 @@ def outwards():
             packet = os.read(tun, 2048)
         except OSError:
             os._exit(1)
-        if other:
-            outside.sendto(packet, other)
+        for other in others:
+            try:
+                outside.sendto(packet, other)
+            except OSError:
+                pass
 
 threading.Thread(target=outwards, daemon=True).start()
 while True:
     packet, origin = outside.recvfrom(2048)
-    # A server answers to where it was spoken to from: no strand of this rope is safe.
-    other = origin
+    # Whoever speaks is answered, and nobody else is tried: no strand of this rope is safe.
+    others = [origin]
     try:
         os.write(tun, packet)
     except OSError:
@@ -82,8 +86,10 @@ class Rope:
     async def _up(self, spec):
         interface, namespace = self.place.interface, self.place.namespace
         if self._process() is None:
-            remote, _, port = (spec.endpoints or (f":{spec.listen_port}",))[0].rpartition(":")
-            program = (self.settings.python, "-c", PROGRAM, interface, port, remote, self.file)
+            places = [each.rpartition(":") for each in spec.endpoints]
+            port = places[0][2] if places else str(spec.listen_port)
+            remotes = [await _address(host, port) for host, _, _ in places]
+            program = (self.settings.python, "-c", PROGRAM, interface, port, self.file, *remotes)
             await self._call(self.place.underlay, "setsid", "--fork", *program)
         if interface not in await self._links(namespace):
             await self._wait(lambda: self._links(self.place.underlay), interface)
@@ -152,6 +158,12 @@ class Rope:
                 return output.read()
 
         return await self.host.within(namespace, call)
+
+
+async def _address(host, port):
+    """The address that a name has here."""
+    found = await trio.socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_DGRAM)
+    return found[0][4][0]
 
 
 ROPE = TunnelProvider(

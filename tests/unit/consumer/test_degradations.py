@@ -77,6 +77,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.trouble: Degradation | None = None
+        self.lacks = ""
         self.mended = 0
 
     def mend(self) -> None:
@@ -86,7 +87,7 @@ class Watched:
 async def test_what_lasts_for_two_looks_is_told_and_no_longer_than_it_lasts(autojump_clock):
     link, watched = answering(), Watched()
     writer = SimpleNamespace(
-        remote=SimpleNamespace(problem=None), reflector=SimpleNamespace(name="pods")
+        remote=SimpleNamespace(problem=None), reflector=SimpleNamespace(name="pods"), own=True
     )
     session = SimpleNamespace(caches={PODS: watched})
     better: list[str] = []
@@ -97,7 +98,8 @@ async def test_what_lasts_for_two_looks_is_told_and_no_longer_than_it_lasts(auto
     async with trio.open_nursery() as nursery:
         nursery.start_soon(check.run)
         await trio.sleep(0.1)
-        watched.trouble = Degradation("not a list", grave=True)
+        text = "pods there cannot be followed: not a list"
+        watched.trouble = Degradation(text, grave=True, blind=True)
         await trio.sleep(CHECK_EVERY)
         assert link.healthy  # once is no trouble
         await trio.sleep(CHECK_EVERY)

@@ -82,6 +82,20 @@ def test_what_runs_is_read_from_the_pod_here() -> None:
         nodepages.running(b"[]")
 
 
+def test_times_that_an_api_server_writes_as_null_hide_no_pod() -> None:
+    pod = {
+        "metadata": {"namespace": "shop", "name": "web", "uid": "u1", "creationTimestamp": None},
+        "spec": {"containers": [{"name": "main"}]},
+        "status": {
+            "startTime": None,
+            "conditions": [{"type": "Ready", "lastProbeTime": None, "lastTransitionTime": None}],
+            "containerStatuses": [{"name": "main", "state": {"running": {"startedAt": None}}}],
+        },
+    }
+    found = nodepages.running(msgspec.json.encode(pod))
+    assert found == Running("shop", "web", "u1", 0.0, {"main": 0.0})
+
+
 def test_a_list_of_pods_is_one() -> None:
     bodies = [b'{"metadata":{"name":"a"}}', b'{"metadata":{"name":"b"}}']
     for count in range(3):

@@ -5,8 +5,11 @@ import copy
 import msgspec
 import pytest
 
-from liqod.consumer.nodes import nodeplan
+from liqod.consumer.nodes import nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeplan import NodeFacts
+from liqod.kube.meta import ObjectMeta
+from liqod.model import labels
+from liqod.model.objects import conditions
 from liqod.model.peering.heartbeat import Verdict
 from liqod.resources import VirtualNode
 
@@ -35,6 +38,32 @@ def live(node=None, facts=UP, **changes):
     for part in ("labels", "annotations"):
         value["metadata"][part] |= applied["metadata"][part]
     return copy.deepcopy({**value, **changes})
+
+
+def told(word):
+    return msgspec.structs.replace(
+        virtual_node(), metadata=ObjectMeta(name="lz", annotations={labels.NODES_READY: word})
+    )
+
+
+@pytest.mark.parametrize(("word", "shut"), [("some", False), ("none", True)])
+def test_nodes_of_the_peer_that_are_not_ready_are_shown_and_none_takes_new_pods(word, shut):
+    node = told(word)
+    taints = [each["key"] for each in nodeplan.wanted_taints(node, UP)]
+    assert (labels.CLOSED_TAINT in taints) is shut
+    found = live(node)["status"]["conditions"]
+    said = conditions.find(found, labels.PEER_NODES_READY) or {}
+    assert (said["status"], said["reason"]) == ("False", "NodesNotReady")
+    assert conditions.is_status(found, "Ready")
+    # Once it was said, it is said that they are Ready again.
+    patch = nodeplan.status_patch(virtual_node(), UP, live(node), NOW) or {}
+    assert conditions.is_status(patch["status"]["conditions"], labels.PEER_NODES_READY)
+
+
+def test_what_is_no_word_of_the_peers_nodes_says_nothing():
+    for node in (told("x" * 100), virtual_node()):
+        found = live(node)["status"]["conditions"]
+        assert conditions.find(found, labels.PEER_NODES_READY) is None
 
 
 def test_node_is_that_of_a_real_peering():
@@ -228,16 +257,16 @@ def test_ownership():
 
 
 def test_virtual_node_conditions_like_liqos():
-    first = nodeplan.node_conditions((), "Running", "Creating", THEN)
+    first = virtualnodestatus.node_conditions((), "Running", "Creating", THEN)
     assert first == [
         {"type": "VirtualKubelet", "status": "Running", "lastTransitionTime": THEN},
         {"type": "Node", "status": "Creating", "lastTransitionTime": THEN},
     ]
-    second = nodeplan.node_conditions(first, "Running", "Running", NOW)
+    second = virtualnodestatus.node_conditions(first, "Running", "Running", NOW)
     assert second is not None
     assert [c["lastTransitionTime"] for c in second] == [THEN, NOW]
-    assert nodeplan.node_conditions(second, "Running", "Running", "later") is None
-    told = nodeplan.node_conditions(
+    assert virtualnodestatus.node_conditions(second, "Running", "Running", "later") is None
+    told = virtualnodestatus.node_conditions(
         second, "Running", "Running", "later", reason="R", message="because"
     )
     assert told is not None

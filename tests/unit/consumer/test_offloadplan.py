@@ -114,6 +114,46 @@ def test_names_that_cannot_be_are_reported_and_never_cut(namespace, spec, reason
     assert outcome.problem == ready(outcome)["message"]
 
 
+@pytest.mark.parametrize("name", ["other-ly", "a-b-ly"])
+def test_the_default_name_of_another_namespace_cannot_be_chosen(name):
+    spec = {"namespaceMappingStrategy": "SelectedName", "remoteNamespaceName": name}
+    outcome = offloadplan.plan(offloading(**spec), "ly", [cluster()], NOW)
+    assert outcome.mapping == {}
+    assert ready(outcome)["reason"] == "NameReserved"
+    whose = name.removesuffix("-ly")
+    assert f"{name} is the name there of the namespace {whose}, if that" in outcome.problem
+    assert "does not end with -ly" in outcome.problem
+    own = offloading(namespace=name.removesuffix("-ly"), **spec)
+    assert offloadplan.plan(own, "ly", [cluster()], NOW).mapping == {"lz": name}
+    had = cluster(desired={"demo": name}, current={"demo": (name, "Accepted")})
+    kept = offloadplan.plan(offloading(**spec), "ly", [had], NOW)
+    assert (kept.mapping, ready(kept)["reason"]) == ({}, "NamespaceCreated")
+
+
+@pytest.mark.parametrize("phase", ["Accepted", "Terminating"])
+@pytest.mark.parametrize("holder", ["demo", "other"])
+def test_a_name_is_handed_on_once_what_had_it_is_gone(holder, phase):
+    there = cluster(current={holder: ("demo-ly", phase)})
+    outcome = offloadplan.plan(offloading(), "ly", [there], NOW)
+    assert outcome.mapping == {}
+    assert ready(outcome)["reason"] == "FormerNamespaceRemains"
+    whose = "it" if holder == "demo" else "namespace other"
+    assert ready(outcome)["message"] == (
+        f"the namespace demo-ly that {whose} had there before is not gone yet"
+    )
+    assert outcome.status["offloadingPhase"] == "InProgress"
+    assert offloadplan.outdone(outcome)
+    gone = offloadplan.plan(offloading(status=outcome.status), "ly", [cluster()], NOW)
+    assert gone.mapping == {"lz": "demo-ly"}
+
+
+def test_who_lost_its_entry_by_a_mistake_goes_on_with_what_it_has():
+    mapped = offloadplan.plan(offloading(), "ly", [cluster(**MAPPED)], NOW)
+    lost = cluster(current=MAPPED["current"])
+    outcome = offloadplan.plan(offloading(status=mapped.status), "ly", [lost], NOW)
+    assert outcome.mapping == {"lz": "demo-ly"}
+
+
 def test_only_the_one_name_counts():
     outcome = offloadplan.plan(offloading(name="other"), "ly", [cluster(**MAPPED)], NOW)
     assert outcome.mapping == {}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.consumer.identities.places import may_move, place_of, strange, vouched
+from liqod.consumer.identities.places import may_move, own_place, place_of, strange, vouched
 from liqod.errors import ProtocolError
 from liqod.identity import certificates
 from liqod.resources import AuthParams
@@ -50,3 +50,36 @@ def test_no_other_authority_may_vouch(found: str, known: str, same: bool):
 def test_address_and_authority_do_not_change_at_once(server: str, ca: str, proxy: str, may: bool):
     present = AuthParams(ca=OLD, api_server=HERE)
     assert may_move(AuthParams(ca=CAS[ca], api_server=server, proxy_url=proxy), present) is may
+
+
+@pytest.mark.parametrize(
+    ("server", "proxy", "problem"),
+    [
+        ("https://192.0.2.9:6443", "", ""),
+        ("https://milan.example:6443", "http://proxy.example:3128", ""),
+        ("https://10.244.3.7:6443", "", "own network"),
+        ("https://10.96.0.1", "", "own network"),
+        ("https://127.0.0.1:2379", "", "loopback"),
+        ("https://[::1]:2379", "", "loopback"),
+        ("https://[::ffff:127.0.0.1]:2379", "", "loopback"),
+        ("https://localhost.:2379", "", "loopback"),
+        ("https://169.254.169.254", "", "link-local"),
+        ("https://192.0.2.7:6443", "http://127.0.0.1:3128", "loopback"),
+        ("https://192.0.2.7:6443", "http://10.244.3.7:8118", "own network"),
+        # It stays at the host where it is known to be.
+        ("https://192.0.2.7:7443", "", ""),
+    ],
+)
+def test_a_provider_does_not_move_into_this_cluster(server: str, proxy: str, problem: str):
+    present = AuthParams(api_server="https://192.0.2.7:6443")
+    offered = AuthParams(api_server=server, proxy_url=proxy)
+    found = own_place(offered, present, ("10.244.0.0/16", "10.96.0.0/12"))
+    assert problem in found
+    assert bool(found) == bool(problem)
+
+
+def test_one_that_is_at_home_on_this_machine_may_stay_there():
+    present = AuthParams(api_server="https://127.0.0.1:6443")
+    for there in ("https://127.0.0.1:7443", "https://localhost:6443"):
+        assert own_place(AuthParams(api_server=there), present, ()) == ""
+    assert own_place(AuthParams(api_server="https://169.254.169.254"), present, ())

@@ -49,7 +49,7 @@ def test_status_comes_back_and_spec_goes(kind):
     changed["spec"]["later"] = {"a": 1}
     patch = decide(changed, there).patch
     assert patch is not None
-    assert merged(there["spec"], patch) == changed["spec"]
+    assert merged(there["spec"], patch["spec"]) == changed["spec"]
 
 
 def test_a_replica_without_a_status_wipes_nothing():

@@ -107,6 +107,16 @@ async def test_of_ever_more_clusters_so_many_are_kept(nursery, caplog):
     assert ("mdns", "milan", "") in box.book.entries
 
 
+async def test_a_flood_is_said_of_whom_it_is_from(nursery, caplog):
+    box = Watched(nursery).inbox
+    for number in range(MOST_SEEN):
+        box._sighted(nursery, "http-peers", Sighting(cluster_id=f"c-{number}", plugin="http-peers"))
+    box._sighted(nursery, "manual", Sighting(cluster_id="milan", plugin="manual"))
+    assert ("manual", "milan", "") in box.book.entries
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == "the plugin http-peers sees more clusters than are kept"
+
+
 @pytest.mark.parametrize(
     "nonsense",
     [
@@ -302,7 +312,7 @@ async def test_a_plugin_that_is_parked_is_not_left_running(discovering, nursery,
     plugin = Dns(0)
     box, _ = await discovering(plugin)
     await trio.sleep(1)
-    box.home.calls.of("discovery", "dns").blocked(9.0)
+    box.home.calls.of("discovery", "dns").took(9.0)
     await trio.sleep(40)
     assert "parked for" in box.home.calls.troubles()["the discovery dns"]
     assert plugin.runs == 1

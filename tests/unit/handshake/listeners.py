@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import trio
 import trio.testing
 
+from liqod.account import Account
 from liqod.handshake.channel import Door
 from liqod.handshake.dialing import Dialler
 from liqod.handshake.listening import Listener
@@ -74,10 +75,12 @@ class Milan:
 
 
 @asynccontextmanager
-async def milan(doors: Mapping[str, Door] | None = None) -> AsyncIterator[Milan]:
+async def milan(
+    doors: Mapping[str, Door] | None = None, account: Account | None = None
+) -> AsyncIterator[Milan]:
     """A listener with milan's key."""
     host = FakeHost()
-    listener = Listener(MILAN, host, doors or {})
+    listener = Listener(MILAN, host, doors or {}, account=account)
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=512)
         nursery.start_soon(listener.run, listeners)

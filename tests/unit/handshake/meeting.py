@@ -3,15 +3,19 @@
 import functools
 import os
 
+from liqod.handshake.encoding import pack
 from liqod.handshake.machine import Dialler, Listener
 from liqod.handshake.messages import Accepted, Ask
-from liqod.handshake.outputs import Expected, Output, Outputs, Own, Send
+from liqod.handshake.outputs import Closed, Expected, Output, Outputs, Own, Peer, Send
 from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
 
 REQUEST = "0a0b0c0d-0000-4000-8000-000000000001"
 OTHER = "0a0b0c0d-0000-4000-8000-000000000002"
 ASK = Ask(request=REQUEST, resources={"cpu": "4", "memory": "8Gi"}, lifetime=3600)
+NONCE = pack(b"n" * 32)
+SECRET = pack(b"s" * 16)
+PRINT = keys.print_of
 YES = Accepted(granted={"cpu": "2"}, kubeconfig="apiVersion: v1", namespace="liqo-tenant-rome")
 
 
@@ -71,3 +75,15 @@ def met(listening=None, **changed) -> tuple[Dialler, Listener]:
     exchange(one.begin(), one, other)
     assert one.stage == other.stage == "met"
     return one, other
+
+
+def ended(outputs) -> Closed:
+    """The end, which is the last output."""
+    assert isinstance(outputs[-1], Closed), outputs
+    return outputs[-1]
+
+
+def known(side: Dialler | Listener) -> Peer:
+    """Whom a side has met."""
+    assert side.peer is not None
+    return side.peer

@@ -8,9 +8,10 @@ import trio
 import trio.testing
 
 from liqod.errors import ProtocolError, Unconnected, Unreachable
-from liqod.handshake.channel import OPENS, TOLERANCE, Bucket, Channel, Door, Stream
+from liqod.handshake.channel import FULL, OPENS, Bounds, Channel, Door, Stream
 from liqod.handshake.mux import STREAMS, WINDOW, Kind
 from liqod.kube.http.wire import KeepAlive, StreamWire, Wire
+from liqod.places import Places
 
 
 class Echo:
@@ -44,11 +45,11 @@ class Echo:
 
 @asynccontextmanager
 async def channels(
-    doors: dict[str, Door], opens: int = OPENS
+    doors: dict[str, Door], opens: int = OPENS, bounds: Bounds | None = None
 ) -> AsyncIterator[tuple[Channel, Channel]]:
     """The channel of the one that dialled, and of the one that listens."""
     near = Channel("peer milan", dialler=True, opens=opens)
-    far = Channel("peer rome", dialler=False, doors=doors, opens=opens)
+    far = Channel("peer rome", dialler=False, doors=doors, opens=opens, bounds=bounds, source="r")
     async with trio.open_nursery() as nursery:
         for source, sink in ((near, far), (far, near)):
             send, receive = trio.open_memory_channel[bytes](1)
@@ -66,12 +67,14 @@ async def channels(
 
 
 @asynccontextmanager
-async def echoing(opens: int = OPENS) -> AsyncIterator[tuple[Channel, Channel, Echo]]:
+async def echoing(
+    opens: int = OPENS, bounds: Bounds | None = None
+) -> AsyncIterator[tuple[Channel, Channel, Echo]]:
     """Channels with an echo behind the door."""
     echo = Echo()
     async with trio.open_nursery() as nursery:
         echo.nursery = nursery
-        async with channels({"api": echo}, opens) as (near, far):
+        async with channels({"api": echo}, opens, bounds) as (near, far):
             yield near, far, echo
         nursery.cancel_scope.cancel()
 
@@ -225,11 +228,30 @@ async def test_a_flood_of_opens_is_cut_off_and_a_crowd_of_our_own_waits(
         assert trio.current_time() - began > 0.3
 
 
-def test_a_bucket_gives_what_it_has_and_then_at_its_rate() -> None:
-    bucket = Bucket(3, 2.0, now=0.0)
-    assert [bucket.take(0.0) for _ in range(5)] == [0.0, 0.0, 0.0, 0.5, 1.0]
-    assert bucket.take(100.0) == 0.0
-    assert TOLERANCE > 1
+async def test_a_stream_that_says_nothing_ends(autojump_clock: trio.testing.MockClock) -> None:
+    places = Places(4)
+    async with echoing(bounds=Bounds(places, idle=3600.0)) as (near, _, _):
+        silent, thinks = await near.open("api"), await near.open("api")
+        for _ in range(5):
+            await trio.sleep(3000.0)
+            await thinks.send(b"?")
+            assert await thinks.receive() == b"?"
+        with pytest.raises(Unreachable):
+            await silent.receive()
+        assert len(places) == 1
+
+
+async def test_a_peer_has_so_many_streams_over_all_its_channels() -> None:
+    bounds = Bounds(Places(4, of_one=2))
+    async with echoing(bounds=bounds) as (first, _, _), echoing(bounds=bounds) as (second, _, _):
+        held = await first.open("api")
+        await second.open("api")
+        for each in (first, second):
+            with pytest.raises(Unconnected, match=FULL):
+                await each.open("api")
+        held.close()
+        await trio.testing.wait_all_tasks_blocked()
+        await second.open("api")
 
 
 async def test_keep_alive_is_asked_of_what_is_below() -> None:

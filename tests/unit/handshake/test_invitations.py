@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from liqod.handshake.crowds import source_of
 from liqod.handshake.incoming import is_full
 from liqod.handshake.invitations import Bearer, over, problem
 from liqod.handshake.tokens import secret_hash
+from liqod.places import source_of
 from liqod.resources import Invitation
 from liqod.resources.peering import InvitationSpec, InvitationStatus, Use
 

@@ -61,6 +61,9 @@ class Kept(Lenders):
     async def _is_asked(self, peer: Peer) -> bool:
         return self._asked
 
+    async def _present(self, key: str) -> str:
+        return key
+
 
 @asynccontextmanager
 async def kept(*meetings: Meeting, asked: bool = True) -> AsyncIterator[tuple[Kept, list[Refused]]]:

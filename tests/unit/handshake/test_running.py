@@ -1,13 +1,19 @@
 """Where a daemon says that it is met, if it is met nowhere."""
 
+import socket
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import trio
+import trio.testing
 
+from liqod.account import Account
 from liqod.errors import Forbidden, Unreachable
+from liqod.handshake.listening import Listener
 from liqod.handshake.running import AGAIN, Handshake
 from liqod.identity import keys
+from liqod.inspect.rooms import Rooms
 from liqod.model import labels
 
 
@@ -28,8 +34,10 @@ async def test_it_is_taken_back_at_last_and_said_while_it_is_not(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ):
     client = Client(Unreachable("nobody answers"), Forbidden("no such right"))
-    config = SimpleNamespace(handshake=SimpleNamespace(proxy=""))
-    home: Any = SimpleNamespace(cluster_id="milan", client=client, namespace="liqo", config=config)
+    config = SimpleNamespace(handshake=SimpleNamespace(proxy="", stream_idle=60.0))
+    home: Any = SimpleNamespace(
+        cluster_id="milan", client=client, namespace="liqo", config=config, account=Account()
+    )
     room = Handshake(home, keys.generate())
     began = autojump_clock.current_time()
     await room._be_unmet()
@@ -38,3 +46,40 @@ async def test_it_is_taken_back_at_last_and_said_while_it_is_not(
     said = [each.getMessage() for each in caplog.records]
     assert "nobody answers" in said[0]
     assert "no such right" in said[1]
+
+
+class Silent:
+    """An API server that does not answer."""
+
+    def __init__(self) -> None:
+        self.asked = trio.Event()
+
+    async def patch(self, kind: Any, name: str, patch: Any, namespace: str) -> None:
+        self.asked.set()
+        await trio.sleep_forever()
+
+
+async def test_its_port_is_free_where_it_ends_before_it_is_said_where_it_is_met(
+    nursery: trio.Nursery,
+):
+    client = Silent()
+    settings: dict[str, Any] = {"proxy": "", "stream_idle": 60.0, "port": 0, "host": "127.0.0.1"}
+    handshake = SimpleNamespace(**settings, advertise=())
+    home: Any = SimpleNamespace(
+        cluster_id="milan",
+        client=client,
+        namespace="liqo",
+        config=SimpleNamespace(handshake=handshake),
+        rooms=Rooms(),
+        account=Account(),
+    )
+    room, listener = Handshake(home, keys.generate()), cast("Listener", None)
+    nursery.start_soon(room._listen, listener)
+    await client.asked.wait()
+    port = home.rooms.listening
+    nursery.cancel_scope.cancel()
+    with trio.CancelScope(shield=True):
+        await trio.testing.wait_all_tasks_blocked()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()

@@ -9,6 +9,7 @@ import trio
 import trio.testing
 import trio_websocket
 
+from liqod.account import TENANTS
 from liqod.errors import Unconnected, Unreachable
 from liqod.handshake import listening
 from liqod.handshake.dialing import Dialler
@@ -121,7 +122,7 @@ async def test_a_request_that_is_taken_back_in_the_same_breath_is_not_decided() 
         there.host.decided.set()
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert there.host.heard[-1] == cancel
-        assert not len(there.listener.tenants)
+        assert not len(there.listener.account[TENANTS])
         assert met.channel is None
 
 
@@ -259,6 +260,6 @@ async def test_who_reads_nothing_keeps_nothing_by_that(monkeypatch: pytest.Monke
 
         monkeypatch.setattr(trio_websocket.WebSocketConnection, "send_message", unread)
         there.host.ended.set()
-        await until(lambda: not len(there.listener.tenants))
+        await until(lambda: not len(there.listener.account[TENANTS]))
         with trio.fail_after(20):
             await met.wait_over()

@@ -2,18 +2,23 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from uuid import uuid4
 
 import pytest
 import trio
 import trio.testing
 
+from liqod import account
+from liqod.account import Account
 from liqod.errors import Unreachable
 from liqod.handshake import listening, websockets
 from liqod.handshake.dialing import DialledMeeting
 from liqod.handshake.meeting import Over
+from liqod.handshake.messages import Ask, Denied
 from liqod.handshake.mux import Kind
 from liqod.handshake.outputs import Expected, Own
 from liqod.handshake.tls import dialler_context, listener_context
+from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
 from liqod.kube.http.wire import StreamWire, TlsWire, Wire, connect
 from tests.unit.handshake.listeners import EXPECTED, MILAN, TURIN, FakeHost, dialler, greeter, milan
@@ -41,7 +46,8 @@ async def test_five_hundred_that_say_nothing_keep_nobody_out_and_go_in_time() ->
             await met.attach()
             assert await (await met.dial("", 0)).receive() == b"hello"
         assert await (await kept.dial("", 0)).receive() == b"hello"
-        assert len(there.listener.unproved) <= listening.UNPROVED_OF_ONE
+        unproved = there.listener.account[account.UNPROVED]
+        assert len(unproved) <= unproved.of_one
         for wire in silent:
             wire.close()
 
@@ -179,7 +185,7 @@ async def test_a_man_in_the_middle_who_passes_all_on_is_found_out() -> None:
 async def test_one_key_has_few_channels_and_the_newest_stay() -> None:
     async with milan({"api": greeter}) as there, AsyncExitStack() as stack:
         meetings: list[DialledMeeting] = []
-        for _ in range(listening.TENANTS_OF_ONE + 1):
+        for _ in range(there.listener.account[account.TENANTS].of_one + 1):
             met = await stack.enter_async_context(dialler().meet([there.address], EXPECTED))
             await met.attach()
             meetings.append(met)
@@ -202,3 +208,30 @@ async def test_where_nothing_comes_any_more_the_meeting_is_over(
 
 def test_own_is_not_shown() -> None:
     assert "PRIVATE" not in repr(Own(cluster_id="x", private=MILAN.private))
+
+
+async def test_who_waits_with_an_entry_is_put_out_by_no_crowd_of_keys() -> None:
+    """Else its next meeting would have other words, and two humans never compare the same ones."""
+    few = Account(files=2 * account.PARTS * 4)  # four places for each part
+    async with milan(account=few) as there, trio.open_nursery() as nursery:
+        own = Own(cluster_id="oslo", private=keys.generate())
+        async with dialler(own).meet([there.address], EXPECTED) as waits:
+            waiting, answered = trio.Event(), trio.Event()
+
+            async def wait() -> None:
+                ask = Ask(request=str(uuid4()), lifetime=600)
+                assert await waits.ask(ask, lambda lifetime: waiting.set()) == Denied(reason="no")
+                answered.set()
+
+            nursery.start_soon(wait)
+            await waiting.wait()
+            async with AsyncExitStack() as stack:
+                for number in range(3 * few[account.STRANGERS].most):
+                    other = Own(cluster_id=f"s-{number}", private=keys.generate())
+                    await stack.enter_async_context(dialler(other).meet([there.address], EXPECTED))
+            assert len(few[account.WAITING]) == 1
+            there.host.answer = Denied(reason="no")
+            there.host.decided.set()
+            with trio.fail_after(20):
+                await answered.wait()
+        nursery.cancel_scope.cancel()

@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.account import TENANTS
 from liqod.errors import ConfigError, Unauthorized, Unconnected, Unreachable
 from liqod.handshake import ways
 from liqod.handshake.ways import Ways
@@ -47,7 +48,7 @@ async def test_all_share_one_channel_which_is_opened_again_when_it_breaks() -> N
         dial = proxies.through(greeter, url_of(there))  # type: ignore[arg-type]
         wires = [await dial("10.0.0.1", 6443) for _ in range(3)]
         assert [await wire.receive() for wire in wires] == [b"hello"] * 3
-        assert len(there.listener.tenants) == 1
+        assert len(there.listener.account[TENANTS]) == 1
         there.host.ended.set()
         with pytest.raises(Unreachable, match="it was revoked"):
             await wires[0].receive()

@@ -36,6 +36,14 @@ def test_an_rsa_signature_of_another_scheme_does_not_verify():
     assert not keys.verify(keys.public_pem(private), b"nonce", signature)
 
 
+def test_another_key_is_of_the_same_kind(private):
+    other = keys.generate_like(private)
+    assert other != private
+    one, two = keys.load_private(private), keys.load_private(other)
+    assert type(one) is type(two)
+    assert getattr(one, "key_size", 0) == getattr(two, "key_size", 0)
+
+
 def test_a_raw_public_key_is_the_same_key():
     private = keys.generate()
     key = keys.load_private(private)

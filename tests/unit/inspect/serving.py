@@ -8,13 +8,15 @@ from typing import Any
 
 import trio
 
+from liqod.account import Account
 from liqod.cli import inspector
 from liqod.cli.inspector import InspectorClient
 from liqod.inspect import protocol, server
 from liqod.inspect.access import Guest
+from liqod.inspect.answers import Answers
 from liqod.inspect.hub import Hub
-from liqod.inspect.protocol import Done, GetHistory, GetLogs, Text
-from liqod.inspect.session import RequestError, Session
+from liqod.inspect.protocol import Done, GetHistory, GetLogs, RequestError, Text
+from liqod.inspect.session import Session
 from liqod.inspect.stream import Stream
 from liqod.model.view.state import State
 from tests.unit.model.states import peer, state
@@ -26,13 +28,14 @@ GREETING = (
 ).encode()
 
 
-class FakeAnswers:
+class FakeAnswers(Answers):
     """Answers in the ways that requests can be answered."""
 
-    cluster_id = "rome"
-    server = "https://rome"
-    started = 1.0
-    verbs: tuple[str, ...] = ("probe",)
+    def __init__(self) -> None:
+        self.cluster_id = "rome"
+        self.server = "https://rome"
+        self.started = 1.0
+        self.verbs = ("probe",)
 
     async def answer(self, request: Any, guest: Guest, tell: Any) -> None:
         match request:
@@ -83,8 +86,9 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[Served]:
+async def serving(folder: Path, places: Account | None = None) -> AsyncIterator[Served]:
     """A server with one peer in its state, published whenever somebody comes."""
+    account = places or Account()
     hub = Hub()
     served = Served(folder / "i.sock", Stream(hub), hub, state(peer()))
 
@@ -102,8 +106,10 @@ async def serving(folder: Path) -> AsyncIterator[Served]:
         server.unix_listener(served.path) as listener,
         trio.open_nursery() as nursery,
     ):
+        reviewer: Any = None  # nobody comes over the network
+        serving_by = server.Server(talk, reviewer, account).run
         nursery.start_soon(refresh)
-        nursery.start_soon(server.Server(talk, None).run, [listener], None)  # type: ignore[arg-type]
+        nursery.start_soon(serving_by, [listener], None)
         yield served
         nursery.cancel_scope.cancel()
         for stream in served.streams:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from liqod.inspect.actions import Actions
-from liqod.inspect.session import RequestError
+from liqod.inspect.protocol import RequestError
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.resources import NAMESPACE_OFFLOADINGS
 

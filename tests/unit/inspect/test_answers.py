@@ -8,9 +8,8 @@ import pytest
 
 from liqod.inspect.access import Guest
 from liqod.inspect.answers import Answers
-from liqod.inspect.protocol import Act, GetLogs, GetObject, Text
+from liqod.inspect.protocol import Act, GetLogs, GetObject, RequestError, Text
 from liqod.inspect.rooms import Rooms
-from liqod.inspect.session import RequestError
 from tests.unit.inspect.working import rooms
 
 ROOT = Guest("root", acting=True)

@@ -8,7 +8,7 @@ import pytest
 
 from liqod.errors import Misuse
 from liqod.inspect.actions import Actions
-from liqod.inspect.session import RequestError
+from liqod.inspect.protocol import RequestError
 from liqod.kube.meta import ObjectMeta
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import IncomingPeeringSpec, IncomingPeeringStatus

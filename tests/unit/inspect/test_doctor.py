@@ -7,12 +7,16 @@ import pytest
 import trio
 
 from liqod.errors import Forbidden
+from liqod.inspect import roomrows
 from liqod.inspect.doctor import KEPT, Doctor
 from liqod.inspect.hub import Hub
 from liqod.inspect.rooms import Rooms
+from liqod.inspect.summary import EventSummary
 from liqod.model.view.headline import first_failing
-from liqod.plugins.calls import Calls
+from liqod.model.view.told import told
+from liqod.plugins.calls import FAILING, Calls
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
+from liqod.plugins.loader import Loaded
 
 FINE = ok("fine")
 
@@ -25,11 +29,13 @@ class Patient:
         self.now = 100.0
         plugins = SimpleNamespace(checks=checks, records=(), settings={})
         self.client: Any = SimpleNamespace()
+        calls = Calls()
         home = SimpleNamespace(
             plugins=plugins,
+            calls=calls,
             hub=self.hub,
             rooms=Rooms(),
-            gauge=Calls().of,
+            gauge=calls.of,
             client=self.client,
         )
         self.doctor = Doctor(home, None, None)  # type: ignore[arg-type]
@@ -113,7 +119,7 @@ async def test_a_check_that_finds_nonsense_is_unknown_and_hinders_no_other(nonse
     patient = Patient(check("broken", lambda facts: nonsense), check("fine", lambda facts: FINE))
     rows = await patient.after(0)
     assert rows["broken"].verdict == "unknown"
-    assert "the check broken found nonsense" in rows["broken"].evidence
+    assert "the check broken returned nonsense" in rows["broken"].evidence
     assert rows["fine"].verdict == "ok"
 
 
@@ -142,7 +148,7 @@ async def is_refused(asker):
     ("probe", "said"),
     [
         (hangs, "no answer within 5 s"),
-        (exits, "the check etcd raised SystemExit: 1"),
+        (exits, "the probe etcd raised SystemExit: 1"),
         (is_refused, "no right to /healthz/etcd"),
     ],
 )
@@ -155,6 +161,40 @@ async def test_a_probe_that_fails_again_and_again_is_shown(probe, said, autojump
     await probes._do(("", "etcd"), job)
     row = (await patient.after(20))["etcd"]
     assert (row.verdict, row.evidence) == ("unknown", f"its probe fails: {said}")
+
+
+@pytest.mark.parametrize("part", ["look", "probe"])
+async def test_a_check_that_raises_is_a_problem_of_its_plugins(part: str):
+    broken = True
+
+    async def probe(asker: Any) -> int:
+        if broken and part == "probe":
+            raise KeyError("spec")
+        return 1
+
+    def look(facts: Any) -> Finding:
+        if broken and part == "look":
+            raise KeyError("spec")
+        return FINE
+
+    patient = Patient(check("etcd", look, probe=probe))
+    home: Any = patient.doctor._home
+    record = Loaded(name="etcd", kind="check", version="1", package="etcd", state="active")
+    home.plugins.records = (record,)
+    probes = patient.doctor._probes
+
+    async def said() -> str:
+        await probes._do(("", "etcd"), probes._check(probes._checks[0]))
+        for _ in range(FAILING):
+            await patient.after(2)
+        (row,) = roomrows.plugins(home, EventSummary()).values()
+        (*found,) = told([row], (), ())
+        assert len(found) == len(home.calls.troubles())
+        return row.failure
+
+    assert "raised KeyError: 'spec'" in await said()
+    broken = False
+    assert await said() == ""
 
 
 async def test_a_probe_and_its_look_are_given_the_settings():

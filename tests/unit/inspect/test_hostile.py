@@ -9,6 +9,7 @@ import trio
 from trio_websocket import ConnectionClosed
 from trio_websocket import wrap_client_stream as greet
 
+from liqod.account import PARTS, Account
 from liqod.inspect import protocol, server
 from liqod.inspect.protocol import Done, GetTasks, Refused, Subscribe
 from tests.unit.inspect.serving import GREETING, PATH, eventually, responds, serving
@@ -103,9 +104,9 @@ async def test_a_thousand_connections(tmp_path: Path, monkeypatch):
         await responds(served)
 
 
-async def test_more_clients_than_there_is_room_for(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(server, "CLIENTS", 3)
-    async with serving(tmp_path) as served, trio.open_nursery() as nursery:
+async def test_more_clients_than_there_is_room_for(tmp_path: Path):
+    three = Account(files=3 * 2 * PARTS)
+    async with serving(tmp_path, three) as served, trio.open_nursery() as nursery:
         codes = []
         for _ in range(5):
             client = await greet(nursery, await served.raw(), "x", PATH)

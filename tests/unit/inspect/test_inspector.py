@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from liqod import config
+from liqod.account import Account
 from liqod.cli import inspector as client
 from liqod.fence import Fence
 from liqod.inspect.hub import Hub
@@ -37,6 +38,7 @@ def home(text: str = "", raw: Any = answer) -> Any:
         fence=Fence(),
         config=config.parse(text),
         plugins=loader.load(sources=[]),
+        account=Account(),
         informers=SimpleNamespace(find=lambda *_, **__: None, all=list),
         client=SimpleNamespace(server="https://rome", certificate=None, raw=raw),
         version="v1.35.0",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from liqod.account import KUBELET_STRANGERS, PROXY, SHARES, Account
 from liqod.inspect.metrics import FAMILIES, render
 from liqod.inspect.rooms import Rooms
 from liqod.inspect.sample import Figures
@@ -40,8 +41,14 @@ def inspector() -> Any:
         (0.1,),
         {"milan": (2, 1)},
     )
+    home = SimpleNamespace(
+        cluster_id="rome",
+        client=SimpleNamespace(stats=stats),
+        rooms=Rooms(),
+        account=Account(files=1024),
+    )
     return SimpleNamespace(
-        home=SimpleNamespace(cluster_id="rome", client=SimpleNamespace(stats=stats), rooms=Rooms()),
+        home=home,
         summary=EventSummary(),
         stream=(),
         sampler=SimpleNamespace(figures=figures),
@@ -65,6 +72,28 @@ def test_a_scrape_has_what_there_is():
     assert took % ("count", "", "3.0") in lines
     assert 'liqod_check_ok{layer="api",peer="milan"} 0.0' in lines
     assert 'liqod_peer_pods{direction="in",peer="milan"} 1.0' in lines
+
+
+def test_a_scrape_says_how_full_each_face_is_and_who_was_refused():
+    looked = inspector()
+    strangers = looked.home.account[KUBELET_STRANGERS]
+    came = [strangers.enter(each) for each in ("10.0.0.1", "127.0.0.1", *["8.8.8.8"] * 20)]
+    assert came[0] is not None
+    assert came[0].weigh(7)
+    assert not came[0].weigh(5 << 20)
+    for _ in range(looked.home.account[PROXY].of_one + 2):
+        looked.home.account[PROXY].enter("milan")
+    lines = render(looked, "")[0].decode().splitlines()
+    face = 'face="kubelet-strangers"'
+    assert f"liqod_places{{{face}}} 16.0" in lines
+    assert f"liqod_places_taken{{{face}}} 16.0" in lines
+    assert f"liqod_places_of_one{{{face}}} 16.0" in lines
+    assert f"liqod_places_held_limit_bytes{{{face}}} 4.194304e+06" in lines
+    refused = "liqod_places_refused_total"
+    assert f'{refused}{{{face},reason="full",source="public"}} 6.0' in lines
+    assert f'{refused}{{{face},reason="memory",source="private"}} 1.0' in lines
+    assert f'{refused}{{face="proxy",reason="source",source="peer"}} 2.0' in lines
+    assert len([each for each in lines if each.startswith("liqod_places_taken{")]) == len(SHARES)
 
 
 def test_openmetrics_is_served_to_those_who_ask_for_it():

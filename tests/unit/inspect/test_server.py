@@ -3,9 +3,7 @@
 import os
 import socket
 import stat
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
@@ -31,17 +29,6 @@ async def test_a_client_is_greeted_and_follows(tmp_path: Path):
         assert isinstance(message, Update)
         assert message.sequence == first.sequence + 1
         assert message.delta.peers.keys() == {"oslo"}
-
-
-async def test_each_of_many_who_come_at_once_moves_another_one_out():
-    nobody: Any = None
-    serving = server.Server(nobody, nobody)
-    with ExitStack() as coming:
-        for _ in range(2 * server.HANDSHAKES):
-            coming.enter_context(serving._shaking(True))
-        assert len(serving._crowds[True]) == server.HANDSHAKES
-        assert not any(scope.cancel_called for scope in serving._crowds[True])
-    assert not serving._crowds[True]
 
 
 async def test_requests_are_answered_refused_and_cancelled(tmp_path: Path):
@@ -88,6 +75,15 @@ async def test_what_a_dead_daemon_left_is_replaced(tmp_path: Path):
     left.close()
     async with serving(tmp_path) as served:
         await responds(served)
+
+
+async def test_the_mask_of_the_process_is_left_alone(tmp_path: Path, monkeypatch):
+    """Files that other threads make meanwhile would be for the group, too."""
+    asked: list[int] = []
+    monkeypatch.setattr(os, "umask", asked.append)
+    async with serving(tmp_path) as served:
+        assert stat.S_IMODE(served.path.stat().st_mode) == 0o660
+    assert not asked
 
 
 async def test_a_living_daemon_keeps_its_socket(tmp_path: Path):

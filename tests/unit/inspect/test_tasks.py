@@ -7,6 +7,7 @@ from liqod.inspect.tasks import TaskObserver, queues, watches
 from liqod.kube import registry
 from liqod.kube.queue import KeyedQueue
 from liqod.log import PEER
+from liqod.plugins.calls import Gauge
 
 
 class Room:
@@ -43,6 +44,14 @@ async def test_tasks_say_where_they_wait_and_for_how_long(autojump_clock, nurser
     worker = next(name for name in order if name.endswith("KeyedQueue._work"))
     assert order.index(worker) == order.index("the room") + 1
     assert second[worker].depth == second["the room"].depth + 1
+
+
+async def test_what_a_plugin_waits_in_is_shown_behind_its_wall(autojump_clock, nursery):
+    look = TaskObserver()
+    nursery.start_soon(Gauge("discovery", "dns").run, Room().run)
+    await trio.sleep(0.01)
+    rows = {task.name: task for task in await look.tasks()}
+    assert rows["the discovery dns: Room.run"].waits == "KeyedQueue._next → Event.wait"
 
 
 async def test_queues_enter_themselves_while_they_are_worked_on(autojump_clock):

@@ -69,7 +69,7 @@ def test_the_daemons_version_is_where_liqoctl_looks():
     selector = deployment["spec"]["selector"]["matchLabels"]
     assert selector.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
     assert [one["kind"] for one in daemon_manifests(options)] == [
-        "ConfigMap",
+        "Secret",
         "Deployment",
         "DaemonSet",
         "DaemonSet",

@@ -51,13 +51,13 @@ async def test_the_administrator_may_insist():
 
 def test_the_daemon_is_told():
     options = Options(server="https://milan:6443", ca="-----BEGIN CERTIFICATE-----\n")
-    data = daemon_manifests(options)[0]["data"]
+    data = daemon_manifests(options)[0]["stringData"]
     found = tomllib.loads(data["liqod.toml"])["api_server"]
     assert found["advertise"] == "https://milan:6443"
     assert data[found["ca_file"].removeprefix("/etc/liqod/")] == options.ca
-    assert daemon_manifests(Options())[0]["data"] == {"liqod.toml": ""}
+    assert daemon_manifests(Options())[0]["stringData"] == {"liqod.toml": ""}
     options = Options(server="https://milan.example:6443", ca="PEM", storage=True)
-    parsed = config.parse(daemon_manifests(options)[0]["data"]["liqod.toml"])
+    parsed = config.parse(daemon_manifests(options)[0]["stringData"]["liqod.toml"])
     assert (parsed.storage.enabled, parsed.api_server.advertise) == (True, options.server)
 
 

@@ -14,6 +14,7 @@ import trio
 
 from liqod.identity import certificates
 from liqod.kube.http.server import Drop, Limits, Request, Response, Silence, serve
+from liqod.places import Places
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -193,7 +194,7 @@ async def test_trickled_body_is_timed_out() -> None:
 
 
 async def test_full_server_drops_the_longest_idle() -> None:
-    async with running(limits=Limits(connections=2)) as port:
+    async with running(places=Places(2)) as port:
         first, second = await dial(port), await dial(port)
         async with first, second:
             for stream in (first, second):
@@ -208,7 +209,7 @@ async def test_full_server_of_busy_clients_refuses() -> None:
     async def hold(request: Request) -> Response:
         raise Silence
 
-    async with running(hold, Limits(connections=1)) as port, await dial(port) as first:
+    async with running(hold, places=Places(1)) as port, await dial(port) as first:
         await first.send_all(GET)
         await trio.testing.wait_all_tasks_blocked(0.05)
         with trio.fail_after(2):

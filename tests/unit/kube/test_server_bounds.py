@@ -3,6 +3,7 @@
 import logging
 import time
 import tracemalloc
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import msgspec
@@ -13,69 +14,12 @@ from liqod.consumer.webhook.server import PodWebhook
 from liqod.health import LIMITS as HEALTH
 from liqod.health import Health
 from liqod.kube.http import turns
-from liqod.kube.http.crowd import Crowd
 from liqod.kube.http.parser import RequestParser
 from liqod.kube.http.server import Handler, Limits, Request, Response
+from liqod.places import Places
 from tests.unit.kube.test_server import GET, ask, dial, read_all, running
 
 MIB = 1 << 20
-
-
-class Guest:
-    """A connection that waits until it is ended."""
-
-    def __init__(self, address: str, *, idle: bool = True) -> None:
-        self.address = address
-        self.idle = idle
-        self.streaming = False
-        self.held = 0
-        self.scope = trio.CancelScope()
-
-    def forget(self) -> None:
-        self.held = 0
-
-    async def run(self) -> None:
-        with self.scope:
-            await trio.sleep_forever()
-
-
-@pytest.fixture
-async def admitted(nursery):
-    """Lets guests into a crowd of four, with room for a hundred bytes."""
-    crowd = Crowd(4, 100)
-
-    async def admit(*guests: Guest) -> Crowd:
-        for guest in guests:
-            nursery.start_soon(crowd.admit, guest)
-            await trio.testing.wait_all_tasks_blocked()
-        return crowd
-
-    return admit
-
-
-async def test_the_address_with_most_connections_makes_room(admitted):
-    own, *crowd = Guest("10.0.0.1"), Guest("10.0.0.9"), Guest("10.0.0.9"), Guest("10.0.0.9")
-    await admitted(own, *crowd, Guest("10.0.0.7"))
-    assert [each.scope.cancel_called for each in (own, *crowd)] == [False, True, False, False]
-
-
-async def test_the_address_that_holds_most_makes_room(admitted):
-    own, first, second = Guest("10.0.0.1"), Guest("10.0.0.9"), Guest("10.0.0.9")
-    crowd = await admitted(first, second, own)
-    assert crowd.weigh(first, 30)
-    assert crowd.weigh(second, 30)
-    assert crowd.weigh(own, 55)  # more than any other, but not than that address
-    assert first.scope.cancel_called
-    assert not second.scope.cancel_called
-    assert not crowd.weigh(own, 90)
-
-
-async def test_a_request_that_is_being_answered_is_not_ended(admitted):
-    busy, late = Guest("10.0.0.9", idle=False), Guest("10.0.0.1")
-    crowd = await admitted(busy, late)
-    assert crowd.weigh(busy, 90)
-    assert not crowd.weigh(late, 20)
-    assert not busy.scope.cancel_called
 
 
 async def send_half(port: int, data: bytes) -> None:
@@ -89,10 +33,9 @@ async def send_half(port: int, data: bytes) -> None:
 async def test_unfinished_requests_hold_so_much_together():
     body = b"x" * 100_000
     half = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 200000\r\n\r\n" + body
-    limits = Limits(memory=MIB)
     tracemalloc.start()
     try:
-        async with running(limits=limits) as port, trio.open_nursery() as nursery:
+        async with running(places=Places(4096, held=MIB)) as port, trio.open_nursery() as nursery:
             before = tracemalloc.get_traced_memory()[0]
             for _ in range(100):
                 nursery.start_soon(send_half, port, half)
@@ -154,8 +97,8 @@ async def test_ordinary_questions_that_are_answered_wait_for_nothing(
 
 
 async def test_a_burst_of_ordinary_questions_uses_up_no_credit(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("liqod.kube.http.crowd.CREDIT", 0.005)
-    monkeypatch.setattr("liqod.kube.http.crowd.SHARE", 1e-6)  # nothing comes back by waiting
+    monkeypatch.setattr("liqod.kube.http.turns.ASKERS_CREDIT", 0.005)
+    monkeypatch.setattr("liqod.kube.http.turns.ASKERS_SHARE", 1e-6)  # nothing comes back by waiting
 
     async def answer(request: Request) -> Response:
         return Response(200)
@@ -169,6 +112,49 @@ async def test_a_burst_of_ordinary_questions_uses_up_no_credit(monkeypatch: pyte
             async with await dial(port) as stream:  # one without credit is closed at once
                 await stream.send_all(GET)
                 assert await stream.receive_some(65536)
+
+
+async def test_those_who_say_nothing_take_no_place_of_who_was_answered():
+    strangers, known = Places(4), Places(2)
+    async with running(places=strangers, known=known) as port, await dial(port) as kept:
+        await kept.send_all(GET)
+        await kept.receive_some(65536)
+        assert (len(strangers), len(known)) == (0, 1)
+        silent = [await dial(port) for _ in range(20)]
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert (len(strangers), len(known)) == (4, 1)
+        await kept.send_all(GET)
+        assert (await kept.receive_some(65536)).startswith(b"HTTP/1.1 200")
+        for each in silent:
+            await each.aclose()
+
+
+async def test_who_is_refused_stays_a_stranger():
+    strangers, known = Places(4), Places(2)
+    async with (
+        running(busy(401), places=strangers, known=known) as port,
+        await dial(port) as stream,
+    ):
+        await stream.send_all(GET)
+        await stream.receive_some(65536)
+        assert (len(strangers), len(known)) == (1, 0)
+
+
+async def test_where_all_that_were_answered_are_busy_one_more_is_refused():
+    async def endless(request: Request) -> Response:
+        async def body() -> AsyncIterator[bytes]:
+            yield b"x"
+            await trio.sleep_forever()
+
+        return Response(200, body())
+
+    async with running(endless, places=Places(4), known=Places(1)) as port:
+        first, second = await dial(port), await dial(port)
+        async with first, second:
+            await first.send_all(GET)
+            assert (await first.receive_some(65536)).startswith(b"HTTP/1.1 200")
+            await second.send_all(GET)
+            assert (await second.receive_some(65536)).startswith(b"HTTP/1.1 503")
 
 
 async def test_requests_ahead_of_their_answers_count():

@@ -14,6 +14,7 @@ TENANT = {"liqo.io/tenant-namespace": "true"}
         ("liqo", {}, "liqod-system", "this cluster's keys"),
         ("liqod-system", {}, "liqod-system", "this cluster's keys"),
         ("liqo-tenant-turin", {}, "liqo", "the credentials of a peer"),
+        ("shop-turin", {"liqo.io/remote-cluster-id": "turin"}, "liqo", "the peer turin's"),
         ("peers-of-rome", TENANT, "liqo", "the credentials of a peer"),
         ("kube-system", {}, "liqo", "Kubernetes' own"),
         ("kube-public", {}, "liqo", "Kubernetes' own"),
@@ -35,7 +36,6 @@ def test_namespaces_that_never_leave(name, marks, own, why):
         ("kubernetes-dashboard", {}),
         ("my-kube-system", {}),
         ("liqo-demo", {}),
-        ("shop-turin", {"liqo.io/remote-cluster-id": "turin"}),
         ("shop", {"liqo.io/tenant-namespace": "false"}),
     ],
 )

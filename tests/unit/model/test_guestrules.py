@@ -59,9 +59,11 @@ def test_what_is_ordinary_passes():
 
 def test_rules_travel_and_nonsense_says_nothing():
     assert parse(render(BASELINE)) == BASELINE
-    assert "direct" not in render(BASELINE)
-    direct = msgspec.structs.replace(BASELINE, direct=True)
-    assert parse(render(direct)) == direct
+    assert "budgets" not in render(BASELINE)
+    budgets = msgspec.structs.replace(BASELINE, budgets=True)
+    assert parse(render(budgets)) == budgets
+    older = render(BASELINE).replace("{", '{"direct":true,', 1)
+    assert parse(older) == BASELINE, "what versions before say of pods without a ShadowPod"
     for text in (None, "", "no JSON", "[]", '{"volumes": "all"}', render(BASELINE) + " " * 5000):
         assert parse(text) is None
     assert len(render(Rules(volumes=("x",) * 100))) < guestrules.LONGEST

@@ -8,6 +8,7 @@ import msgspec
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
 from liqod.model.crossing.guests import GuestRow
+from liqod.model.objects.quantities import NANO
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
 from liqod.model.view import told
 from liqod.model.view.overview import overview
@@ -52,9 +53,9 @@ def peer(
     )
 
 
-def node(name: str, of: str) -> VirtualNode:
+def node(name: str, of: str, **notes: str) -> VirtualNode:
     return VirtualNode(
-        metadata=ObjectMeta(name=name),
+        metadata=ObjectMeta(name=name, annotations=notes),
         spec=VirtualNodeSpec(cluster_id=of, resource_quota=HardQuota(hard={"cpu": "4"})),
     )
 
@@ -97,7 +98,7 @@ def test_all_is_well():
 
 def test_a_daemon_that_is_down_is_the_worst_problem():
     snapshot = healthy(leader_age=600.0, foreign_clusters=(peer("milan", up=False),))
-    assert problems(snapshot)[0] == "the daemon is not running: last heard of 600 s ago"
+    assert problems(snapshot)[0] == "the daemon is not running: last heard of 10 min ago"
 
 
 def test_what_is_wrong_with_a_peer_is_named():
@@ -338,7 +339,38 @@ def test_pods_of_users_and_what_is_meant_are_hints():
     assert [problem.hint for problem in view.problems] == [True, True]
 
 
+def test_a_pod_that_has_no_place_at_the_peer_is_a_problem_of_the_peering():
+    pods = tuple(
+        Pod("shop", name, "milan", "Pending", False, "0/1 nodes are available", unplaced=True)
+        for name in ("web-1", "web-2")
+    )
+    view = overview(healthy(pods=pods))
+    assert [problem.what for problem in view.problems] == [
+        "no node of milan has a place for the pod shop/web-1 and 1 other: 0/1 nodes are available"
+    ]
+    assert not view.well
+
+
+def test_more_granted_than_there_is_is_a_hint_where_it_is_lent():
+    marks = {labels.REPLICATED: "true", labels.ORIGIN_ID: "rome"}
+    lent = ResourceSlice(
+        metadata=ObjectMeta(name="milan", labels=marks), status=SliceStatus(resources={"cpu": "4"})
+    )
+    two = {"cpu": 2 * NANO}
+    (problem,) = overview(healthy(slices=(lent,), capacity=two)).problems
+    assert problem.what.startswith("consumers are granted cpu 4, and the nodes here have cpu 2")
+    assert problem.hint
+    assert not overview(healthy(slices=(lent,), capacity={"cpu": 4 * NANO})).problems
+
+
 def test_no_cure_sends_the_reader_back_to_the_command_that_shows_it():
     names = ("detail.py", "overview.py", "problems.py", "told.py")
     texts = {name: Path(told.__file__).with_name(name).read_text() for name in names}
     assert not [name for name, text in texts.items() if re.search(r"[^`]`liqod status", text)]
+
+
+def test_nodes_of_a_peer_that_are_not_ready_are_a_problem():
+    lacking = node("milan", "milan", **{labels.NODES_READY: "none"})
+    [said] = problems(healthy(virtual_nodes=(lacking,)))
+    assert "no node of the peer's is Ready" in said
+    assert problems(healthy()) == []

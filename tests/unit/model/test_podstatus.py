@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 import yaml
 
-from liqod.model import labels
 from liqod.model.objects import conditions, podstatus
 from liqod.model.objects.patches import merged
-from liqod.model.objects.podstatus import ABORTED, REMOTE_GONE, REMOTE_POD, RESTARTED
+from liqod.model.objects.podready import UNAVAILABLE
+from liqod.model.objects.podstatus import (
+    REMOTE_POD,
+)
 from tests.unit.model.pods import (
     NODE,
     NOW,
     THEN,
     after,
     condition,
-    finished,
     local,
     remote_pod,
     run,
@@ -173,10 +174,75 @@ def test_gates_that_the_peer_added_are_decided_there():
     assert conditions.is_status(after(pod, there)["conditions"], "Ready")
 
 
-def test_an_unreachable_peer_makes_unready():
-    pod = local(marks={labels.REMOTE_UNAVAILABLE: "true"})
-    found = conditions.find(after(pod, remote_pod(running()))["conditions"], "Ready") or {}
-    assert (found["status"], found["lastTransitionTime"]) == ("False", NOW)
+def ready_of(status):
+    found = conditions.find(status["conditions"], "Ready") or {}
+    return found["status"], found.get("reason"), found["lastTransitionTime"]
+
+
+def test_what_nothing_gets_through_to_is_not_ready_and_is_again_from_when_it_does():
+    pod = local()
+    lost = after(pod, remote_pod(running()), unreachable="nothing gets through")
+    assert ready_of(lost) == ("False", UNAVAILABLE, NOW)
+    assert conditions.is_status(lost["conditions"], "ContainersReady")
+    pod["status"] = lost
+    assert run(pod, remote_pod(running()), unreachable="nothing gets through").status is None
+    assert run(pod, remote_pod(running()), unreachable=None).status is None  # not known yet
+    assert ready_of(after(pod, remote_pod(running()))) == ("True", None, NOW)
+    # Of what is not Ready there anyway that is what is said.
+    got = after(pod, remote_pod(running(ready=False), ready="False"), unreachable="nothing")
+    assert ready_of(got)[:2] == ("False", None)
+    assert ready_of(after(local(), remote_pod(running()), unreachable=None))[0] == "True"
+
+
+def test_withdrawn_and_given_back_by_what_is_known_here_alone():
+    pod = local()
+    assert podstatus.withdrawn(pod, "nothing gets through", now=NOW) is None  # it never was Ready
+    others = [condition("example.org/gate", "False"), condition("example.org/more")]
+    pod["status"] |= after(local({"conditions": others}), remote_pod(running()))
+    whole = pod["status"]
+    assert podstatus.withdrawn(pod, "", now=NOW) is None
+    assert podstatus.withdrawn(pod, None, now=NOW) is None
+    patch = podstatus.withdrawn(pod, "nothing gets through", now=NOW) or {}
+    assert ready_of(patch) == ("False", UNAVAILABLE, NOW)
+    rest = [each for each in whole["conditions"] if each["type"] != "Ready"]
+    assert [each for each in patch["conditions"] if each["type"] != "Ready"] == rest
+    pod["status"] = {**whole, **patch}
+    # As merging would have it, so that neither undoes the other.
+    assert run(pod, remote_pod(running()), unreachable="nothing gets through").status is None
+    assert podstatus.withdrawn(pod, "nothing gets through", now=NOW) is None
+    assert podstatus.withdrawn(pod, None, now=NOW) is None
+    assert ready_of(podstatus.withdrawn(pod, "", now=NOW) or {}) == ("True", None, NOW)
+    closed = copy.deepcopy(pod)
+    closed["spec"]["readinessGates"] = [{"conditionType": "example.org/gate"}]
+    assert podstatus.withdrawn(closed, "", now=NOW) is None
+    over = copy.deepcopy(pod)
+    over["status"]["phase"] = "Failed"
+    assert podstatus.withdrawn(over, "", now=NOW) is None
+
+
+def test_a_pod_that_is_not_ready_for_another_reason_keeps_that():
+    said = [condition("ContainersReady"), condition("Ready", "False", reason="NodeLost")]
+    pod = local({"conditions": said})
+    for unreachable in ("nothing gets through", None, ""):
+        assert podstatus.withdrawn(pod, unreachable, now=NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("gates", "open_there", "status"),
+    [((), (), "False"), (("theirs",), ("theirs",), "False"), (("mine",), (), "True")],
+)
+def test_a_pod_whose_node_is_lost_there_is_not_ready(gates, open_there, status):
+    there = remote_pod(running())
+    found = there["status"]["conditions"]
+    # Kubernetes says so of Ready alone; a gate that is closed there explains it otherwise.
+    found[:] = [each for each in found if each["type"] != "Ready"]
+    found += [condition("Ready", "False"), *map(condition, open_there)]
+    there["spec"]["readinessGates"] = [{"conditionType": each} for each in gates]
+    pod = local({"conditions": [condition("mine")]}, readinessGates=[{"conditionType": "mine"}])
+    got = after(pod, there)
+    assert ready_of(got)[0] == status
+    if status == "False":
+        assert ready_of(got)[1:] == ("NodeLost", THEN)
 
 
 def test_times_move_with_the_status_only():
@@ -196,137 +262,3 @@ def test_why_the_peer_has_no_place_for_it():
     got = after(local(), there)
     assert (got["reason"], got["message"]) == ("Unschedulable", "0/3 nodes")
     assert not conditions.is_status(got["conditions"], "PodScheduled", "False")
-
-
-# --- re-creation and ends -------------------------------------------------------------------------
-
-
-def test_restarts_count_remote_pods():
-    pod = local()
-    pod["status"] = after(pod, remote_pod(running(count=2)))
-    assert pod["status"]["containerStatuses"][0]["restartCount"] == 2
-    for times, uid in ((1, "2"), (1, "2"), (2, "3")):
-        pod["status"] = after(pod, remote_pod(running(count=1), uid=uid))
-        assert pod["status"]["containerStatuses"][0]["restartCount"] == 1 + times
-        remote_pods = conditions.find(pod["status"]["conditions"], REMOTE_POD) or {}
-        assert remote_pods["message"] == f"pod {uid} there, made again {times} times"
-
-
-def test_containers_that_the_peer_added_are_not_shown():
-    got = after(local(), remote_pod(running(), running("proxy")))
-    assert [each["name"] for each in got["containerStatuses"]] == ["web"]
-
-
-@pytest.mark.parametrize(
-    ("policy", "before", "now_there", "fails"),
-    [
-        ("Always", finished(), running(), False),
-        ("Never", finished(), running(), True),
-        ("Never", finished(code=1), running(), True),
-        ("Never", finished(), finished(), False),
-        ("OnFailure", finished(), running(), True),
-        ("OnFailure", finished(code=1), running(), False),
-        ("Never", running(), running(), False),
-    ],
-)
-def test_back_from_terminated_is_failed(policy, before, now_there, fails):
-    names = ("web", "side")
-    status = {"phase": "Running", "containerStatuses": [before, running("side")]}
-    pod = local(status, policy, names)
-    result = run(pod, remote_pod(now_there, running("side")))
-    assert result.failed is fails
-    if fails:
-        got = merged(pod["status"], result.status)
-        assert (got["phase"], got["reason"]) == ("Failed", RESTARTED)
-        assert "container web" in got["message"]
-        assert got["containerStatuses"][0]["state"] == before["state"]
-        assert got["containerStatuses"][1]["state"]["terminated"]["exitCode"] == 1
-
-
-def test_a_new_remote_pod_that_has_not_started_is_back_from_terminated_too():
-    pod = local(policy="Never", names=("web", "side"))
-    pod["status"] = after(pod, remote_pod(finished(), running("side")))
-    assert not run(pod, remote_pod(running("side"), uid="1")).failed
-    assert run(pod, remote_pod(uid="2", phase="Pending")).failed
-
-
-AGAIN_ON_42 = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
-ALL_BUT_0 = [{"action": "RestartAllContainers", "exitCodes": {"operator": "NotIn", "values": [0]}}]
-
-
-@pytest.mark.parametrize(
-    ("policy", "own", "code", "fails"),
-    [
-        ("Never", {"restartPolicy": "OnFailure"}, 1, False),
-        ("Never", {"restartPolicy": "OnFailure"}, 0, True),
-        ("Never", {"restartPolicy": "Never", "restartPolicyRules": AGAIN_ON_42}, 42, False),
-        ("Never", {"restartPolicy": "Never", "restartPolicyRules": AGAIN_ON_42}, 1, True),
-        ("Never", {"restartPolicy": "Never", "restartPolicyRules": ALL_BUT_0}, 0, False),
-        ("Always", {"restartPolicy": "Never"}, 1, True),
-        ("OnFailure", {"restartPolicy": "Always"}, 0, False),
-    ],
-)
-def test_a_containers_own_policy_and_rules_stand_for_the_pods(policy, own, code, fails):
-    status = {"phase": "Running", "containerStatuses": [finished(code=code), running("side")]}
-    pod = local(status, policy, ("web", "side"))
-    pod["spec"]["containers"][0] |= own
-    assert run(pod, remote_pod(running(), running("side"))).failed is fails
-
-
-def test_sidecars_may_run_again():
-    sidecar = [{"name": "proxy", "restartPolicy": "Always"}]
-    status = {"initContainerStatuses": [finished("proxy")]}
-    pod = local(status, "Never", initContainers=sidecar)
-    there = remote_pod(running(), initContainerStatuses=[running("proxy")])
-    assert not run(pod, there).failed
-
-
-@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_terminal_phase_here_is_final(phase):
-    pod = local({"phase": phase})
-    assert run(pod, remote_pod(running())).status is None
-    assert run(pod, None, shadow_phase="Succeeded").status is None
-    assert podstatus.waiting(pod, "x", "y") is None
-
-
-@pytest.mark.parametrize(("phase", "code"), [("Succeeded", 0), ("Failed", 1)])
-def test_the_shadows_phase_stands_where_the_remote_pod_is_gone(phase, code):
-    status = {
-        "phase": "Running",
-        "containerStatuses": [running(), finished("side", 3)],
-        "conditions": [condition("Ready"), condition("mine")],
-    }
-    got = after(local(status), None, shadow_phase=phase)
-    assert (got["phase"], got["reason"]) == (phase, REMOTE_GONE)
-    web, side = got["containerStatuses"]
-    assert web["state"] == {
-        "terminated": {
-            "exitCode": code,
-            "reason": REMOTE_GONE,
-            "startedAt": THEN,
-            "finishedAt": NOW,
-        }
-    }
-    assert side["state"]["terminated"]["exitCode"] == 3
-    assert conditions.is_status(got["conditions"], "Ready", "False")
-    assert conditions.is_status(got["conditions"], "mine")
-
-
-def test_nothing_is_known_without_a_remote_pod():
-    assert run(local({"phase": "Running"}), None).status is None
-    assert run(local(), None, shadow_phase="Pending").status is None
-
-
-def test_waiting_says_why_once():
-    pod = local()
-    patch = podstatus.waiting(pod, "OverQuota", "no room")
-    assert patch == {"reason": "OverQuota", "message": "no room"}
-    pod["status"] |= patch
-    assert podstatus.waiting(pod, "OverQuota", "no room") is None
-
-
-def test_ended_by_us():
-    pod = local({"phase": "Running", "containerStatuses": [running() | {"started": True}]})
-    patch = podstatus.ended(pod, "Failed", ABORTED, "the namespace left", now=NOW)
-    assert patch["phase"] == "Failed"
-    assert patch["containerStatuses"][0]["started"] is False

@@ -117,6 +117,20 @@ FULL = {"cpu": "1", "memory": "1Gi"}
             "container i does not state its request of cpu and memory",
             "container i does not state its request of cpu and memory",
         ),
+        (
+            # A server that does not know them drops them, and the pod would be held by nothing.
+            {"containers": [container()], "resources": {"requests": FULL, "limits": FULL}},
+            "container c does not state its request of cpu and memory"
+            " (for the pod as a whole is not enough)",
+            "container c does not state its request of cpu and memory"
+            " (for the pod as a whole is not enough)",
+        ),
+        (
+            # More for the whole than its containers may take is no more for any of them.
+            {"containers": [container(FULL, FULL)], "resources": {"limits": {"cpu": "64"}}},
+            "",
+            "",
+        ),
     ],
 )
 def test_enforcement(spec, soft, hard):

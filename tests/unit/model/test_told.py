@@ -46,3 +46,10 @@ def test_a_reason_is_a_hint_with_one_of_its_objects():
 def test_a_cluster_that_waits_for_a_word_says_which(seen, what, remedy):
     found = told((), (), [seen])
     assert [what in each.what and remedy in each.remedy for each in found] == [True] * bool(what)
+
+
+def test_of_any_number_of_clusters_that_wait_a_few_are_named():
+    rows = [Sighting(cluster_id=f"c-{number}", plugin="mdns", waits=True) for number in range(9)]
+    found = told((), (), rows)
+    assert len(found) == 6
+    assert found[0].what == "4 other sightings of clusters that nobody named"

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from liqod.errors import ProtocolError
+from liqod.model import labels
 from liqod.model.objects import webhook
 from liqod.model.objects.scheduling import TOLERATION, Placement
 
@@ -76,9 +77,23 @@ def test_where_the_api_server_calls(advertise, service, address, expected):
     assert found == expected
 
 
-def test_announcement_never_blocks_anything():
-    made = webhook.configuration({"url": "https://x/mutate-pod", "caBundle": "YQ=="}, "liqo")
+def test_announcement_blocks_namespaces_that_chose_so_and_nothing_else():
+    called = {"url": "https://x/mutate-pod", "caBundle": "YQ=="}
+    made = webhook.configuration(called, {**called, "url": "https://x/closed"}, "liqo")
+    policies = {each["name"]: each["failurePolicy"] for each in made["webhooks"]}
+    assert policies == {
+        "pods.liqod.io": "Ignore",
+        "closed.liqod.io": "Fail",
+        "probe.liqod.io": "Ignore",
+    }
+    asked, closed, _ = (each["namespaceSelector"] for each in made["webhooks"])
+    # Each pod is asked about once.
+    [but] = asked["matchExpressions"]
+    assert (but["key"], but["operator"]) == (labels.FAIL_CLOSED, "NotIn")
+    assert closed["matchLabels"] == {labels.SCHEDULING_ENABLED: "true", labels.FAIL_CLOSED: "true"}
+    [never] = closed["matchExpressions"]
+    assert never["operator"] == "NotIn"
+    assert {"kube-system", "liqo"} <= set(never["values"])
     for each in made["webhooks"]:
-        assert each["failurePolicy"] == "Ignore"
         assert each["timeoutSeconds"] == 2
         assert each["sideEffects"] == "None"

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from liqod.network.gatewayplan import (
+    PORT,
     Listening,
     Object,
     Refusal,
@@ -134,7 +135,7 @@ def test_servers_that_share_a_port_all_get_it():
 
 
 def asked(port: int, which: str) -> dict[str, Any]:
-    return {"port": 443, which: port}
+    return {"port": PORT, which: port}
 
 
 @pytest.mark.parametrize("port", [1, 22, 1023, 2379, 6443, 10250, 10259])
@@ -150,6 +151,24 @@ def test_a_tcp_port_of_the_nodes_own_is_not_given(port: int, which: str):
     for good in (443, 8443, 30443):
         one = server(ref=template("server", "websocket-server"), **asked(good, which))
         assert refusal(one, PEER, here) is None
+
+
+@pytest.mark.parametrize("port", [53, 123, 500, 4789, 4790, 6443, 8472, 10250, 12346])
+@pytest.mark.parametrize("which", ["port", "node_port"])
+def test_nor_is_a_udp_port(port: int, which: str):
+    """The resolver's, the clock's, an overlay's, and liqod's own among candidates."""
+    why = refusal(server(**asked(port, which)), PEER, HERE)
+    assert why is not None
+    assert (why.reason, why.message) == ("PortKept", f"UDP port {port} is kept for other programs")
+    # Who has had it from a version that gave it keeps it, and goes on.
+    assert refusal(server(**asked(port, which), told=port), PEER, HERE) is None
+    assert refusal(server(**asked(51841, which)), PEER, HERE) is None
+
+
+def test_the_next_port_that_is_free_is_none_that_is_kept():
+    first = server(meta(age=1), told=4788, port=4788)
+    second = server(meta("turin", 2, "turin", OTHER), port=4788)
+    assert port_of(second, [first, second]) == 4791
 
 
 def test_one_that_shares_no_port_of_the_same_transport_is_in_the_way():

@@ -14,6 +14,8 @@ from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.network.machine import Heard, Told
 from liqod.network.measures import MINUTE, RAISE, REST, Measures, Stands, alias_of
 from liqod.network.names import Names, Side
+from liqod.network.values import KernelChange
+from liqod.plugins.checks.network import ARRIVED
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
 
 NAMES = Names("rome", "milan")
@@ -39,6 +41,7 @@ class Way:
     arrivals: int = 0
     listened: int = 0
     deaf: bool = False
+    every: float = 0.0
     slow: float = -1.0
 
     async def largest(self, names: Names, side: Side, mtu: int, slow: float) -> int | None:
@@ -63,7 +66,7 @@ class Way:
         self.listened += 1
         if not self.deaf:
             await trio.sleep(seconds)
-        return self.arrivals
+        return int(seconds // self.every) if self.every else self.arrivals
 
     async def guards(self) -> list[str]:
         return ["ip filter FORWARD"]
@@ -102,7 +105,7 @@ async def test_nothing_is_sent_before_the_other_side_answers(autojump_clock):
     async with measuring() as (way, measures, _):
         await trio.sleep(2 * REST)
         assert (way.searched, way.trips) == (0, [])
-        assert measures.pods == "trying"
+        assert measures.pods.text == "trying"
 
 
 async def test_where_answers_take_long_they_are_waited_for(autojump_clock):
@@ -157,15 +160,15 @@ async def test_a_trip_goes_from_a_pods_address_to_one_of_the_peers(autojump_cloc
         measures.heard(ALIVE)
         await trio.sleep(2)
         assert way.trips == [("10.244.0.1", "10.71.3.1")]
-        assert measures.pods == "reached"
+        assert measures.pods.text == "reached"
         before = len(turns)
         way.back = None
         await trio.sleep(2 * REST)
-        assert measures.pods == "failed: nothing came back, 10.244.0.1 to 10.71.3.1"
+        assert measures.pods.text == "failed: nothing came back, 10.244.0.1 to 10.71.3.1"
         assert len(turns) == before + 1
         way.back = 0.002
         await trio.sleep(REST + 1)
-        assert measures.pods == "reached"
+        assert measures.pods.text == "reached"
 
 
 async def test_a_peer_that_names_no_address_is_not_said_to_be_reached(autojump_clock):
@@ -173,7 +176,7 @@ async def test_a_peer_that_names_no_address_is_not_said_to_be_reached(autojump_c
         measures.heard(Heard(True, 0.001))
         await trio.sleep(2)
         assert way.trips == []
-        assert measures.pods.startswith("untried: ")
+        assert measures.pods.text.startswith("untried: ")
 
 
 @pytest.mark.parametrize(
@@ -220,15 +223,28 @@ async def test_datagrams_are_listened_for_while_nothing_answers_only(autojump_cl
         await trio.sleep(300)
         assert (way.listened, measures.arrived_at) == (0, -inf)
         measures.heard(Heard(False))
-        await trio.sleep(8)
+        await trio.sleep(13)
         assert way.listened
         assert measures.arrived_at > 0
         # One may be anybody's.
         way.arrivals = 1
-        await trio.sleep(8)
+        await trio.sleep(13)
         measures.arrived_at = -inf
         await trio.sleep(30)
         assert measures.arrived_at == -inf
+
+
+async def test_handshakes_that_are_refused_are_told_from_silence_for_as_long_as_they_come(
+    autojump_clock,
+):
+    """As WireGuard tries them: each 5 s and a third of one."""
+    async with measuring(port=51840) as (way, measures, _):
+        way.every = 5.33
+        measures.heard(Heard(False))
+        await trio.sleep(30)
+        for _ in range(100):
+            await trio.sleep(1)
+            assert trio.current_time() - measures.arrived_at < ARRIVED
 
 
 async def test_what_cannot_be_measured_hinders_nothing_else(autojump_clock):
@@ -236,17 +252,19 @@ async def test_what_cannot_be_measured_hinders_nothing_else(autojump_clock):
         way.fails = "no such namespace"
         measures.heard(ALIVE)
         await trio.sleep(2)
-        assert measures.pods == "reached"
+        assert measures.pods.text == "reached"
 
 
 async def test_who_takes_away_what_is_mended_is_known_by_that(autojump_clock):
     async with measuring() as (_, measures, _):
-        measures.mended(["route 10.71.0.0/16 in table 7 set"])
+        route = KernelChange("route 10.71.0.0/16 in table 7 set")
+        table = KernelChange("table inet liqod written", table=True)
+        measures.mended([route])
         assert not measures.quarrel
         for _ in range(2):
-            measures.mended(["route 10.71.0.0/16 in table 7 set", "table inet liqod written"])
+            measures.mended([route, table])
         assert measures.quarrel
-        assert measures.lately()["table inet liqod written"] == 2
+        assert measures.lately()[table] == 2
         await trio.sleep(MINUTE + 1)
         assert not measures.quarrel
         assert not measures.lately()

@@ -10,10 +10,11 @@ import msgspec
 import pytest
 import trio
 
+from liqod.model.network.ranges import Ranges
 from liqod.network import probes
 from liqod.network.machine import Heard, Told
 from liqod.network.names import Names
-from liqod.network.probes import Bucket, Message, Prober, read, stamp
+from liqod.network.probes import Message, Prober, read, stamp
 from tests.kube_cases import until
 
 NAMES = Names("rome", "milan")
@@ -39,12 +40,6 @@ def test_what_liqo_sends_is_one():
     assert read(data) == Message("rome", "PING", "2023-11-14T22:13:20.12Z")
 
 
-def test_so_many_a_second_and_no_more():
-    bucket = Bucket(10.0, 20.0, 0.0)
-    assert sum(bucket.takes(0.0) for _ in range(100)) == 20
-    assert sum(bucket.takes(1.0) for _ in range(100)) == 10
-
-
 class Other:
     """The other side, on this machine's loopback."""
 
@@ -68,11 +63,39 @@ class Other:
                 await self.send({**message, "msgType": "PONG"})
 
 
+class Kernel:
+    """The kernel at the other side: it answers echoes while it is to."""
+
+    def __init__(self, *, answers: bool) -> None:
+        self.answers = answers
+        self.asked = 0
+        self._send, self._receive = trio.open_memory_channel[tuple[bytes, str]](100)
+
+    async def send(self, token: bytes, target: str, size: int) -> bool:
+        self.asked += 1
+        if self.answers:
+            await self._send.send((token, target))
+        return True
+
+    async def receive(self) -> tuple[bytes, str]:
+        return await self._receive.receive()
+
+
 @asynccontextmanager
 async def probing(
-    monkeypatch: pytest.MonkeyPatch, heard: Callable[[Heard], None], tells: Told = NOTHING
+    monkeypatch: pytest.MonkeyPatch,
+    heard: Callable[[Heard], None],
+    tells: Told = NOTHING,
+    kernel: Kernel | None = None,
 ) -> AsyncIterator[Other]:
     """A prober, and what is at the other end."""
+
+    @asynccontextmanager
+    async def opened(namespace: str, source: str, inside: object) -> AsyncIterator[Kernel]:
+        assert (namespace, source) == (NAMES.namespace, ends["server"])
+        yield kernel or Kernel(answers=False)
+
+    monkeypatch.setattr(probes, "echoes", opened)
     ends = {"server": "127.0.0.61", "client": "127.0.0.62"}
     with trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         await sock.bind((ends["client"], 0))
@@ -115,6 +138,27 @@ async def test_the_other_side_is_asked_and_heard(monkeypatch: pytest.MonkeyPatch
         assert verdicts[1].why == "nothing answers through the tunnel"
 
 
+async def test_the_kernel_is_asked_where_the_daemon_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    verdicts: list[Heard] = []
+    kernel = Kernel(answers=True)
+    async with probing(monkeypatch, verdicts.append, kernel=kernel) as other:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other.answer)
+            await until(lambda: bool(verdicts))
+            nursery.cancel_scope.cancel()
+        # The daemon is dead from here on; the way is there all the same.
+        await until(lambda: kernel.asked > 5, 10.0)
+        assert all(each.alive for each in verdicts)
+        kernel.answers = False
+        await until(lambda: not verdicts[-1].alive, 5.0)
+        assert verdicts[-1].why == "nothing answers through the tunnel"
+        # The way may come back before the daemon does.
+        kernel.answers = True
+        await until(lambda: verdicts[-1].alive, 5.0)
+
+
 async def test_it_answers_what_liqo_asks(monkeypatch: pytest.MonkeyPatch):
     async with probing(monkeypatch, lambda heard: None) as other:
         ask = {"clusterID": "rome", "msgType": "PING", "timeStamp": "2023-11-14T22:13:20.12Z"}
@@ -141,6 +185,49 @@ async def test_each_side_says_where_it_answers_and_how_it_sees_the_other(monkeyp
             nursery.start_soon(other.answer)
             await until(lambda: verdicts[-1].told == Told("10.9.0.1", ("10.66.0.0/16",)))
             nursery.cancel_scope.cancel()
+
+
+async def test_a_server_says_whether_it_takes_websockets(monkeypatch: pytest.MonkeyPatch):
+    verdicts: list[Heard] = []
+    async with probing(monkeypatch, verdicts.append, Told("10.244.3.1", websocket=False)) as other:
+        message = await other.get()
+        assert message["websocket"] is False
+        await other.send({**message, "msgType": "PONG"})
+        await until(lambda: bool(verdicts))
+        assert verdicts[-1].told == NOTHING, "who repeats what it was sent has said nothing"
+        await other.send({"clusterID": "rome", "msgType": "PING", "websocket": True})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other.answer)
+            await until(lambda: verdicts[-1].told == Told(websocket=True))
+            nursery.cancel_scope.cancel()
+    assert read(b'{"msgType": "PING", "websocket": "no"}') is None
+
+
+async def test_own_ranges_are_told_to_who_speaks_as_liqod_does(monkeypatch: pytest.MonkeyPatch):
+    """Liqo, and who has not said anything yet, are sent nothing that they do not know."""
+    own = Ranges(("10.244.0.0/16", "10.246.0.0/16"), ("10.70.0.0/20",))
+    tells = Told("10.244.3.1", ("10.65.0.0/16",) * 6, own)
+    verdicts: list[Heard] = []
+    async with probing(monkeypatch, verdicts.append, tells) as other:
+        message = await other.get()
+        # Older ones take a question with more than four for none.
+        assert len(message["seenAs"]) == probes.MOST_RANGES
+        await other.send({**message, "msgType": "PONG"})
+        assert (await other.get())["msgType"] == "PING"
+        await other.send({"clusterID": "rome", "msgType": "PING", "seenAs": ["10.66.0.0/16"]})
+        while (told := await other.get())["msgType"] != "TELL":
+            await other.send({**told, "msgType": "PONG"})
+        assert told["pod"] == list(own.pod)
+        assert told["external"] == list(own.external)
+        theirs = {"pod": ["10.1.0.0/16", "10.2.0.0/16"], "external": ["10.9.0.0/24"]}
+        await other.send({"clusterID": "rome", "msgType": "TELL", **theirs})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other.answer)
+            await until(lambda: bool(verdicts) and bool(verdicts[-1].told.own.pod), 5.0)
+            nursery.cancel_scope.cancel()
+        said = verdicts[-1].told
+        assert said.own == Ranges(("10.1.0.0/16", "10.2.0.0/16"), ("10.9.0.0/24",))
+        assert said.seen_as == ("10.66.0.0/16",)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
 """A call of a plugin is timed and named, and nothing that it raises gets further than its wall."""
 
 import asyncio
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from time import perf_counter
+from typing import Any
 
 import pytest
 import trio
 
 from liqod.errors import PluginError, Unreachable
 from liqod.plugins import calls
-from liqod.plugins.calls import Calls, Gauge, Running, running
+from liqod.plugins.calls import Calls, Gauge
+from liqod.plugins.running import Running, running
 
 
 def raising(error: BaseException) -> Callable[[], None]:
@@ -87,15 +90,103 @@ async def test_a_cancellation_passes():
         await gauge.run(trio.sleep_forever)
     assert scope.cancelled_caught
 
+    assert not gauge.failures
+
+
+async def cancelled() -> trio.Cancelled:
+    """A cancellation that nobody asked for."""
+    caught: list[trio.Cancelled] = []
     with trio.CancelScope() as scope:
         scope.cancel()
         try:
             await trio.lowlevel.checkpoint()
-        except trio.Cancelled as cancelled:
-            with pytest.raises(trio.Cancelled):
-                gauge.ask(raising(cancelled))
+        except trio.Cancelled as error:
+            caught.append(error)
             raise
-    assert not gauge.failures
+    return caught[0]
+
+
+async def test_a_cancellation_that_a_plugin_makes_up_is_a_failure_like_any_other():
+    gauge, error = Gauge("discovery", "dns"), await cancelled()
+
+    async def waits() -> None:
+        raise error
+
+    with pytest.raises(PluginError, match="the discovery dns raised Cancelled"):
+        gauge.ask(raising(error))
+    with pytest.raises(PluginError, match="the discovery dns raised Cancelled"):
+        await gauge.run(waits)
+    assert gauge.failures == 2
+
+
+async def shielded() -> None:
+    with trio.CancelScope(shield=True):
+        await trio.sleep(60)
+
+
+async def swallowing() -> None:
+    until = trio.current_time() + 60
+    while trio.current_time() < until:
+        with contextlib.suppress(BaseException):
+            await trio.sleep(1)
+            continue
+        # It spins: each wait is cancelled again. Time passes all the same.
+        with trio.CancelScope(shield=True):
+            await trio.sleep(1)
+
+
+@pytest.mark.parametrize("clinging", [shielded, swallowing], ids=lambda each: each.__name__)
+async def test_who_does_not_end_is_left_behind_and_not_called_meanwhile(
+    clinging: Callable[[], Coroutine[Any, Any, None]], autojump_clock, caplog
+):
+    gauge = Gauge("discovery", "dns")
+    with trio.move_on_after(5) as scope:
+        await gauge.run(clinging)
+    assert scope.cancelled_caught
+    assert trio.current_time() == 5 + calls.ENDING
+    said = f"does not end: {clinging.__name__} was cancelled, and goes on"
+    assert gauge.trouble == said
+    assert f"the discovery dns {said}" in caplog.text
+    with pytest.raises(PluginError, match="does not end"):
+        await gauge.run(trio.sleep, 0)
+    await trio.sleep(60)
+    await gauge.run(trio.sleep, 0)
+    assert not gauge.trouble
+
+
+async def test_what_liqod_brings_is_waited_for(autojump_clock):
+    gauge = Gauge("network", "wireguard", own=True)
+    with trio.move_on_after(5):
+        await gauge.run(shielded)
+    assert trio.current_time() == 60
+    assert not gauge.left
+
+
+async def test_what_has_to_come_back_in_time_is_named_when_it_does_not(autojump_clock):
+    gauge = Gauge("network", "rope")
+    with pytest.raises(PluginError, match="the network rope has not come back from sleep_forever"):
+        await gauge.run(trio.sleep_forever, within=10)
+    assert trio.current_time() == 10
+    assert gauge.failures == 1
+
+
+async def test_each_stretch_between_two_waits_is_timed(slow):
+    gauge = Gauge("discovery", "dns")
+
+    async def now_and_then() -> str:
+        for _ in range(calls.PATIENCE + 1):
+            slow(calls.SLOW)()
+            await trio.lowlevel.checkpoint()
+        return "done"
+
+    assert await gauge.run(now_and_then) == "done"
+    assert gauge.slow == calls.PATIENCE + 1
+    assert gauge.rests
+
+
+async def test_what_is_not_to_be_awaited_is_said():
+    with pytest.raises(PluginError, match="it is to be awaited, and gave int"):
+        await Gauge("check", "etcd").run(int)  # type: ignore[arg-type]  # the fault under test
 
 
 async def test_calls_are_timed(slow):
@@ -144,21 +235,22 @@ async def test_one_that_gets_stuck_is_parked_at_once_but_for_what_is_liqods_own(
 
 async def test_who_always_fails_is_shown_and_one_success_ends_that():
     everyone = Calls()
-    gauge = everyone.of("reflector", "gadgets")
+    gauge = everyone.of("check", "gadgets")
     for _ in range(calls.FAILING):
         assert not everyone.troubles()
         with pytest.raises(PluginError):
             gauge.ask(raising(ValueError("odd")))
-    said = everyone.troubles()["the reflector gadgets"]
-    assert said == "the last 3 calls failed: the reflector gadgets raised ValueError: odd"
+    said = everyone.troubles()["the check gadgets"]
+    assert said == "the last 3 calls failed: the check gadgets raised ValueError: odd"
     gauge.ask(lambda: None)
     assert not everyone.troubles()
 
 
-def test_objects_that_rest_are_counted_until_their_peer_goes():
+async def test_objects_that_rest_are_counted_until_their_peer_goes():
     gauge = Gauge("reflector", "gadgets")
     gauge.rest(("milan", "shop", "lamp"), "odd")
     gauge.rest(("turin", "shop", "lamp"), "odd")
+    assert gauge.trouble == "shop/lamp and 1 other cannot be worked on: odd"
     gauge.leave("turin")
     assert gauge.resting == {("milan", "shop", "lamp"): "odd"}
 
@@ -173,7 +265,17 @@ def test_who_is_running_is_found_in_the_frames():
     assert str(named.gauge) == "the check etcd"
     assert "test_calls.py" in named.place
     assert named.place.endswith("in look")
-    assert not named.awaits
+
+
+async def test_who_is_running_is_found_behind_what_is_awaited():
+    async def look() -> Running | None:
+        await trio.lowlevel.checkpoint()
+        return running(sys._getframe())
+
+    named = await Gauge("check", "etcd").run(look)
+    assert named is not None
+    assert str(named.gauge) == "the check etcd"
+    assert named.place.endswith("in look")
 
 
 def test_the_wall_costs_little():

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from liqod.kube.kinds import PODS
 from liqod.model import labels
 from liqod.model.objects import conditions, podchanges, podspec
 from liqod.model.objects.patches import merged
@@ -13,7 +12,7 @@ from liqod.plugins.contracts import Plan, Refusal
 from liqod.plugins.reflectors import pods
 from liqod.plugins.reflectors.pods import CHANGED
 from liqod.resources import SHADOW_PODS
-from tests.unit.plugins.test_pods_reflector import RUNNING, names, remote_pod, shadow, view
+from tests.unit.plugins.reflected import RUNNING, remote_pod, shadow, view
 
 Json = dict[str, Any]
 NEW_IMAGE = {"containers": [{"name": "web", "image": "nginx:2"}]}
@@ -121,19 +120,3 @@ def test_a_pod_that_its_peer_made_another_was_not_changed() -> None:
 def test_what_the_peer_decides_on_is_not_missed(more: Json) -> None:
     pod = changed(**more) if more else RUNNING
     assert said(pod, seen(pod, there())) == ("", "")
-
-
-def test_a_direct_pod_goes_on_as_it_is_until_it_is_changed() -> None:
-    milan = names().nodes["milan"]
-    direct = names(nodes={"milan": type(milan)(name="milan", slice="milan", direct=True)})
-    [wanted] = pods.outgoing(RUNNING, view(names=direct)).remote
-    assert wanted["kind"] == PODS.name
-    assert wanted["metadata"]["annotations"][labels.CHANGES] == state(RUNNING)
-    live = there(state(RUNNING))
-    live["metadata"]["labels"] = dict(pods.DIRECT)
-    [same] = pods.outgoing(RUNNING, view(names=direct, remote=(live,))).remote
-    assert same["kind"] == PODS.name
-    first, second = pods.outgoing(changed(), view(names=direct, remote=(live,))).remote
-    assert (first["kind"], second["kind"]) == (SHADOW_PODS.name, PODS.name)
-    assert first["spec"]["pod"]["containers"][0]["image"] == "nginx:2"
-    assert second["metadata"]["annotations"][labels.CHANGES] == state(RUNNING)

@@ -6,7 +6,7 @@ import msgspec
 
 from liqod.plugins.contracts import CLAIMS, Refusal, VirtualNode
 from liqod.plugins.reflectors import claims
-from liqod.plugins.testing import NAMES, ReflectorContract, StaticView
+from simulator.suites import NAMES, ReflectorContract, StaticView
 from tests.unit.model.test_volumeclaims import CLAIM
 
 STORING = msgspec.structs.replace(

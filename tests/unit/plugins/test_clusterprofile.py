@@ -9,7 +9,7 @@ import pytest
 from liqod.plugins.discovery import clusterprofile
 from liqod.plugins.discovery.clusterprofile import LONGEST_VALUE, Profile, manifest, sighting
 from liqod.plugins.providers import MOST_ADDRESSES, Announcement, Services, Sighting
-from liqod.plugins.testing import DiscoveryContract
+from simulator.suites import DiscoveryContract
 from tests.unit.plugins.test_manual import FakeInformer
 
 ADVERT = "v1." + "x" * 300

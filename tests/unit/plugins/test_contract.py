@@ -1,8 +1,10 @@
 """The contract suite holds three reflectors: with a dependency, with a need, with two outputs."""
 
 import copy
+import time
 from typing import ClassVar
 
+import msgspec
 import pytest
 
 from liqod.errors import PluginError
@@ -12,12 +14,13 @@ from liqod.plugins.contracts import (
     Reads,
     Reflector,
     RemoteKind,
+    RemoteObject,
     ServiceAccountToken,
     Several,
     Token,
     Watch,
 )
-from liqod.plugins.testing import ReflectorContract, StaticView
+from simulator.suites import ReflectorContract, StaticView, trials
 
 
 def manifest(kind, name, **more):
@@ -239,3 +242,92 @@ def test_reading_what_is_not_declared_is_refused():
     view = StaticView(DOUBLE)
     with pytest.raises(PluginError, match="does not declare"):
         view.get(SERVICES, "web")
+
+
+WATCHED = remote_object(CONFIG_MAPS, "a", status={"lit": True})
+
+
+def asks_in_turn(source, remote, view):
+    """Needs that arise on the way back, the second by what the first one brought."""
+    first = view.fulfilled(FIRST)
+    if first is None:
+        return Plan(needs=(FIRST,))
+    second = RemoteObject(kind=CONFIG_MAPS, name=first["next"])
+    return Plan(needs=() if view.fulfilled(second) is not None else (second,))
+
+
+FIRST = RemoteObject(kind=CONFIG_MAPS, name="first")
+
+
+class TestNeedsOfTheWayBack(ReflectorContract):
+    reflector = Reflector(
+        name="back",
+        kind=CONFIG_MAPS,
+        outgoing=same,
+        incoming=asks_in_turn,
+        remote=(RemoteKind(kind=CONFIG_MAPS, watch=Watch.FULL),),
+    )
+    sources = (manifest(CONFIG_MAPS, "a"),)
+    remote = (WATCHED,)
+    fulfilled: ClassVar = {
+        FIRST: {"next": "second"},
+        RemoteObject(kind=CONFIG_MAPS, name="second"): {},
+    }
+
+    def test_two_peers_have_something_to_say(self) -> None:
+        """It has nothing to say of any peer."""
+
+
+def test_what_is_in_fulfilled_for_nothing_is_found_out():
+    class Broken(TestNeedsOfTheWayBack):
+        fulfilled: ClassVar = {**TestNeedsOfTheWayBack.fulfilled, NEED: {}}
+
+    with pytest.raises(AssertionError, match="it never asks for"):
+        Broken().test_asks_for_its_needs()
+
+    class Lacking(TestNeedsOfTheWayBack):
+        fulfilled: ClassVar = {FIRST: {"next": "second"}}
+
+    with pytest.raises(AssertionError, match="put what the engine would fetch"):
+        Lacking().test_asks_for_its_needs()
+
+
+def sleeps(*args):
+    time.sleep(2 * BLOCKS)
+    return Plan()
+
+
+BLOCKS = 0.05
+
+
+@pytest.mark.parametrize(
+    ("changes", "test", "said"),
+    [
+        ({"outgoing": sleeps}, "comes_back_at_once", "sleeps took"),
+        ({"incoming": sleeps}, "comes_back_at_once", "sleeps took"),
+        (
+            {"offered": lambda node: "yes"},
+            "says_of_a_node_whether_its_provider_takes_it",
+            "offered returned str 'yes'",
+        ),
+        ({"offered": sleeps}, "says_of_a_node_whether_its_provider_takes_it", "sleeps took"),
+        (
+            {"debounce": lambda body: "1"},
+            "says_for_how_long_a_change_may_wait",
+            "debounce returned str '1'",
+        ),
+        ({"debounce": sleeps}, "says_for_how_long_a_change_may_wait", "sleeps took"),
+    ],
+)
+def test_what_the_daemon_would_park_is_found_out(changes, test, said, monkeypatch):
+    monkeypatch.setattr(trials, "SLOW", BLOCKS)
+    before = TestNeedsOfTheWayBack.reflector
+    if "debounce" in changes:
+        (kind,) = before.remote
+        changes = {"remote": (msgspec.structs.replace(kind, **changes),)}
+
+    class Broken(TestNeedsOfTheWayBack):
+        reflector = msgspec.structs.replace(before, **changes)
+
+    with pytest.raises(AssertionError, match=said):
+        getattr(Broken(), f"test_{test}")()

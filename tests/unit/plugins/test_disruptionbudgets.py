@@ -12,7 +12,7 @@ from liqod.model.crossing import guestrules
 from liqod.plugins.contracts import Plan, VirtualNode
 from liqod.plugins.reflectors import disruptionbudgets
 from liqod.plugins.reflectors.disruptionbudgets import REFLECTOR, Status, available, share
-from liqod.plugins.testing import ReflectorContract, StaticView
+from simulator.suites import ReflectorContract, StaticView
 
 Json = dict[str, Any]
 

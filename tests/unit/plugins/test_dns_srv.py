@@ -9,7 +9,7 @@ from liqod.plugins import loader
 from liqod.plugins.discovery import dns_srv, texts
 from liqod.plugins.discovery.dns_srv import PATIENCE, SOONEST, Answer, DnsSrv, Settings
 from liqod.plugins.providers import MOST_ADVERT, Sighting
-from liqod.plugins.testing import DiscoveryContract
+from simulator.suites import DiscoveryContract
 from tests.unit.plugins.nameserver import NameServer
 
 PROVIDER = dns_srv.liqod_discovery()[0]

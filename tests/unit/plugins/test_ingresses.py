@@ -9,7 +9,7 @@ from liqod.kube.kinds import INGRESS_CLASSES, INGRESSES
 from liqod.plugins.contracts import Plan, VirtualNode
 from liqod.plugins.reflectors import ingresses
 from liqod.plugins.reflectors.ingresses import REFLECTOR, Settings
-from liqod.plugins.testing import NAMES, ReflectorContract, StaticView
+from simulator.suites import NAMES, ReflectorContract, StaticView
 
 Json = dict[str, Any]
 

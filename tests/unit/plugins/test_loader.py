@@ -1,5 +1,6 @@
 """Plugins are loaded one by one: a broken one is named, left out, and stops nobody."""
 
+import importlib
 from types import SimpleNamespace
 
 import msgspec
@@ -110,6 +111,8 @@ def liqod_reflector():
         (lambda: SimpleNamespace(liqod_reflector=liqod_reflector), "unknown hook"),
         (SimpleNamespace, "implements none"),
         (lambda: SimpleNamespace(liqod_reflectors=hookimpl(lambda: 7)), "returned int"),
+        (lambda: SimpleNamespace(liqod_reflectors=hookimpl(lambda: None)), "returned None"),
+        (lambda: SimpleNamespace(liqod_reflectors=list), "not marked with @hookimpl"),
         (lambda: SimpleNamespace(liqod_reflectors=hookimpl(lambda: [7])), "not a Reflector"),
     ],
 )
@@ -237,3 +240,56 @@ def test_a_table_that_belongs_to_no_plugin_is_an_error():
 def test_the_table_of_a_plugin_that_does_not_run_is_none(load_it):
     plugins = load(source("ours", load_it), blocked=["dns"], settings={"ours": {}})
     assert plugins.settings == {}
+
+
+class Painted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    paint: str = ""
+
+
+def test_a_setting_that_is_not_known_is_told_with_the_one_that_may_be_meant():
+    made = source("ours", lambda: plugin(reflector(config_type=Painted)))
+    with pytest.raises(ConfigError, match=r"unknown field `pain`; did you mean paint\?"):
+        load(made, settings={"gadgets": {"pain": "red"}})
+
+
+def layer(name, **more):
+    return Check(name=name, title=name, scope="peer", order=1, look=lambda facts: None, **more)
+
+
+def checks(*found):
+    return source("ours", lambda: SimpleNamespace(liqod_checks=hookimpl(lambda: list(found))))
+
+
+def test_a_check_that_needs_what_is_no_layer_is_left_out():
+    plugins = load(
+        checks(layer("api"), layer("gadgets", needs=("apo",)), layer("b", needs=("api",)))
+    )
+    assert [each.name for each in plugins.checks] == ["api", "b"]
+    assert (
+        why(plugins, "gadgets")
+        == "needs names 'apo', which is no layer of a peer; did you mean api?"
+    )
+    blocked = load(checks(layer("api"), layer("b", needs=("api",))), blocked=["api"])
+    assert [each.name for each in blocked.checks] == ["b"]
+
+
+def test_what_is_left_out_is_named_in_one_line(caplog):
+    def explode():
+        raise ValueError("one\n\x1b[31mtwo")
+
+    plugins = load(source("broken", explode))
+    assert why(plugins, "broken") == "ValueError: one \\x1b[31mtwo"
+    loader.tell(plugins)
+    assert "the plugin broken of broken-package is left out: ValueError: one" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["import trio\ndef go(): trio.lowlevel.spawn_system_task(go)\n"])
+def test_what_begins_a_task_that_no_wall_holds_is_left_out(text, tmp_path, monkeypatch):
+    (tmp_path / "tasky").mkdir()
+    inside = "from tasky.inner import go\nfrom liqod.plugins.hookspecs import hookimpl\n"
+    hook = "@hookimpl\ndef liqod_reflectors():\n    return []\n"
+    (tmp_path / "tasky" / "__init__.py").write_text(inside + hook)
+    (tmp_path / "tasky" / "inner.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins = load(source("tasky", lambda: importlib.import_module("tasky")))
+    assert why(plugins, "tasky").startswith("go (inner.py:2) uses trio.lowlevel.spawn_system_task")

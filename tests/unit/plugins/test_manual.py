@@ -20,7 +20,7 @@ from liqod.plugins.providers import (
     Sighting,
 )
 from liqod.plugins.sound import odd
-from liqod.plugins.testing import DiscoveryContract
+from simulator.suites import DiscoveryContract
 
 NAME = "kubeconfig-controlplane"
 

@@ -12,8 +12,8 @@ from liqod.plugins.discovery import mdns, texts
 from liqod.plugins.discovery.mdns import LONGEST, SHORTEST, Mdns, Settings, sighting
 from liqod.plugins.discovery.mdnsedge import RENEWED, Edge, Heard, News
 from liqod.plugins.providers import Announcement, Services, Sighting
-from liqod.plugins.suites import share
-from liqod.plugins.testing import DiscoveryContract
+from simulator.suites import DiscoveryContract
+from simulator.suites.providers import share
 
 
 def heard(cluster: str = "milan", name: str = "", **more: Any) -> Heard:

@@ -1,5 +1,6 @@
 """What is made of mDNS packets: zeroconf's own reading of them, without a socket."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -169,3 +170,39 @@ def test_a_pointer_to_what_is_no_service_of_this_kind_is_nothing(heard, name):
     made.add_answer_at_time(pointer, 0)
     assert heard.hears(*made.packets()) == {}
     assert heard.asked == []
+
+
+ROUTES = "Iface\tDestination\tGateway\n{way}\t00000000\t0100000A\nveth1\t0200F40A\t00000000\n"
+"""A default route, and one to a pod."""
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "iflink", "kind", "way", "used"),
+    [
+        ("eth0", "0x1003", 2, "", "eth0", True),
+        ("eth1", "0x1003", 2, "", "eth0", True),
+        ("lo", "0x9", 2, "", "eth0", False),
+        ("kube-ipvs0", "0x82", 2, "DEVTYPE=dummy", "eth0", False),
+        ("veth1", "0x1003", 7, "", "eth0", False),
+        ("eth0.7", "0x1003", 7, "DEVTYPE=vlan", "eth0", True),
+        ("eth0", "0x1003", 7, "", "eth0", True),
+    ],
+    ids=["wired", "another", "loopback", "services", "a pod's", "vlan", "the pod's own"],
+)
+def test_interfaces_that_lead_nowhere_are_not_announced(
+    tmp_path: Path, name: str, flags: str, iflink: int, kind: str, way: str, used: bool
+):
+    place = tmp_path / name
+    place.mkdir()
+    for what, text in (("flags", flags), ("iflink", iflink), ("ifindex", 2), ("uevent", kind)):
+        (place / what).write_text(f"{text}\n")
+    routes = tmp_path / "route"
+    routes.write_text(ROUTES.format(way=way))
+    assert mdnsedge.leads_out(name, tmp_path, routes) is used
+    # Where nothing is known of it, it may be the only one there is.
+    assert mdnsedge.leads_out("unknown", tmp_path, routes)
+
+
+def test_the_loopbacks_own_address_of_ipv6_is_not_bound():
+    assert mdnsedge._choice((("lo", 1, ("127.0.0.1", "::1")),)) == ["127.0.0.1"]
+    assert mdnsedge._choice((("eth0", 2, ("10.0.0.1", "fe80::1")),)) == ["10.0.0.1", 2]

@@ -153,3 +153,15 @@ def test_a_chain_that_drops_by_default_is_named_beside_a_trip_that_does_not_go_b
     found = pods.look(msgspec.structs.replace(facts, network=silent))
     assert found is not None
     assert "ip filter FORWARD" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("agreed", "first"), [(None, "see that each side has the other's key"), (90.0, "let UDP")]
+)
+def test_a_key_that_was_never_agreed_on_comes_before_a_firewall(agreed: float | None, first: str):
+    deaf = msgspec.structs.replace(WELL, heard=None, endpoint="", echo=None, handshake=agreed)
+    facts = PeerFacts(now=0.0, peer="milan", cluster=ClusterFacts(now=0.0), network=deaf)
+    underlay = next(each for each in liqod_checks() if each.name == "underlay")
+    found = underlay.look(facts)
+    assert found is not None
+    assert found.remedy.startswith(first)

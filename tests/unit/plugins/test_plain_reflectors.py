@@ -8,7 +8,7 @@ from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.plugins.contracts import NOTHING, Refusal, VirtualNode
 from liqod.plugins.crossing import crossing_labels
 from liqod.plugins.reflectors import configmaps, endpointslices, secrets, services
-from liqod.plugins.testing import NAMES, ReflectorContract, StaticView
+from simulator.suites import NAMES, ReflectorContract, StaticView
 
 QUIET = msgspec.structs.replace(
     NAMES,
@@ -130,6 +130,16 @@ def test_the_class_of_a_load_balancer_is_the_peer_s():
         422, "spec.loadBalancerClass: may not change once set", SERVICES, retried=False
     )
     assert there(balanced, refusals=(made_without,)) is None
+
+
+def test_a_wish_for_direct_connections_is_said_to_do_nothing():
+    wish = {**WEB["metadata"], "annotations": {"liqo.io/use-direct-connections": "true"}}
+    plan = out(services.REFLECTOR, {**WEB, "metadata": wish})
+    [reason] = plan.reasons
+    assert (reason.code, reason.expected) == ("DirectConnectionsUnknown", False)
+    assert "of Liqo's does nothing here: pods" in reason.message
+    assert plan.remote
+    assert out(services.REFLECTOR, WEB).reasons == ()
 
 
 class TestEndpointSlicesKeepTheContract(ReflectorContract):
@@ -275,13 +285,26 @@ def test_a_slice_crosses_without_the_endpoints_that_are_there_already():
     }
 
 
+@pytest.mark.parametrize("endpoints", [None, []])
+def test_a_slice_without_endpoints_crosses_as_it_is(endpoints):
+    """Liqo's own case; where all that there are stay out, there is nothing to be told."""
+    wanted = only(endpointslices.REFLECTOR, {**SLICE, "endpoints": endpoints})
+    assert wanted["spec"]["template"]["endpoints"] == []
+    there = [each for each in SLICE["endpoints"] if each.get("nodeName") == "milan"]
+    assert there
+    assert out(endpointslices.REFLECTOR, {**SLICE, "endpoints": there}).remote == ()
+
+
 def test_endpoints_of_a_third_cluster_stay_and_say_so():
     names = msgspec.structs.replace(NAMES, elsewhere=frozenset({"worker-1"}))
     plan = out(endpointslices.REFLECTOR, SLICE, names=names)
     [wanted] = plan.remote
     crossing = [each["addresses"] for each in wanted["spec"]["template"]["endpoints"]]
     assert crossing == [["192.0.2.7"]]
-    assert "10.10.0.1 does not cross: its pod runs at another peer" in plan.reasons[0].message
+    [reason] = plan.reasons
+    assert "what runs at another peer (worker-1) is not told to" in reason.message
+    # That is how several peers are meant to be, and no problem.
+    assert reason.expected
 
 
 def test_endpoints_that_are_names_stay_and_say_so():
@@ -289,6 +312,14 @@ def test_endpoints_that_are_names_stay_and_say_so():
     plan = out(endpointslices.REFLECTOR, named)
     assert plan.remote == ()
     assert "FQDN" in plan.reasons[0].message
+
+
+def test_a_slice_that_no_peer_reads_crosses_and_says_so():
+    hints = {"forZones": [{"name": "z" * 63}] * 16}
+    many = [{"addresses": [f"10.10.{1 + (n >> 8)}.{n & 255}"], "hints": hints} for n in range(1000)]
+    plan = out(endpointslices.REFLECTOR, {**SLICE, "endpoints": many})
+    assert len(plan.remote) == 1  # what is made of it already is not taken away for it
+    assert [each.code for each in plan.reasons] == ["TooLarge"]
 
 
 def test_no_endpoints_cross_where_addresses_do_not():
@@ -342,7 +373,7 @@ def test_an_address_that_means_nothing_elsewhere_is_refused_by_name(address):
     odd = {**SLICE, "endpoints": [{"addresses": [address]}]}
     plan = out(endpointslices.REFLECTOR, odd)
     assert plan.remote == ()
-    assert address in plan.reasons[0].message
+    assert f"the address {address} does not cross:" in plan.reasons[0].message
 
 
 def test_the_service_governs_its_slices():

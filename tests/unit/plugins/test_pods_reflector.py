@@ -2,122 +2,35 @@
 
 import copy
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
 import pytest
 
-from liqod.kube.kinds import NODES, PODS
+from liqod.kube.kinds import NODES
 from liqod.model.network.crossing import Crossed
 from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.model.objects.podstatus import merge
-from liqod.plugins.contracts import NOTHING, Absence, Plan, Refusal, RemoteObject
+from liqod.plugins.contracts import NOTHING, Absence, Plan, Refusal
 from liqod.plugins.reflectors import pods
-from liqod.plugins.testing import NAMES, NOW, ReflectorContract, StaticView
 from liqod.resources import SHADOW_PODS
-
-Json = dict[str, Any]
-UID = {"liqod.io/local-uid": "uid-web"}
-
-
-def pod(status: Json | None = None, **more: Any) -> Json:
-    meta = {"name": "web", "namespace": "shop", "uid": "uid-web", "labels": {"app": "web"}}
-    spec = {"nodeName": "milan", "containers": [{"name": "web", "image": "nginx"}]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {**meta, **more.pop("metadata", {})},
-        "spec": {**spec, **more.pop("spec", {})},
-        "status": status if status is not None else {"phase": "Pending"},
-    }
-
-
-def remote_pod(phase: str = "Running", *, ready: bool = True, **status: Any) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "web", "uid": "uid-twin", "annotations": UID},
-        "spec": {"containers": [{"name": "web", "image": "nginx"}]},
-        "status": {
-            "phase": phase,
-            "podIP": "10.30.0.7",
-            "podIPs": [{"ip": "10.30.0.7"}],
-            "conditions": [
-                {"type": "Ready", "status": "True" if ready else "False"},
-                {"type": "ContainersReady", "status": "True" if ready else "False"},
-            ],
-            "containerStatuses": [{"name": "web", "ready": ready, "restartCount": 0}],
-            **status,
-        },
-    }
-
-
-def shadow(created: str = "2026-01-02T03:04:00Z", **meta: Any) -> Json:
-    return {
-        "apiVersion": SHADOW_PODS.api_version,
-        "kind": "ShadowPod",
-        "metadata": {
-            "name": "web",
-            "uid": "uid-shadow",
-            "resourceVersion": "7",
-            "creationTimestamp": created,
-            "annotations": UID,
-            **meta,
-        },
-    }
-
-
-RUNNING = pod(
-    {
-        "phase": "Running",
-        "conditions": [
-            {"type": "Ready", "status": "True"},
-            {"type": "liqod.io/Twin", "status": "True", "message": "pod uid-twin there"},
-        ],
-        "containerStatuses": [{"name": "web", "ready": True, "restartCount": 0}],
-    }
+from simulator.suites import NOW, ReflectorContract
+from tests.unit.plugins.reflected import (
+    NEED,
+    NO_REMOTE_POD,
+    NODE,
+    RUNNING,
+    UID,
+    Json,
+    absent,
+    found,
+    look,
+    names,
+    pod,
+    remote_pod,
+    shadow,
+    terminating,
+    view,
 )
-NODE = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "milan"},
-    "spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]},
-}
-NEED = RemoteObject(kind=SHADOW_PODS, name="web", version="7")
-
-
-def look(lasts: float) -> RemoteObject:
-    return RemoteObject(kind=PODS, name="web", lasts=lasts, patient=lasts != pods.SOON)
-
-
-LASTS = (pods.SOON, pods.PACE, pods.SLOW_PACE)
-NO_REMOTE_POD: dict[Any, Any] = {look(lasts): {} for lasts in LASTS}
-LAST_LOOK = RemoteObject(kind=PODS, name="web", version=NOW, lasts=pods.SOON)
-
-
-def found(phase: str = "Pending", **status: Any) -> Json:
-    """A remote pod as it is read beside the watch."""
-    made = remote_pod(phase, ready=False, **status)
-    marks = {"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "milan"}
-    return {**made, "metadata": {**made["metadata"], "labels": marks}}
-
-
-def names(**changes: Any) -> Any:
-    return msgspec.structs.replace(NAMES, **changes)
-
-
-def view(**options: Any) -> StaticView:
-    return StaticView(pods.REFLECTOR, **options)
-
-
-def absent(absence: Absence) -> StaticView:
-    return view(names=names(absence=absence, remote_namespace=""))
-
-
-def terminating(base: Json) -> Json:
-    made = copy.deepcopy(base)
-    made["metadata"]["deletionTimestamp"] = NOW
-    return made
 
 
 class TestPodsKeepTheContract(ReflectorContract):
@@ -131,12 +44,7 @@ class TestPodsAskForTheirShadow(ReflectorContract):
     reflector = pods.REFLECTOR
     sources = (RUNNING,)
     remote = (shadow(),)
-    fulfilled: ClassVar = {NEED: {"status": {"phase": "Running"}}, **NO_REMOTE_POD}
-
-    def test_asks_for_its_needs(self) -> None:
-        """The need is one of the way in, which has no remote pod to look at."""
-        plan = pods.incoming(RUNNING, (), self._view(fulfilled=False))
-        assert plan.needs == (look(pods.SOON),)
+    fulfilled: ClassVar = {NEED: {"status": {"phase": "Running"}}, look(pods.SOON): {}}
 
 
 def test_a_pod_becomes_a_shadow_pod():
@@ -287,41 +195,6 @@ def test_an_address_that_is_ours_is_refused_by_name(address):
     assert address in plan.reasons[0].message
 
 
-def test_a_terminating_pod_ends_there_first():
-    going = terminating(RUNNING)
-    for left in ([remote_pod()], [shadow()]):
-        assert pods.outgoing(going, view(remote=left)) == Plan(delete_local=True)
-
-
-def test_a_terminating_pod_whose_remote_pod_is_not_seen_waits_for_its_end():
-    going = terminating(RUNNING)
-    assert pods.outgoing(going, view()) == Plan(needs=(LAST_LOOK,))
-    assert pods.outgoing(going, view(fulfilled={LAST_LOOK: found()})) == Plan()
-    other = found()
-    other["metadata"]["annotations"] = {"liqod.io/local-uid": "uid-of-the-next"}
-    for gone in ({}, other):
-        assert pods.outgoing(going, view(fulfilled={LAST_LOOK: gone})) == Plan(delete_local=True)
-
-
-def test_a_terminating_pod_of_a_node_out_of_service_does_not_wait():
-    plan = pods.outgoing(terminating(RUNNING), view(local=[NODE]))
-    assert plan == Plan(delete_local=True, orphan_remote=True)
-
-
-@pytest.mark.parametrize(
-    ("source", "absence", "expected"),
-    [
-        (RUNNING, Absence.UNKNOWN, Plan(hold=True)),
-        (RUNNING, Absence.AWAITED, Plan(hold=True)),
-        (RUNNING, Absence.BRIEF, Plan(delete_local=True, orphan_remote=True)),
-        (pod(), Absence.AWAITED, Plan(delete_local=True, orphan_remote=True)),
-        (pod(), Absence.UNKNOWN, Plan(hold=True)),
-    ],
-)
-def test_a_terminating_pod_without_a_mapping(source, absence, expected):
-    assert pods.outgoing(terminating(source), absent(absence)) == expected
-
-
 @pytest.mark.parametrize("absence", [Absence.AWAITED, Absence.BRIEF, Absence.LASTING])
 def test_a_pod_that_never_ran_waits_without_a_mapping(absence):
     plan = pods.outgoing(pod(), absent(absence))
@@ -467,63 +340,3 @@ def test_what_the_peer_left_out_or_lost_is_told():
     }
     assert told["LeftOut"] == "milan takes no annotations a.io/b, c.io/d: left out"
     assert told["FieldLost"].startswith("the remote pod at milan runs without the pod's hostUsers")
-
-
-CONTROLLED: Json = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}]}
-DELETED: Json = {"deletionTimestamp": "2026-01-02T03:04:06Z", "deletionGracePeriodSeconds": 1}
-
-
-def disruption(reason: str = "EvictionByEvictionAPI") -> Json:
-    told = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "evicting"}
-    return {"conditions": [told]}
-
-
-def told(remote: Json, **meta: Any) -> Json:
-    """The pod here once it says what its remote pod says."""
-    found = pod({"phase": "Running"}, metadata=meta)
-    plan = pods.incoming(found, (remote,), view())
-    assert plan.status is not None
-    assert plan.debounce == 0.0
-    return {**found, "status": {**found["status"], **plan.status}}
-
-
-def evicted(reason: str = "EvictionByEvictionAPI", phase: str = "Running") -> Json:
-    found = remote_pod(phase, **disruption(reason))
-    return {**found, "metadata": {**found["metadata"], **DELETED}}
-
-
-@pytest.mark.parametrize("reason", ["EvictionByEvictionAPI", "PreemptionByScheduler"])
-@pytest.mark.parametrize("phase", ["Running", "Failed"])
-def test_who_is_taken_away_there_ends_here_if_its_controller_makes_another(reason: str, phase: str):
-    remote = evicted(reason, phase)
-    here = told(remote, **CONTROLLED)
-    for left in (remote,), ():
-        plan = pods.incoming(here, left, view())
-        assert plan.end_local
-        assert [each.code for each in plan.reasons] == ["TakenAway"]
-        assert "evicting" in plan.reasons[0].message
-    # It says so before it is deleted; then it only follows.
-    going = {**here, "metadata": {**here["metadata"], **DELETED}}
-    assert not pods.incoming(going, (remote,), view()).end_local
-
-
-def test_who_would_not_be_made_again_here_is_made_again_there():
-    here = told(evicted())
-    plan = pods.incoming(here, (evicted(phase="Failed"),), view())
-    assert not plan.end_local
-    assert "phase" not in (plan.status or {})
-
-
-def test_what_a_kubelet_ends_stays_as_on_a_node_here():
-    ended = remote_pod("Failed", reason="Evicted", **disruption("TerminationByKubelet"))
-    here = told(ended, **CONTROLLED)
-    assert here["status"]["phase"] == "Failed"
-    assert pods.incoming(here, (ended,), view()) == NOTHING
-
-
-def test_one_that_is_back_after_its_eviction_does_not_end():
-    here = told(evicted(), **CONTROLLED)
-    again = remote_pod()
-    again["metadata"] = {**again["metadata"], "uid": "uid-second"}
-    plan = pods.incoming(here, (again,), view())
-    assert not plan.end_local

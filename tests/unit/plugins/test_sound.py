@@ -15,7 +15,7 @@ from liqod.plugins.contracts import (
     Write,
 )
 from liqod.plugins.sound import fault, strange
-from liqod.plugins.suites import stiff
+from simulator.suites.reflectors import stiff
 
 GOOD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 

@@ -1,15 +1,19 @@
 """The suites for discovery plugins and checks pass what keeps the contract, and nothing else."""
 
+import contextlib
+import importlib
 import itertools
+import time
 from typing import Any, ClassVar
 
 import msgspec
 import pytest
 import trio
 
+from liqod.plugins import calls
 from liqod.plugins.diagnosis import Check, ClusterFacts, LinkFacts, PeerFacts, failing, ok, unknown
 from liqod.plugins.providers import DiscoveryProvider, Sighting
-from liqod.plugins.testing import CheckContract, DiscoveryContract
+from simulator.suites import CheckContract, DiscoveryContract, providers, trials
 
 COUNT = itertools.count()
 MILAN = Sighting(cluster_id="milan", plugin="static")
@@ -73,6 +77,82 @@ def test_one_that_breaks_is_found_out():
         of(Static(MILAN, tells=False), MILAN).test_what_goes_is_said_to_go_or_ends_by_itself()
 
 
+class Odd:
+    """A discovery whose run is any function."""
+
+    def __init__(self, run: Any) -> None:
+        self._run = run
+
+    async def run(self, sighted, *, task_status=trio.TASK_STATUS_IGNORED):
+        task_status.started()
+        await self._run(sighted)
+
+
+async def returns(sighted):
+    await trio.lowlevel.checkpoint()
+
+
+async def spins(sighted):
+    while True:
+        await trio.lowlevel.checkpoint()
+
+
+async def floods(sighted):
+    while True:
+        for _ in range(providers.MOST_TOLD):
+            sighted(MILAN)
+        await trio.sleep(0.05)
+
+
+async def shields(sighted):
+    with trio.CancelScope(shield=True):
+        await trio.sleep(3)
+
+
+async def swallows(sighted):
+    until = trio.current_time() + 3
+    while trio.current_time() < until:
+        with contextlib.suppress(BaseException):
+            await trio.sleep(1)
+
+
+async def blocks(sighted):
+    while True:
+        time.sleep(2 * BLOCKS)  # noqa: ASYNC251  # the fault under test
+        await trio.lowlevel.checkpoint()
+
+
+BLOCKS = 0.05
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is slow is found out soon."""
+    monkeypatch.setattr(calls, "ENDING", 0.1)
+    monkeypatch.setattr(calls, "SLOW", BLOCKS)
+    monkeypatch.setattr(trials, "SLOW", BLOCKS)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (returns, "its run returned"),
+        (spins, "it does not rest"),
+        (floods, "it reported"),
+        (shields, "it does not end"),
+        (swallows, "it does not end"),
+        (blocks, "it held the event loop"),
+    ],
+)
+def test_one_that_the_daemon_would_park_or_leave_behind_is_found_out(run: Any, said: str):
+    class Broken(DiscoveryContract):
+        provider = DiscoveryProvider(name="odd", build=lambda settings, services: Odd(run))
+
+    with pytest.raises(AssertionError, match=said):
+        Broken().test_rests_while_nothing_changes()
+
+
 async def ask(asker):
     return (await asker.read("/healthz/etcd")).decode()
 
@@ -101,11 +181,72 @@ class TestEtcd(CheckContract):
         (lambda facts: failing("down", ""), "test_says_in_one_line_what_it_saw_and_what_to_do"),
         (lambda facts: ok("a\nb"), "test_says_in_one_line_what_it_saw_and_what_to_do"),
         (lambda facts: ok(f"{next(COUNT)}"), "test_is_a_function_of_values"),
+        (lambda facts: time.sleep(2 * BLOCKS), "test_comes_back_at_once"),
     ],
 )
+@pytest.mark.usefixtures("impatient")
 def test_a_check_that_breaks_is_found_out(wrong, test):
     class Broken(CheckContract):
         check = Check(name="etcd", title="etcd", scope="cluster", order=25, look=wrong)
 
     with pytest.raises(AssertionError):
         getattr(Broken(), test)()
+
+
+async def shut(asker):
+    with trio.CancelScope(shield=True):
+        await trio.sleep(3)
+
+
+async def held(asker):
+    for _ in range(trials.TRIES):
+        time.sleep(2 * BLOCKS)  # noqa: ASYNC251  # the fault under test
+        await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("probe", "said"), [(shut, "does not end|has not come back"), (held, "it held the event loop")]
+)
+def test_a_probe_that_the_daemon_would_park_is_found_out(
+    probe: Any, said: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(providers, "DEADLINE", 0.1 if probe is shut else 5.0)
+
+    class Broken(CheckContract):
+        check = Check(
+            name="etcd",
+            title="etcd",
+            scope="cluster",
+            order=25,
+            look=lambda facts: None,
+            probe=probe,
+        )
+
+    with pytest.raises(AssertionError, match=said):
+        Broken().test_its_probe_bears_a_server_that_has_nothing()
+
+
+def test_a_check_that_needs_what_is_no_layer_is_found_out():
+    class Broken(CheckContract):
+        check = msgspec.structs.replace(ETCD, needs=("api", "nosuch"))
+
+    with pytest.raises(AssertionError, match="nosuch"):
+        Broken().test_needs_layers_that_there_are()
+
+    class Good(Broken):
+        layers = ("nosuch",)
+
+    Good().test_needs_layers_that_there_are()
+
+
+def test_one_that_begins_a_system_task_is_found_out(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    text = "import trio\ndef look(facts): trio.lowlevel.spawn_system_task(trio.sleep_forever)\n"
+    (tmp_path / "systasks.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    class Broken(CheckContract):
+        check = msgspec.structs.replace(ETCD, look=importlib.import_module("systasks").look)
+
+    with pytest.raises(AssertionError, match="the daemon does not load it"):
+        Broken().test_begins_no_system_task()

@@ -9,8 +9,8 @@ from liqod.model.objects import homeapi
 from liqod.model.objects.homeapi import HomeApi
 from liqod.plugins.contracts import NOTHING, Absence, RemoteObject, ServiceAccountToken, Token
 from liqod.plugins.reflectors import pods, tokens
-from liqod.plugins.testing import NAMES, ReflectorContract, StaticView
-from tests.unit.plugins.test_pods_reflector import pod
+from simulator.suites import NAMES, ReflectorContract, StaticView
+from tests.unit.plugins.reflected import pod
 
 API = HomeApi(mode="home", host="kubernetes.default", alias="10.70.0.1")
 LET = msgspec.structs.replace(NAMES, home_api=API)
@@ -144,18 +144,8 @@ def test_a_token_is_in_no_text():
 # --- and the pod itself ---------------------------------------------------------------------------
 
 
-def outgoing(source=WEB, *, names=LET, now="2026-01-02T03:04:05Z", direct=False):
-    node = msgspec.structs.replace(names.nodes["milan"], direct=direct)
-    names = msgspec.structs.replace(names, nodes={"milan": node})
+def outgoing(source=WEB, *, names=LET, now="2026-01-02T03:04:05Z"):
     return pods.outgoing(source, StaticView(pods.REFLECTOR, names=names, now=now))
-
-
-def test_one_that_finds_home_by_the_tunnel_goes_by_a_shadow_pod():
-    (made,) = outgoing(direct=True).remote
-    assert made["kind"] == "ShadowPod"
-    by_name = msgspec.structs.replace(LET, home_api=HomeApi(mode="home", host="api.example.org"))
-    (made,) = outgoing(names=by_name, direct=True).remote
-    assert made["kind"] == "Pod"
 
 
 def test_one_without_a_way_runs_and_is_told():

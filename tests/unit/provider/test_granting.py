@@ -44,18 +44,24 @@ def test_what_is_asked_is_granted_and_gaps_are_filled():
 
 
 @pytest.mark.parametrize(
-    ("condition", "served", "refused"),
+    ("condition", "served", "authentication", "resources"),
     [
-        ("Active", False, False),
-        ("Cordoned", True, False),
-        ("Cordoned", False, True),
-        ("Drained", True, True),
-        ("Drained", False, True),
+        ("Active", False, "Accepted", "Accepted"),
+        ("Cordoned", True, "Accepted", "Accepted"),
+        ("Cordoned", False, "Accepted", "Denied"),
+        ("Drained", True, "Denied", "Denied"),
+        ("Drained", False, "Denied", "Denied"),
     ],
 )
-def test_cordon_spares_what_is_served_and_drain_does_not(condition, served, refused):
-    found = judge(wanted(), tenant(condition), None, SETTINGS, served=served)
-    assert bool(found.refusal) is refused
+def test_cordon_spares_what_is_served_and_drain_does_not(
+    condition, served, authentication, resources
+):
+    """What Liqo says; it does so of slices of any class."""
+    for class_name in ("default", "of-my-own"):
+        asked = wanted(class_name) if condition == "Cordoned" and not served else wanted()
+        found = judge(asked, tenant(condition), None, SETTINGS, served=served)
+        told = verdict_of(status_of({}, found, GIVEN, SETTINGS, NOW))
+        assert told == {"Authentication": authentication, "Resources": resources}
 
 
 def test_a_refusal_takes_everything_back():
@@ -96,6 +102,15 @@ def test_another_class_keeps_what_its_own_controller_wrote():
     assert status["nodeSelector"] == {"a": "b"}
     assert status["authParams"]["apiServer"] == "https://milan"
     assert verdict_of(status) == {"Authentication": "Accepted", "Resources": "Accepted"}
+
+
+def test_another_class_keeps_nothing_that_it_has_not_granted():
+    accepted = judge(wanted(cpu="2"), tenant(), None, SETTINGS, served=False)
+    before = status_of({}, accepted, GIVEN, SETTINGS, THEN)
+    found = judge(wanted("gold", cpu="2"), tenant(), None, SETTINGS, served=True)
+    status = status_of(before, found, GIVEN, SETTINGS, NOW, theirs=False)
+    assert verdict_of(status) == {"Authentication": "Accepted"}
+    assert set(status) == {"authParams", "conditions"}
 
 
 def test_a_status_that_somebody_else_wrote_is_overwritten():

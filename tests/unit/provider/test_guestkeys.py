@@ -31,9 +31,16 @@ ORDINARY_NOTES = {
     "kubectl.kubernetes.io/default-container": "x",
     "meta.helm.sh/release-name": "x",
     "liqod.io/local-uid": "u",
+    "liqod.io/source": "pods/web",
+    "liqod.io/applied-hash": "h",
+    "liqod.io/applied-keys": "k",
+    "liqod.io/deletion-grace": "30",
+    "liqod.io/claim-uid": "c",
     "liqo.io/api-server-support": "remote",
 }
 FOREIGN = [
+    "liqod.io/ip",
+    "liqod.io/tunnel",
     "k8s.v1.cni.cncf.io/networks",
     "iam.amazonaws.com/role",
     "cni.projectcalico.org/ipAddrs",
@@ -90,7 +97,8 @@ def test_the_lists_are_written_on_the_consumers_namespaces():
     assert found["liqod.io/allowed-labels"] == "*"
     assert found["liqod.io/allowed-storage-classes"] == "*"
     assert "checksum/*" in found["liqod.io/allowed-annotations"].split(" ")
-    assert len(found) == len(guestkeys.LISTS) == 6
+    assert found["liqod.io/allowed-fields"] == ""
+    assert len(found) == len(guestkeys.LISTS) == 7
 
 
 @pytest.mark.parametrize(
@@ -104,6 +112,7 @@ def test_the_lists_are_written_on_the_consumers_namespaces():
         ),
         ("labels that are not for guests: x.io/y; the administrator can", {"x.io/y"}, set()),
         ("annotations that are not for guests: liqod.io/source, a.io/b", set(), {"a.io/b"}),
+        ("labels that are not for guests: liqod.io/ip", {"liqod.io/ip"}, set()),
         ("quota exceeded: a.io/b", set(), set()),
         ("annotations that are not for guests", set(), set()),
     ],
@@ -121,6 +130,7 @@ def test_a_consumer_learns_from_a_refusal(said, marks, notes):
         ('ingress_classes = ["n*"]', "guests.ingress_classes"),
         ('storage_classes = [""]', "guests.storage_classes"),
         ('load_balancer_classes = ["*.io"]', "guests.load_balancer_classes"),
+        ('fields = ["externalIPs"]', "guests.fields"),
     ],
 )
 def test_lists_that_cannot_be_held_to_are_refused(text: str, problem: str):

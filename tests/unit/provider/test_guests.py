@@ -12,7 +12,25 @@ from liqod.provider.policies.guests import (
     tolerations,
 )
 
-OPEN = Guests(service_accounts=("*",), runtime_classes=("*",), tolerations=("*",), volumes=("*",))
+OPEN = Guests(
+    service_accounts=("*",),
+    runtime_classes=("*",),
+    tolerations=("*",),
+    volumes=("*",),
+    annotations=("*/*",),
+    labels=("*/*",),
+    fields=("volumeAttributesClassName",),
+)
+
+
+def ephemeral(metadata: Any = None, **spec: Any) -> Any:
+    """A pod with a volume whose claim a controller makes."""
+    template = {"metadata": metadata or {}, "spec": spec}
+    return {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]}
+
+
+def projected(*sources: Any) -> Any:
+    return {"volumes": [{"name": "v", "projected": {"sources": list(sources)}}]}
 
 
 @pytest.mark.parametrize(
@@ -25,6 +43,10 @@ OPEN = Guests(service_accounts=("*",), runtime_classes=("*",), tolerations=("*",
         ({"volumes": [{"name": "v", "csi": {"driver": "secrets-store.csi.k8s.io"}}]}, "volumes"),
         ({"volumes": [{"name": "v", "nfs": {"server": "10.0.0.1"}}]}, "volumes"),
         ({"volumes": [{"name": "v", "emptyDir": {}, "gitRepo": {}}]}, "volumes"),
+        (projected({"secret": {}}, {"podCertificate": {"signerName": "bank/own"}}), "volumes"),
+        (ephemeral({"annotations": {"nfs.io/storage-path": "../bank"}}), "annotations"),
+        (ephemeral({"labels": {"a.io/b": "x"}}), "labels"),
+        (ephemeral(volumeAttributesClassName="fast"), "fields"),
     ],
 )
 def test_what_is_refused_names_the_setting_and_can_be_allowed(spec: Any, setting: str):
@@ -40,12 +62,22 @@ def test_what_is_refused_names_the_setting_and_can_be_allowed(spec: Any, setting
         {},
         {"serviceAccountName": "default"},
         {"volumes": [{"name": "v", "secret": {}}, {"name": "w", "projected": {}}]},
+        projected({"serviceAccountToken": {}}, {"clusterTrustBundle": {}}, {"configMap": {}}),
+        projected("nonsense"),
+        {"volumes": [{"name": "v", "projected": {"sources": 7}}]},
+        ephemeral({"labels": {"app": "web"}, "annotations": {"note": "x"}}, storageClassName="x"),
+        {"volumes": [{"name": "v", "ephemeral": "nonsense"}]},
         {"volumes": "nonsense"},
         {"volumes": ["nonsense"]},
     ],
 )
 def test_what_is_ordinary_passes_and_nonsense_is_the_api_servers(spec: Any):
     check_pod(spec, Guests())
+
+
+def test_the_claim_of_a_volume_is_of_a_class_for_guests():
+    with pytest.raises(NotAllowed, match=r"volume v is of the class vip, .*storage_classes under"):
+        check_pod(ephemeral(storageClassName="vip"), Guests(storage_classes=("standard",)))
 
 
 def test_a_taint_that_keeps_guests_off_is_not_tolerated():

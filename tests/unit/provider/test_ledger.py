@@ -36,6 +36,7 @@ def books(*quotas: bytes) -> QuotaLedger:
 
 
 CREATOR = {"liqo.io/creator-user": USER}
+UNGRANTED = {"liqo.io/creator-user": ids.slice_user("gone", "rome")}
 NODE = {"offloading.liqo.io/nodename": "milan"}
 
 
@@ -47,9 +48,14 @@ def test_a_pod_is_booked_on_its_creator_or_else_on_the_slice_of_its_node(labels)
 
 
 def test_a_creator_that_was_granted_nothing():
-    assert books(quota()).ask(KEY, shadow(STATED, **{"liqo.io/creator-user": "x"})).reason == (
-        UNKNOWN_USER
-    )
+    assert books(quota()).ask(KEY, shadow(STATED, **UNGRANTED)).reason == UNKNOWN_USER
+
+
+def test_a_creator_of_a_consumers_own_guest_means_nobody_here():
+    """A Liqo that passes on what runs there for another cluster copies the label."""
+    copied = {"liqo.io/creator-user": ids.slice_user("milan", "turin")}
+    made = books(quota(cordoned=True), quota("other"))
+    assert made.ask(KEY, shadow(STATED, **copied, **NODE)).reason == CORDONED
 
 
 @pytest.mark.parametrize(
@@ -128,5 +134,5 @@ def test_without_a_known_user_a_pod_gets_nothing_of_a_cordoned_slice():
 def test_a_pod_that_exists_under_an_unknown_user_counts_for_its_consumer():
     made = books(quota(resources=SMALL))
     for number in range(2):
-        made.hold(("shop-rome", f"old-{number}"), shadow(STATED, **{"liqo.io/creator-user": "x"}))
+        made.hold(("shop-rome", f"old-{number}"), shadow(STATED, **UNGRANTED))
     assert admitted(made, 2, **CREATOR) == 0

@@ -9,8 +9,10 @@ from liqod.provider.namespaces import mapping
 OWNER = "liqo-tenant-rome/milan"
 
 
-def namespace(name, owner=OWNER, peer="rome", original="shop", leaving=False):
-    annotations = {"liqo.io/original-name": original}
+def namespace(name, owner=OWNER, peer="rome", original="shop", leaving=False, uid=""):
+    annotations = {"liqo.io/original-name": original} if original else {}
+    if uid:
+        annotations["liqod.io/local-uid"] = uid
     if owner:
         annotations["liqo.io/managed-by-namespace-map"] = owner
     return Partial(
@@ -23,9 +25,9 @@ def namespace(name, owner=OWNER, peer="rome", original="shop", leaving=False):
     )
 
 
-def plan(desired, *live):
+def plan(desired, *live, **uids):
     by_name = {each.metadata.name: each for each in live}
-    return mapping.plan(desired, by_name, OWNER, "rome", "liqo", Guests())
+    return mapping.plan(desired, by_name, OWNER, "rome", "liqo", Guests(), uids=uids)
 
 
 def test_a_missing_namespace_is_made_and_ours_is_kept():
@@ -69,6 +71,39 @@ def test_two_namespaces_do_not_share_one():
     assert first.make
     assert second.phase == "CreationLoopBackOff"
     assert "a is mapped to same" in second.reason
+
+
+@pytest.mark.parametrize(
+    ("noted", "told", "kept"),
+    [("", "", True), ("", "1", True), ("1", "", True), ("1", "1", True), ("1", "2", False)],
+)
+def test_one_belongs_to_the_namespace_it_was_made_for_as_far_as_that_is_known(noted, told, kept):
+    live, uids = namespace("shop-rome", uid=noted), {"shop": told} if told else {}
+    [step] = plan({"shop": "shop-rome"}, live, **uids)
+    assert (step.keep, step.phase) == (kept, "Accepted" if kept else "Terminating")
+    leaving = mapping.orphans({"shop": "shop-rome"}, [live], OWNER, "rome", uids)
+    assert leaving == ([] if kept else [live])
+    if kept:
+        marks = {"liqo.io/original-name": "shop"} | ({"liqod.io/local-uid": told} if told else {})
+        assert mapping.marks(step) == marks
+
+
+def test_no_other_name_inherits_what_was_made_for_one():
+    live = namespace("shop-rome")
+    [step] = plan({"bank": "shop-rome"}, live)
+    assert (step.keep, step.make, step.phase) == (False, False, "Terminating")
+    leaving = mapping.orphans({"bank": "shop-rome"}, [live], OWNER, "rome")
+    assert leaving == [live]
+    assert mapping.status_of([step], leaving) == {
+        "shop": {"remoteNamespace": "shop-rome", "phase": "Terminating"},
+        "bank": {"remoteNamespace": "shop-rome", "phase": "Terminating"},
+    }
+    # While both name it, whose it is keeps it, whatever their order.
+    thief, owner = plan({"bank": "shop-rome", "shop": "shop-rome"}, live)
+    assert (thief.phase, owner.keep) == ("CreationLoopBackOff", True)
+    # One that does not say for whom it was made is whose name it has.
+    [adopted] = plan({"bank": "shop-rome"}, namespace("shop-rome", original=""))
+    assert adopted.keep
 
 
 def test_what_the_map_no_longer_names_goes_and_shows_as_going():

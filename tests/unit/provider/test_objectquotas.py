@@ -17,6 +17,7 @@ from liqod.model import labels
 from liqod.model.objects.patches import merged
 from liqod.provider.policies import guestkeys, guestobjects
 from liqod.provider.slices.objectquotas import (
+    PROVED,
     SETTLE,
     ObjectQuotas,
     change,
@@ -43,6 +44,11 @@ class Cluster:
             return Partial(metadata=ObjectMeta(creation_timestamp=self.created))
         return self.quota
 
+    def counts(self) -> None:
+        """The quota controller has seen all bounds, and knows their use."""
+        assert self.quota is not None
+        self.quota["status"] = {"hard": self.hard, "used": dict.fromkeys(self.hard, "0")}
+
     async def create(self, _kind: Kind, obj: Any, _namespace: str) -> None:
         self.writes += 1
         self.quota = obj
@@ -63,8 +69,10 @@ def quotas(cluster: Cluster) -> ObjectQuotas:
 
 async def test_a_kind_that_is_known_is_bounded_at_once():
     cluster = Cluster(age=3600)
-    assert await quotas(cluster).keep("shop-rome") == RESYNC
+    assert await quotas(cluster).keep("shop-rome") == PROVED
     assert cluster.hard == HARD
+    cluster.counts()
+    assert await quotas(cluster).keep("shop-rome") == RESYNC
 
 
 async def test_a_new_kind_is_bounded_when_it_is_known(autojump_clock):
@@ -74,8 +82,9 @@ async def test_a_new_kind_is_bounded_when_it_is_known(autojump_clock):
     assert SETTLE - 15 < wait <= SETTLE - 9
     assert cluster.hard == {"count/secrets": "2000"}
     await trio.sleep(wait)
-    assert await keeper.keep("shop-rome") == RESYNC
+    assert await keeper.keep("shop-rome") == PROVED
     assert cluster.hard == HARD
+    cluster.counts()
     assert await keeper.keep("shop-rome") == RESYNC
     assert cluster.writes == 2
 
@@ -92,6 +101,28 @@ async def test_a_bound_whose_use_stays_unknown_is_taken_back_for_a_while(autojum
     await trio.sleep(SETTLE)
     await keeper.keep("shop-rome")
     assert cluster.hard == HARD
+
+
+async def test_a_definition_that_is_old_is_no_proof_that_the_controller_could_look(autojump_clock):
+    cluster = Cluster(age=SETTLE + 1)  # the API server was away for most of it
+    keeper = quotas(cluster)
+    assert await keeper.keep("shop-rome") == PROVED
+    assert await keeper.keep("shop-rome") == PROVED, "the controller has not seen the bound yet"
+    assert cluster.quota is not None
+    cluster.quota["status"] = {"hard": HARD, "used": {"count/secrets": "1"}}
+    await trio.sleep(PROVED)
+    await keeper.keep("shop-rome")
+    assert SHADOWS not in cluster.hard, "nobody can make any while it is there"
+
+
+async def test_a_namespace_that_is_made_anew_is_looked_at_as_a_new_one(autojump_clock):
+    cluster = Cluster(age=SETTLE + 1)
+    keeper = quotas(cluster)
+    await keeper.keep("shop-rome")
+    await trio.sleep(60)
+    assert await keeper.keep("shop-rome") == 60
+    keeper.forget("shop-rome")
+    assert await keeper.keep("shop-rome") == PROVED
 
 
 async def test_a_quota_of_somebody_else_is_left_alone():

@@ -43,6 +43,15 @@ def test_nothing_is_gained_by_asking_for_less_than_nothing():
     assert shares([Wish("gold", "1", None)], EIGHT) == {}
 
 
+def test_what_another_class_granted_leaves_less_to_grow_and_takes_nothing_away():
+    gold = Wish("gold", "1", None, {"cpu": "6"})
+    found = shares([gold, wish("a", "2", cpu="2"), wish("b", "3", cpu="1")], EIGHT)
+    assert not found["a"].excess
+    assert found["b"].excess
+    found = shares([gold, had("a", "2", {"cpu": "4"}, cpu="5")], EIGHT)
+    assert found["a"].kept == {"cpu": "4"}
+
+
 def test_who_asks_for_too_much_more_keeps_what_it_has():
     found = shares([had("a", "1", {"cpu": "4", "memory": "1Gi"}, cpu="100", memory="2Gi")], EIGHT)
     assert found["a"].kept == {"cpu": "4", "memory": "2Gi"}

@@ -97,7 +97,6 @@ async def following():
     cache = SimpleNamespace(used=known, known=known)
     session: Any = SimpleNamespace(
         client=there,
-        direct=True,
         namespace="shop",
         remote_namespace="shop-rome",
         caches=dict.fromkeys(PODLIKE, cache),

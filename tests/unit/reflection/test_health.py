@@ -13,7 +13,7 @@ from liqod.resources import SHADOW_PODS
 async def test_what_waits_is_called_as_soon_as_nothing_hinders(autojump_clock):
     told: list[Any] = []
     calls: list[float] = []
-    cache = SimpleNamespace(trouble=None, mend=lambda: None)
+    cache = SimpleNamespace(trouble=None, lacks="", mend=lambda: None)
     session = SimpleNamespace(caches={SHADOW_PODS: cache})
     degradations = SimpleNamespace(tell=lambda room, what: told.append(what))
     link: Any = SimpleNamespace(up=True, degradations=degradations)

@@ -7,8 +7,8 @@ import pytest
 from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS
 from liqod.model import labels
 from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind, Scope, Write
-from liqod.plugins.testing import NAMES
 from liqod.reflection.marks import Marked, decorate, ours, source_of
+from simulator.suites import NAMES
 
 
 def make(name, kind, *there, **more):

@@ -4,15 +4,16 @@ from typing import Any
 
 import msgspec
 
+from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change, Key
 from liqod.reflection.placement import placement
 
 
-class FakeInformer:
-    def __init__(self):
+class FakeInformer(Informer):
+    def __init__(self) -> None:
         self.handlers: list[Any] = []
 
-    def subscribe(self, handler):
+    def subscribe(self, handler, *, namespace=None):
         self.handlers.append(handler)
         return lambda: None
 

@@ -47,7 +47,6 @@ async def watching(*kinds):
     ]
     away = Away()
     context: Any = SimpleNamespace(
-        direct=False,
         offered=frozenset(each.name for each in reflectors),
         peer=SimpleNamespace(id="milan", home=SimpleNamespace(cluster_id="rome")),
         workers={each.name: SimpleNamespace(reflector=each) for each in reflectors},

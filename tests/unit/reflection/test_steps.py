@@ -172,3 +172,30 @@ def test_an_object_of_which_nothing_was_recorded_is_looked_at_once():
     found = live(wanted(ONCE), ONCE)
     assert marks.judge(wanted(FOLLOWS), found, FOLLOWS, None) is Step.UPDATE
     assert marks.changed(wanted(FOLLOWS), found, FOLLOWS)
+
+
+FIXED = RemoteKind(kind=SERVICES, write=Write.APPLY, fixed=("data.k",))
+
+
+@pytest.mark.parametrize(
+    ("again", "content", "step"),
+    [
+        ("local-1", {"other": "v"}, Step.UPDATE),  # the server refuses that, or takes it
+        ("local-2", {"k": "v"}, Step.UPDATE),
+        ("local-2", {"k": "v", "more": "x"}, Step.UPDATE),
+        ("local-2", {"k": "other"}, Step.REMOVE),
+        ("local-2", {}, Step.REMOVE),
+    ],
+)
+def test_what_an_apply_leaves_as_it_was_is_made_anew_for_another_object(again, content, step):
+    def of(uid, data):
+        made = wanted(FIXED)
+        made["metadata"]["annotations"] = {UID: uid}
+        return {**made, "data": data}
+
+    before = live(of("local-1", {"k": "v"}), FIXED)
+    after = of(again, content)
+    assert marks.judge(after, before, FIXED, None) is step
+    older = live(of("local-1", {"k": "v"}), APPLY)
+    del older.metadata.annotations[UID]
+    assert marks.judge(after, older, FIXED, None) is Step.UPDATE

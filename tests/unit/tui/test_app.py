@@ -4,67 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from liqod.inspect.protocol import (
     Act,
-    ActionPlan,
-    Answer,
-    Done,
     GetLogs,
-    GetObject,
     GetTasks,
     Preview,
-    Progress,
-    Refused,
-    Request,
-    Tasks,
-    Text,
 )
-from liqod.model.view.live import Task
-from liqod.model.view.overview import NodeRow
 from liqod.model.view.request import Request as Asking
-from liqod.model.view.rows import PodRow, Sighting
-from liqod.model.view.state import State
-from tests.unit.model.states import NOW, failing, peer, state
+from tests.unit.model.states import NOW, peer, state
+from tests.unit.tui.driven import answers, asked, run, several
 from tests.unit.tui.links import FakeLink
-from tests.unit.tui.screens import Terminal, terminal
+from tests.unit.tui.screens import Terminal
 from tests.unit.tui.sessions import hello, update
 from tui.recording import load
 from tui.session import Lost
 from tui.table import Place
-
-
-def run(scenario: Callable[[Terminal], Coroutine[Any, Any, None]], **options: Any) -> None:
-    """Run a scenario in asyncio, which is what Textual needs."""
-    links: Sequence[FakeLink] = options.pop("links", ())
-
-    async def inner() -> None:
-        async with terminal(*links, **options) as made:
-            await scenario(made)
-
-    asyncio.run(inner())
-
-
-def several() -> State:
-    """Three peers, one of them down, and pods on one."""
-    return state(
-        peer("bern"),
-        peer("milan"),
-        peer("turin", link="down", since=NOW - 14, reason="no answer"),
-        nodes={"milan": NodeRow("milan", "milan", True, "", {"cpu": "4"}, 2, 1)},
-        pods={
-            "shop/a": PodRow("shop", "a", "milan", "Running", True, peer="milan"),
-            "shop/b": PodRow("shop", "b", "milan", "Pending", False, "over quota", peer="milan"),
-        },
-        ladders={"milan": failing("milan", "clock", evidence="5 s apart")},
-        sightings={"manual/oslo": Sighting("oslo", "manual", kubeconfig=True)},
-    )
 
 
 def test_it_says_that_it_connects_and_then_what_is_worst() -> None:
@@ -170,36 +129,6 @@ def test_help_names_the_keys_of_this_view() -> None:
         assert "[1 Peers]" in screen.text()
 
     run(scenario, size=(120, 60))
-
-
-def answers(request: Request) -> Sequence[Answer]:
-    """A daemon that can do everything."""
-    match request:
-        case Preview(id=number, verb=verb, subject=subject):
-            return [
-                ActionPlan(
-                    id=number,
-                    verb=verb,
-                    subject=subject,
-                    changes=(f"the tenant of {subject} goes",),
-                    destructive=verb == "unpeer",
-                    command=f"liqod {verb} {subject}",
-                )
-            ]
-        case Act(id=number):
-            return [Progress(id=number, step="under way"), Done(id=number, text="it is gone")]
-        case GetObject(id=number, kind=kind):
-            return [Text(id=number, text=f"kind: {kind}\nname: x\x1b[2J\n")]
-        case GetLogs(id=number):
-            return [Text(id=number, text="one\ntw", last=False), Text(id=number, text="o\n\nthree")]
-        case GetTasks(id=number):
-            return [Tasks(id=number, tasks=(Task("main", 0),))]
-    return [Refused(id=request.id, code="unknown", reason="what?")]
-
-
-def asked(screen: Terminal, kind: type[Request]) -> list[Request]:
-    """The requests of one kind."""
-    return [each for each in screen.link.asked if isinstance(each, kind)]
 
 
 def test_an_action_says_what_changes_and_asks_for_the_name() -> None:

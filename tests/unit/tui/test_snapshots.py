@@ -13,8 +13,8 @@ from textual.pilot import Pilot
 
 from liqod.model.view.state import State
 from tests.unit.model.states import NOW, failing, peer, state
+from tests.unit.tui.driven import several
 from tests.unit.tui.links import FakeLink
-from tests.unit.tui.test_app import several
 from tui.app import Top
 
 Compare = Callable[..., bool]

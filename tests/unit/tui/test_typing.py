@@ -8,10 +8,10 @@ from msgspec import structs
 from liqod.inspect.protocol import Act
 from liqod.model.view.rows import Line
 from tests.unit.model.states import NOW, failing, peer, state
+from tests.unit.tui.driven import answers, asked, run, several
 from tests.unit.tui.links import FakeLink
 from tests.unit.tui.screens import Terminal
 from tests.unit.tui.sessions import update
-from tests.unit.tui.test_app import answers, asked, run, several
 from tui.plain import Plain
 from tui.table import Place
 from tui.widgets.grid import Grid

@@ -200,10 +200,16 @@ def test_a_token_is_new_with_each_start_and_printed_once(
     def run_app(app: web.Application, **options: object) -> None:
         assert options["host"] == "127.0.0.1"
         assert options["access_log"] is None
+        assert capsys.readouterr().out == "", "the port is not had yet"
+        told = options["print"]
+        assert callable(told)
+        told("======== Running on http://127.0.0.1:8391 ========\n(Press CTRL+C to quit)")
+        printed.append(capsys.readouterr().out)
 
+    printed: list[str] = []
     monkeypatch.setattr(web, "run_app", run_app)
     assert main(["--web", "--port", "8391"]) == main(["--web", "--port", "8391"]) == 0
-    first, second = capsys.readouterr().out.splitlines()
+    first, second = "".join(printed).splitlines()
     tokens = {urlsplit(line.split()[2]).path.strip("/") for line in (first, second)}
     assert len(tokens) == 2
     assert all(len(token) >= 32 for token in tokens)

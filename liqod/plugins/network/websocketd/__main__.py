@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import trio
 
+from liqod import account
 from liqod.plugins.network.websocketd import wanted
 from liqod.plugins.network.websocketd.carrier import Carrier, Device
 from liqod.plugins.network.websocketd.datagrams import Datagrams
@@ -48,6 +49,7 @@ class Process:
         self._wanted: Wanted | None = None
         self._part: Dialer | Listener | None = None
         self._scope = trio.CancelScope()
+        self._account = account.derived(account.TUNNEL_SHARES)
 
     async def run(self) -> NoReturn:
         """Until it is ended, or the interface is gone."""
@@ -132,7 +134,7 @@ class Process:
             pass
         elif new.side == "server":
             own = (self._folder, self._interface, new.mark)
-            listener = Listener(how, new.name, new.port, *own, carry)
+            listener = Listener(how, new.name, new.port, *own, carry, self._account)
             await self._nursery.start(self._serving, self._scope, listener)
             self._part = listener
         else:
@@ -160,7 +162,7 @@ class Process:
         """Have packets go by a session; it lives on when where to dial or to listen changes."""
         if wanted is not self._wanted:
             # It came to stand while something else was being told.
-            self._nursery.start_soon(session.discard)
+            session.discard()
             return
         pause = wanted.keepalive or SILENT
         self._nursery.start_soon(

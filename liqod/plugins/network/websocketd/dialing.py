@@ -4,10 +4,12 @@ import random
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NoReturn
 
 import trio
 
+from liqod.gather import first_of
 from liqod.plugins.network.websocketd.proxying import Proxy, connect
 from liqod.plugins.network.websocketd.session import Failed, Session, tuned
 from liqod.plugins.network.websocketd.wanted import Target
@@ -125,30 +127,22 @@ class Dialer:
         """
         if not self._targets:
             raise Failed("no address of the server is known")
-        won: list[Session] = []
         wrong: dict[Target, str] = {}
-        async with trio.open_nursery() as nursery:
 
-            async def attempt(target: Target, over: trio.Event) -> None:
-                try:
-                    with trio.fail_after(DEADLINE):
-                        found = await self._session(target)
-                except trio.TooSlowError:
-                    wrong[target] = f"it does not answer within {DEADLINE:.0f} s"
-                except (Failed, OSError) as error:
-                    wrong[target] = str(error)
-                else:
-                    won.append(found)
-                    nursery.cancel_scope.cancel()
-                over.set()
+        async def attempt(target: Target) -> Session | None:
+            try:
+                with trio.fail_after(DEADLINE):
+                    return await self._session(target)
+            except trio.TooSlowError:
+                wrong[target] = f"it does not answer within {DEADLINE:.0f} s"
+            except (Failed, OSError) as error:
+                wrong[target] = str(error)
+            return None
 
-            for target in self._targets:
-                over = trio.Event()
-                nursery.start_soon(attempt, target, over)
-                with trio.move_on_after(HEAD_START):
-                    await over.wait()
-        if won:
-            return won[0]
+        attempts = [partial(attempt, target) for target in self._targets]
+        won = await first_of(attempts, HEAD_START, lambda late: late.discard())
+        if won is not None:
+            return won
         raise Failed("; ".join(f"{each.host}:{each.port}: {why}" for each, why in wrong.items()))
 
     async def _session(self, target: Target) -> Session:

@@ -11,11 +11,11 @@ from typing import Final, NoReturn
 
 import trio
 
+from liqod.account import CALLERS, SHARED, Account
+from liqod.places import address_of
 from liqod.plugins.network.websocketd.session import Failed, Session, tuned
-from liqod.sharedport import Crowd, SharedPort
+from liqod.sharedport import SharedPort
 
-CALLERS: Final = 16
-"""Connections that are to prove themselves; with one more the oldest goes."""
 PROVED_WITHIN: Final = 10.0
 """Seconds for that."""
 
@@ -33,6 +33,7 @@ class Listener:
         interface: of the tunnel, by which this server's own are told from those of others.
         mark: firewall mark of what is sent; 0 for none.
         carry: takes an open session until it is over.
+        account: what callers may take of this process.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class Listener:
         interface: str,
         mark: int,
         carry: Carry,
+        account: Account,
     ) -> None:
         self._refused = ""
         self._how, self._name, self._mark = how, name, mark
         self._carry = carry
-        self._callers = Crowd(CALLERS)
-        self._port = SharedPort(name, port, folder, interface, mark, self._caller)
+        self._callers = account[CALLERS]
+        strangers = account[SHARED]
+        self._port = SharedPort(name, port, folder, interface, mark, self._caller, strangers)
 
     @property
     def why(self) -> str:
@@ -69,22 +72,9 @@ class Listener:
         stream = trio.SocketStream(came)
         session: Session | None = None
 
-        async def prove() -> None:
-            nonlocal session
-            tuned(came, self._mark)
-            address, port = came.getpeername()[:2]
-            address = address.removeprefix("::ffff:")
-            where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-            opening = Session("server", self._how, self._name, stream, came, where)
-            try:
-                await opening.open()
-            except Failed as error:
-                self._refused = f"{where}: {error}"
-                return
-            session = opening
-
         try:
-            await self._callers.have(prove, PROVED_WITHIN)
+            with self._callers.within(address_of(came), PROVED_WITHIN):
+                session = await self._proved(stream, came)
         except OSError:
             pass
         finally:
@@ -94,3 +84,19 @@ class Listener:
         if session is not None:
             self._refused = ""
             self._carry(session)
+
+    async def _proved(
+        self, stream: trio.SocketStream, came: trio.socket.SocketType
+    ) -> Session | None:
+        """The session of a caller that proves itself. Raises OSError where it has gone."""
+        tuned(came, self._mark)
+        address, port = came.getpeername()[:2]
+        address = address.removeprefix("::ffff:")
+        where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        session = Session("server", self._how, self._name, stream, came, where)
+        try:
+            await session.open()
+        except Failed as error:
+            self._refused = f"{where}: {error}"
+            return None
+        return session

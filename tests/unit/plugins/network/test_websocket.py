@@ -15,7 +15,6 @@ from liqod.plugins.network import links, processes, websocket, websocketprogram
 from liqod.plugins.network.links import Link
 from liqod.plugins.network.websocket import WEBSOCKET, Settings, WebSocket
 from liqod.plugins.network.websocketd.wanted import VERSION
-from liqod.plugins.network.websocketprogram import own_folder
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
 
 PLACE = Place(interface="lqt0", namespace="")
@@ -166,17 +165,6 @@ async def test_how_it_is_is_told_with_the_interfaces_counts(tunnel: WebSocket, t
         2.5,
     )
     assert (status.received, status.sent) == (5, 6)
-
-
-def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path):
-    own_folder(tmp_path / "new")
-    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
-    (tmp_path / "new").chmod(0o777)
-    with pytest.raises(NetworkError, match="others may write"):
-        own_folder(tmp_path / "new")
-    (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(NetworkError, match="not this user's own"):
-        own_folder(tmp_path / "link")
 
 
 def test_it_encrypts_and_is_used_where_wireguard_is_not():

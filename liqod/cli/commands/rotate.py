@@ -1,0 +1,99 @@
+"""``rotate``: give this cluster another key."""
+
+from typing import Annotated
+
+import typer
+
+from liqod.cli import presence
+from liqod.cli.frame import OUTPUTS, Frame, command
+from liqod.cli.options import LiqoNamespace, Yes
+from liqod.model import labels
+from liqod.ownid import own_cluster_id
+from liqod.procedures import rotating
+from liqod.procedures.rotating import Standing
+
+REST = 10.0
+"""Seconds of the command's time that are left for saying what has come of it."""
+
+
+@command(timeout=120.0, outputs=OUTPUTS)
+async def key(
+    frame: Frame,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say who follows, and change nothing.")
+    ] = False,
+    yes: Yes = False,
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
+) -> None:
+    """Give this cluster another key, by which its peers know it from then on.
+
+    Peers whose liqod can follow take the other key on the word of the present one, each as soon
+    as its daemon is there; no pod and no peering ends by it. Peers that run Liqo, or an older
+    liqod, are named before: with them the present key stays in use until each peering is ended
+    on both sides and made again. When no peer needs it any more the daemon destroys it. What was
+    signed for it has no rights at the peers that have followed.
+
+    While a former key is kept, none is made: the command waits for who has not followed yet. Exit
+    status 1: somebody still knows this cluster by the former key.
+
+    \b
+    Examples:
+      liqod rotate key --dry-run
+      liqod rotate key
+      liqod rotate key --yes -o json
+    """
+    async with frame.client() as client:
+        here = await own_cluster_id(client, liqo_namespace)
+        before = await rotating.standing(client, liqo_namespace)
+        why = "" if before.former else await rotating.in_the_way(client, liqo_namespace)
+    if dry_run:
+        if not frame.show(before):
+            frame.say(_told(before), lines=True)
+        if why:
+            frame.die(why)
+        return
+    if why:
+        frame.die(why)
+    if not before.former:
+        frame.confirm(_meant(before), yes=yes)
+    async with (
+        frame.client() as client,
+        presence.daemon(client, liqo_namespace, frame.progress),
+    ):
+        if not before.former:
+            frame.progress("make another key")
+            await rotating.begin(client, liqo_namespace, here)
+        wait = max(frame.timeout - REST, 1.0)
+        now = await rotating.followed(client, liqo_namespace, frame.progress, within=wait)
+    if not frame.show(now):
+        frame.say(_told(now), lines=True)
+    if now.waits or now.never:
+        frame.die("the former key is still in use; `liqod status` says with whom")
+
+
+def _meant(now: Standing) -> str:
+    """What is about to be done, and what is not."""
+    parts = ["makes another key for this cluster"]
+    if now.waits:
+        parts.append(f"which {', '.join(now.waits)} will follow")
+    if now.never:
+        parts.append(
+            f"not {', '.join(now.never)} ({rotating.NEVER}), with whom the present key stays in use"
+            " until you `liqod unpeer` on both sides and peer again"
+        )
+    if now.invitations:
+        parts.append(f"ends the invitations {', '.join(now.invitations)}, which name this one")
+    return ", ".join(parts)
+
+
+def _told(now: Standing) -> str:
+    lines = [f"key {now.key}"]
+    lines += [f"former key {now.former}, still kept"] if now.former else []
+    said = {
+        "followed": "has followed",
+        "follows": "follows when its daemon is there",
+        "never": f"does not follow: {rotating.NEVER}; `liqod unpeer` on both sides, and peer again",
+    }
+    lines += [f"{each.cluster_id} ({each.role}): {said[each.state]}" for each in now.peers]
+    lines += [f"invitation {each}: its line names the key of its time" for each in now.invitations]
+    return "\n".join(lines)

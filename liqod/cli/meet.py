@@ -1,0 +1,113 @@
+"""Meeting another cluster by the daemons of both, as ``liqod peer`` asks for it and waits.
+
+The daemon does it; here the request is made, the words are compared where nothing else tells who
+is there, and what comes of it is shown. Who lends instead goes by :mod:`liqod.cli.lend`.
+"""
+
+import sys
+from typing import Any
+
+import typer
+
+from liqod.cli import presence, typed
+from liqod.cli.frame import Frame
+from liqod.kube.client import Client
+from liqod.procedures import asking
+from liqod.procedures.asking import Request
+from liqod.procedures.wanted import Asked
+from liqod.resources import OutgoingPeering
+
+
+def asked_of(
+    whom: str, asked: Asked, *, replace: bool, networking: bool, words: str = ""
+) -> Request:
+    """The request that a command line means.
+
+    Raises:
+        Misuse: the invitation is none, or is damaged, and no part of it is shown; nothing was given
+            on standard input, or no text; or the id is none.
+    """
+    whom = typed.from_input() if whom == "-" else typed.bare(whom)
+    more: dict[str, Any] = {"resources": asked.resources, "slice": asked.name, "replace": replace}
+    if typed.is_line(whom):
+        token = typed.token(whom)
+        met: dict[str, Any] = {"name": token.id, "addresses": token.addresses, "key": token.key}
+        met["invitation"] = (token.id, token.secret)
+        if token.borrow:
+            return Request(**met, lend=True)
+        return Request(**met, networking=networking, **more)
+    typed.cluster(whom)
+    confirms = bool(words)
+    return Request(name=whom, cluster_id=whom, networking=networking, confirms=confirms, **more)
+
+
+async def have_met(
+    frame: Frame, request: Request, asked: Asked, words: str, namespace: str, *, yes: bool
+) -> None:
+    """Have this cluster's daemon meet the other one, to borrow or to lend."""
+    if request.lend:
+        from liqod.cli.lend import lend  # brings keys, which who borrows does without
+
+        await lend(frame, request, asked.resources, yes=yes, namespace=namespace)
+    else:
+        await _meet(frame, request, words, namespace)
+
+
+async def _meet(frame: Frame, request: Request, words: str, namespace: str) -> None:
+    """Have the daemon ask, and wait for what comes of it."""
+    async with (
+        frame.client() as client,
+        presence.daemon(client, namespace, frame.progress),
+    ):
+        frame.progress("ask this cluster's daemon to meet the other one")
+        made = await asking.ask(client, namespace, request)
+        frame.goes_on = asking.going_on(namespace, request.name)
+        person = _Person(frame, client, namespace, request, words)
+        try:
+            done = await asking.wait(client, namespace, request.name, frame.progress, person.shown)
+        except asking.NotSeen:
+            if made:
+                await asking.take_back(client, namespace, request.name)
+            raise
+    status = done.status
+    told = {
+        "clusterID": status.cluster_id,
+        "node": request.slice or status.cluster_id,
+        "granted": dict(status.granted),
+        "words": status.words,
+        "key": status.key,
+    }
+    if not frame.show(told):
+        node = request.slice or status.cluster_id
+        frame.say(f"peered: {status.cluster_id} is the node {node} here")
+
+
+class _Person:
+    """Has somebody compare the words, where nothing else tells who is there."""
+
+    def __init__(
+        self, frame: Frame, client: Client, namespace: str, request: Request, words: str
+    ) -> None:
+        self._frame, self._client, self._namespace = frame, client, namespace
+        self._name, self._words, self._asked = request.name, words, False
+
+    async def shown(self, found: OutgoingPeering) -> None:
+        """Look at a request once more; the first time that it has words, they are compared."""
+        status = found.status
+        if found.spec.key or not status.words or self._asked:
+            return
+        self._asked = True
+        words = self._words
+        if not words and sys.stdin.isatty():
+            self._frame.progress.done()
+            # Holds the event loop up, in which nothing but this command's own tasks wait.
+            same = typer.confirm(
+                f"{status.cluster_id} shows here: {status.words}. Does its operator see the same?",
+                err=True,
+            )
+            if not same:
+                self._frame.die("somebody may stand between: nothing was agreed")
+            words = status.words
+            self._frame.allow(self._frame.timeout)
+        if words:
+            await asking.confirm(self._client, self._namespace, self._name, words)

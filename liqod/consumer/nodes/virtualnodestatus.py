@@ -1,0 +1,47 @@
+"""The conditions of a VirtualNode's own status: how its virtual kubelet and its Node are.
+
+Pure. What the Node itself shows is :mod:`liqod.consumer.nodes.nodeplan`'s.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from liqod.model.objects import conditions
+from liqod.resources.nodes import DRAINING
+
+Json = dict[str, Any]
+
+
+def node_conditions(
+    current: Sequence[Json],
+    kubelet: str,
+    node: str,
+    now: str,
+    *,
+    reason: str = "",
+    message: str = "",
+) -> list[Json] | None:
+    """The two conditions of a VirtualNode's status, or None if they say so already.
+
+    Args:
+        current: the conditions it has.
+        kubelet: status of ``VirtualKubelet``.
+        node: status of ``Node``; ``reason`` and ``message`` go with it.
+    """
+    wanted: list[Json] = [
+        {"type": "VirtualKubelet", "status": kubelet},
+        {
+            "type": "Node",
+            "status": node,
+            **({"reason": reason} if reason else {}),
+            **({"message": message} if message else {}),
+        },
+    ]
+    result = conditions.all_dated(wanted, current, now)
+    return None if result == list(current) else result
+
+
+def draining_since(current: Sequence[Json]) -> str:
+    """Since when the conditions of a VirtualNode say that it drains; empty if they do not."""
+    found = conditions.find(current, "Node") or {}
+    return str(found.get(conditions.SINCE) or "") if found.get("status") == DRAINING else ""

@@ -1,0 +1,93 @@
+"""The end of the daemon: it comes in time, whoever holds it up, and who does is named.
+
+What stops, stops in reverse, and a plugin that does not mind its cancellation is left behind
+(:mod:`liqod.plugins.calls`); but nothing in a process can end a task, a thread or a function that
+goes on. So a thread waits for the end, since the event loop may be what is held up. When the time
+is over it writes to the log who is still there, and the process leaves.
+"""
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from liqod.inspect.tasks import frames, tree, waits
+from liqod.plugins.running import place, running
+
+GRACE: Final = 8.0
+"""Seconds for a clean stop; systemd is told 15, users are promised 10."""
+LOOK: Final = 0.5
+"""Seconds for the event loop to say who is there."""
+MOST: Final = 5
+"""Who are named."""
+
+logger = logging.getLogger("liqod")
+
+
+class Ending:
+    """Sees to it that the process ends after it was told to. Made in the thread of the event loop.
+
+    Args:
+        grace: seconds that are waited for it.
+        leave: ends the process at once, with an exit status.
+    """
+
+    def __init__(self, *, grace: float = GRACE, leave: Callable[[int], object] = os._exit) -> None:
+        self._grace, self._leave = grace, leave
+        self._loop = threading.get_ident()
+        self._token = trio.lowlevel.current_trio_token()
+        self._done = False
+
+    def begin(self) -> None:
+        """The daemon is told to stop: from here the time runs."""
+        threading.Thread(target=self._wait, name="ending", daemon=True).start()
+
+    def done(self) -> None:
+        """All of the daemon's own has ended: whatever is left is somebody else's."""
+        self._done = True
+
+    def _wait(self) -> None:
+        threading.Event().wait(self._grace)
+        held = ", ".join(self._holders()[:MOST]) or "nobody who can be named"
+        logger.error("leaving after %.0f s, though these have not ended: %s", self._grace, held)
+        self._leave(0 if self._done else 1)
+
+    def _holders(self) -> list[str]:
+        """Who is still there."""
+        others = [
+            f"the thread {each.name}"
+            for each in threading.enumerate()
+            if not each.daemon and each is not threading.main_thread()
+        ]
+        found, looked = list[str](), threading.Event()
+
+        def look() -> None:
+            found.extend(tasks())
+            looked.set()
+
+        try:
+            self._token.run_sync_soon(look)
+        except trio.RunFinishedError:
+            return others
+        if looked.wait(LOOK):
+            return [*found, *others]
+        frame = sys._current_frames().get(self._loop)
+        plugin = running(frame)
+        where = f"{plugin.gauge} ({plugin.place})" if plugin is not None else place(frame)
+        return [where, *others]
+
+
+def tasks() -> list[str]:
+    """The tasks that wait for no other task, and what they wait in; without Trio's own."""
+    found: list[str] = []
+    for task, _ in tree():
+        calls = frames(task)
+        own = next((call for call in reversed(calls) if call.ours), None)
+        inside = any(nursery.child_tasks for nursery in task.child_nurseries)
+        if calls and not inside and not task.name.startswith(("trio.", "<")):
+            found.append(f"{task.name} ({waits(calls, own)})")
+    return found

@@ -1,0 +1,138 @@
+"""Successions: statements that one key of a cluster follows another, signed by both of them. Pure.
+
+Whoever knows the former key takes the next one on its word; that the next one signs, too, shows
+that whoever says so holds it. A statement names one step: who is two steps behind follows none of
+them. Text of one line, ``v1.<payload>.<signature of the former>.<signature of the next>``; of one
+statement there is one text but for its signatures, so that two of one former key can be told apart.
+"""
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from liqod.errors import ProtocolError
+from liqod.identity import keys
+
+LIMIT: Final = 4_096
+"""Characters of a statement; one of two RSA keys of 4096 bits has 3,100."""
+CONTEXT: Final = b"liqod succession 1\0"
+"""Keeps these signatures apart from others of the same keys."""
+FORMER: Final = b"former\0"
+NEXT: Final = b"next\0"
+_VERSION: Final = "v1"
+_KEY_LIMIT: Final = 600
+"""Bytes of a public key, DER; RSA of 4096 bits has 550."""
+
+
+class _Payload(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    cluster_id: Annotated[str, Meta(min_length=1, max_length=63)]
+    former: Annotated[bytes, Meta(max_length=_KEY_LIMIT)]
+    next: Annotated[bytes, Meta(max_length=_KEY_LIMIT)]
+
+
+class Succession(msgspec.Struct, frozen=True):
+    """A statement that both keys have signed.
+
+    Attributes:
+        cluster_id: whose keys they are, as their holder says.
+        former: SHA-256 of the key that was, hexadecimal.
+        next: of the key that is, the same.
+        public: of the key that is, PEM.
+    """
+
+    cluster_id: str
+    former: str
+    next: str
+    public: bytes
+
+
+_decoder: Final = msgspec.msgpack.Decoder(_Payload)
+
+
+def state(cluster_id: str, former: bytes, following: bytes) -> str:
+    """The text of a statement.
+
+    Args:
+        cluster_id: of the cluster.
+        former, following: private keys, PEM.
+
+    Raises:
+        ProtocolError: one is no private key, or they are the same.
+    """
+    was, comes = (keys.public_der(keys.public_pem(each)) for each in (former, following))
+    if was == comes:
+        raise ProtocolError("a key does not follow itself")
+    payload = msgspec.msgpack.encode(_Payload(cluster_id, was, comes))
+    signatures = (
+        keys.sign(former, CONTEXT + FORMER + payload),
+        keys.sign(following, CONTEXT + NEXT + payload),
+    )
+    return ".".join((_VERSION, *map(_pack, (payload, *signatures))))
+
+
+def verify(text: str) -> Succession:
+    """What a statement says, if it is whole and signed by both keys that it names.
+
+    Raises:
+        ProtocolError: it is not. Nothing else is raised, whatever the text.
+    """
+    if len(text) > LIMIT:
+        raise ProtocolError(f"the statement has {len(text)} characters, more than {LIMIT}")
+    version, *parts = text.split(".")
+    if version != _VERSION or len(parts) != 3:
+        raise ProtocolError("this is no statement of a version that is known here")
+    payload, was, comes = map(_unpack, parts)
+    try:
+        found = _decoder.decode(payload)
+        canonical = msgspec.msgpack.encode(found) == payload
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        canonical = False
+    if not canonical:
+        raise ProtocolError("this is no statement about two keys")
+    former, following = map(keys.public_of_der, (found.former, found.next))
+    prints = keys.print_of(former), keys.print_of(following)
+    if prints[0] == prints[1]:
+        raise ProtocolError("a key does not follow itself")
+    if not keys.verify(former, CONTEXT + FORMER + payload, was):
+        raise ProtocolError("the statement is not signed by the former key")
+    if not keys.verify(following, CONTEXT + NEXT + payload, comes):
+        raise ProtocolError("the statement is not signed by the next key")
+    return Succession(found.cluster_id, *prints, following)
+
+
+def told(text: str, cluster_id: str, former: str) -> Succession:
+    """What a statement says, if it is this cluster's about the key by which it is known.
+
+    Args:
+        text: the statement.
+        cluster_id: who it has to be.
+        former: SHA-256 of the key that is known, hexadecimal.
+
+    Raises:
+        ProtocolError: it is not, or is none.
+    """
+    found = verify(text)
+    if found.cluster_id != cluster_id:
+        raise ProtocolError(f"the statement is about {found.cluster_id}, and not {cluster_id}")
+    if found.former != former:
+        raise ProtocolError(
+            f"the statement is about the key {found.former[:16]}…, and not {former[:16]}…"
+        )
+    return found
+
+
+def _pack(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _unpack(text: str) -> bytes:
+    try:
+        raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError):
+        raise ProtocolError("the statement is not in base64url") from None
+    if _pack(raw) != text:
+        raise ProtocolError("the statement is not in base64url")
+    return raw

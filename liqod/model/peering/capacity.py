@@ -1,0 +1,57 @@
+"""What a cluster's own nodes have, beside what it has granted to consumers: no more can run. Pure.
+
+A grant is a promise and reserves nothing: what does not fit waits for a place at the provider. So
+nothing is refused here; who grants more than there is is told.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from liqod.errors import ConfigError
+from liqod.model import labels
+from liqod.model.objects import quantities
+from liqod.model.objects.partial import Node
+from liqod.model.objects.quantities import Amounts
+
+Resources = Mapping[str, int | str]
+
+
+def of_nodes(nodes: Iterable[Node]) -> Amounts:
+    """What the nodes have for pods, in billionths; virtual ones have nothing of their own."""
+    return _total(each.status.allocatable for each in nodes if not is_virtual(each))
+
+
+def is_virtual(node: Node) -> bool:
+    """Whether it stands for a peer."""
+    return node.metadata.labels.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE
+
+
+def beyond(has: Mapping[str, int], granted: Iterable[Resources]) -> str:
+    """What more is granted than there is, as a clause; empty for nothing.
+
+    Args:
+        has: as :func:`of_nodes`; where it is empty nothing is known.
+        granted: to each consumer.
+    """
+    given = _total(granted)
+    over = quantities.over(given, has) if has else []
+    if not over:
+        return ""
+    promised = quantities.render_all({name: given[name] for name in over})
+    there = quantities.render_all({name: has.get(name, 0) for name in over})
+    return f"consumers are granted {_list(promised)}, and the nodes here have {_list(there)}"
+
+
+def _total(found: Iterable[Resources]) -> Amounts:
+    return quantities.total(map(_amounts, found))
+
+
+def _amounts(found: Resources) -> Amounts:
+    """Billionths; nonsense counts as nothing."""
+    try:
+        return quantities.parse_all(found)
+    except ConfigError:
+        return {}
+
+
+def _list(amounts: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in amounts.items())

@@ -1,0 +1,35 @@
+"""The keys that a provider has had, as its consumer notes those that followed. Pure.
+
+A kubeconfig names the key by which the provider was first met; from there the note leads to the one
+that it has. Pairs of a key and of what it leads to, with spaces between: ``KEY>KEY KEY>KEY``.
+"""
+
+from typing import Final
+
+MOST: Final = 16
+"""Keys that are known of one provider; who has had more is peered with anew."""
+
+
+def _pairs(note: str | None) -> dict[str, str]:
+    halves = (each.partition(">") for each in (note or "").split())
+    return {key: next_ for key, _, next_ in halves if next_}
+
+
+def follow(note: str | None, key: str) -> str:
+    """The key that a provider has now, where that one (SHA-256, hexadecimal) was its."""
+    return _pairs(note).get(key, key)
+
+
+def added(note: str | None, former: str, following: str) -> str | None:
+    """The note with one more step; None where another key has followed that one, or too many have.
+
+    What leads to the former key leads to the next one from now on.
+    """
+    pairs = _pairs(note)
+    if pairs.get(former, following) != following or following in pairs:
+        return None
+    steps = {key: following if next_ == former else next_ for key, next_ in pairs.items()}
+    steps[former] = following
+    if len(steps) > MOST:
+        return None
+    return " ".join(f"{key}>{next_}" for key, next_ in steps.items())

@@ -1,0 +1,45 @@
+"""Whether anything gets through to what runs at a peer: what pods and endpoints are Ready by. Pure.
+
+What carries the packets decides: the tunnel, whatever the peer's API server and daemon do; and
+where there is none, whether the API server answers, as on any node of which nothing is heard.
+"""
+
+from typing import Final
+
+import msgspec
+
+THROUGH: Final = ""
+TUNNEL: Final = "nothing gets through the tunnel to the cluster that runs it"
+SERVER: Final = "the API server of the cluster that runs it does not answer"
+"""The same words as long as it lasts: they are written to each pod."""
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What is known of the ways to one peer.
+
+    Attributes:
+        tunnel: whether its pods are reached through a tunnel.
+        stands: whether packets get through that; None where nobody has looked.
+        asked: whether its API server is asked at all.
+        answers: whether that answers, and shows what runs there.
+        settled: whether all of it has had the time to be found out, since the daemon's start.
+    """
+
+    tunnel: bool = False
+    stands: bool | None = None
+    asked: bool = False
+    answers: bool = True
+    settled: bool = False
+
+
+def unreachable(facts: Facts) -> str | None:
+    """Why nothing gets through; empty where it does, None while that is not known."""
+    if facts.tunnel and facts.stands:
+        return THROUGH
+    if facts.asked and not facts.tunnel:
+        return THROUGH if facts.answers else SERVER
+    if not facts.settled:
+        return None  # of a tunnel that is being made nothing else can be said
+    if facts.tunnel and facts.stands is False:
+        return TUNNEL
+    return THROUGH if facts.answers or not facts.asked else SERVER

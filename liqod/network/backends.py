@@ -1,0 +1,174 @@
+"""The wall around tunnel backends: each function handed over is named, typed, and has a time.
+
+The daemon, and what sweeps after it, have tunnels from here and from nowhere else. What a backend
+says on purpose (a LiqodError) is a fault of the machine; whatever else goes wrong in it is told as
+the plugin's, to the peer's network and in the layer of plugins.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from liqod.errors import NetworkError, PluginError
+from liqod.network.names import Names
+from liqod.plugins.calls import Gauge
+from liqod.plugins.fitting import misfit, shown, waits
+from liqod.plugins.providers import (
+    Place,
+    Tunnel,
+    TunnelProvider,
+    TunnelServices,
+    TunnelSpec,
+    TunnelStatus,
+)
+
+LOOKS: Final = 5.0
+"""Seconds in which a backend says what this machine lacks, or how a tunnel is."""
+CHANGES: Final = 60.0
+"""Seconds in which it has a tunnel, or ends one."""
+Functions = Mapping[str, Callable[..., Any]]
+FUNCTIONS: Final = ("problem", "up", "status", "down")
+
+
+class Backend(Protocol):
+    """How a tunnel is had, for the names of a peer. Raises PluginError."""
+
+    def __call__(self, names: Names, /) -> Tunnel:
+        """One tunnel; nothing changes on the machine."""
+        ...
+
+
+def backend(
+    provider: TunnelProvider, settings: Any, services: TunnelServices, gauge: Gauge
+) -> Backend:
+    """How a tunnel of a backend is had, behind its wall.
+
+    Args:
+        provider: the backend.
+        settings: its own, as its ``config_type``.
+        services: what it is given.
+        gauge: the wall.
+    """
+
+    def build(names: Names) -> Tunnel:
+        place = Place(interface=names.tunnel, namespace=names.namespace)
+        refuse(gauge)
+        try:
+            functions = gauge.ask(_built, provider, settings, services, place)
+        except PluginError as error:
+            gauge.rest((names.peer_id, "build"), str(error))
+            raise
+        gauge.resting.pop((names.peer_id, "build"), None)
+        return Walled(functions, gauge, names.peer_id, Path(services.folder))
+
+    return build
+
+
+class Walled:
+    """One tunnel behind the wall of its backend.
+
+    Args:
+        functions: the plugin's, by their names.
+        gauge: the wall.
+        peer: whose tunnel it is.
+        folder: what the backend keeps is there; it is made before anything is kept.
+    """
+
+    def __init__(self, functions: Functions, gauge: Gauge, peer: str, folder: Path) -> None:
+        self._functions, self._gauge, self._peer, self._folder = functions, gauge, peer, folder
+
+    async def problem(self) -> str | None:
+        """As :meth:`liqod.plugins.providers.Tunnel.problem`. Raises PluginError."""
+        found: str | None = await self._run("problem", _is_text, LOOKS)
+        return found
+
+    async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
+        """As :meth:`liqod.plugins.providers.Tunnel.up`. Raises LiqodError."""
+        own_folder(self._folder)
+        pause: float = await self._run("up", _is_time, CHANGES, spec, silent=silent)
+        return pause
+
+    async def status(self) -> TunnelStatus | None:
+        """As :meth:`liqod.plugins.providers.Tunnel.status`. Raises LiqodError."""
+        found: TunnelStatus | None = await self._run("status", _is_status, LOOKS)
+        return found
+
+    async def down(self) -> None:
+        """As :meth:`liqod.plugins.providers.Tunnel.down`. Raises LiqodError."""
+        await self._run("down", _is_nothing, CHANGES)
+        self._gauge.leave(self._peer)
+
+    async def _run(
+        self, name: str, odd: Callable[[Any], str | None], within: float, *args: Any, **named: Any
+    ) -> Any:
+        """Await a function, and look at what it gives."""
+        gauge, what = self._gauge, (self._peer, name)
+        refuse(gauge)
+        try:
+            function = partial(self._functions[name], *args, **named)
+            answer = await gauge.run(function, odd=odd, within=within)
+        except PluginError as error:
+            gauge.rest(what, str(error))
+            raise
+        gauge.resting.pop(what, None)
+        return answer
+
+
+def refuse(gauge: Gauge) -> None:
+    """Raise PluginError where a backend is parked: it is not to be called now."""
+    if gauge.rests:
+        raise PluginError(f"{gauge} is {gauge.trouble}")
+
+
+def own_folder(folder: Path) -> None:
+    """Have a folder that is this user's alone.
+
+    Raises:
+        NetworkError: it cannot be made, somebody else's lies there, or others may write there.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise NetworkError(f"{folder}: {error.strerror}") from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.geteuid()):
+        raise NetworkError(f"{folder} is not this user's own folder")
+    if found.st_mode & 0o022:
+        raise NetworkError(f"others may write in {folder}: chmod 700 {folder}")
+
+
+def _built(
+    provider: TunnelProvider, settings: Any, services: TunnelServices, place: Place
+) -> Functions:
+    """The functions of a tunnel that is built. Raises TypeError where it is none."""
+    tunnel = provider.build(settings, services, place)
+    found: dict[str, Any] = {name: getattr(tunnel, name, None) for name in FUNCTIONS}
+    for name, function in found.items():
+        if not waits(function):
+            what = f"build returned {shown(tunnel)}, without a function {name} to be awaited"
+            raise TypeError(what)
+    return found
+
+
+def _is_text(value: Any) -> str | None:
+    return None if value is None or type(value) is str else f"{shown(value)}, not a text or None"
+
+
+def _is_time(value: Any) -> str | None:
+    good = type(value) in (int, float) and value >= 0
+    return None if good else f"{shown(value)}, not a number of seconds"
+
+
+def _is_status(value: Any) -> str | None:
+    if value is None:
+        return None
+    if type(value) is not TunnelStatus:
+        return f"{shown(value)}, not a TunnelStatus"
+    return misfit(value)
+
+
+def _is_nothing(value: Any) -> str | None:
+    return None if value is None else f"{shown(value)}, not None"

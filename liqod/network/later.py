@@ -1,0 +1,76 @@
+"""Ranges of a peer's that came after the networks were joined: taken up as its gateway tells them.
+
+Its Configuration here is written by ``liqod peer`` alone, whose user may no more once its cluster
+is accepted. What comes through the tunnel is the word of whoever holds the peer's key, as that was.
+It only adds: a range that was once told stays.
+"""
+
+from collections.abc import Iterable
+from ipaddress import ip_network
+from typing import Final
+from urllib.parse import urlsplit
+
+from liqod.kube.kinds import NODES
+from liqod.model import labels
+from liqod.model.network import claims
+from liqod.model.network.ranges import Ranges
+from liqod.model.objects.partial import Node
+from liqod.peer import Peer
+from liqod.resources import CONFIGURATIONS, Configuration
+
+LARGEST: Final = {4: 16, 6: 48}
+"""The shortest prefix of a later range, by family, where there was none of that family before."""
+
+
+async def take_up(peer: Peer, told: Ranges) -> str:
+    """Have the peer's Configuration name what it tells, too; why not, empty where it does.
+
+    Args:
+        peer: the peer.
+        told: its ranges, by its own word.
+
+    Raises:
+        LiqodError: as the client raises; Conflict where somebody else has written it meanwhile.
+    """
+    home, place = peer.home, peer.tenant_namespace
+    found = await home.client.find(CONFIGURATIONS, peer.id, place, decode=Configuration)
+    if found is None or found.leaving:
+        return ""
+    had = Ranges(found.spec.remote.cidr.pod, found.spec.remote.cidr.external)
+    wanted = Ranges(_added(had.pod, told.pod), _added(had.external, told.external))
+    if wanted == had or not had.pod:
+        return ""
+    nodes = await home.client.list(NODES, decode=Node)
+    addresses = {
+        at.address
+        for node in nodes
+        if node.metadata.labels.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE
+        for at in node.status.addresses
+    }
+    server = urlsplit(home.endpoint.server).hostname or ""
+    problem = too_large(had, wanted) or claims.refuse_ranges(wanted, addresses, server)
+    if problem:
+        return problem
+    cidr = {"pod": list(wanted.pod), "external": list(wanted.external)}
+    version = {"resourceVersion": found.metadata.resource_version}
+    patch = {"metadata": version, "spec": {"remote": {"cidr": cidr}}}
+    await home.client.patch(CONFIGURATIONS, peer.id, patch, place)
+    return ""
+
+
+def too_large(had: Ranges, wanted: Ranges) -> str:
+    """Say why a later range is not taken: each takes as much of the pools here as it is large."""
+    for before, now in ((had.pod, wanted.pod), (had.external, wanted.external)):
+        for text in now[len(before) :]:
+            if problem := claims.malformed(text):
+                return problem
+            network = ip_network(text)
+            known = (ip_network(each) for each in before)
+            same = (each.prefixlen for each in known if each.version == network.version)
+            if network.prefixlen < min(same, default=LARGEST[network.version]):
+                return f"{text} is larger than what was told when the networks were joined"
+    return ""
+
+
+def _added(had: tuple[str, ...], told: Iterable[str]) -> tuple[str, ...]:
+    return (*had, *(each for each in told if each not in had))

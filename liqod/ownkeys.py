@@ -1,0 +1,87 @@
+"""Tells the rooms which keys this cluster has, and who knows it by its former one alone."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from liqod.consumer.identities.formerkey import Bound, bound, listener_of, needing
+from liqod.consumer.identities.keys import ClusterKeys, OwnKeys
+from liqod.context import ClusterContext
+from liqod.handshake.outputs import Expected
+from liqod.handshake.ownkeys import OwnSide, present_key
+from liqod.kube.client import Client
+from liqod.kube.controller import Controller
+from liqod.resources.authentication import CONTROL_PLANE
+
+if TYPE_CHECKING:
+    from liqod.handshake.running import Handshake
+
+KEY: Final = "own keys"
+Take = Callable[[ClusterKeys], None]
+"""Told which keys this cluster has now."""
+
+
+async def knows_former(client: Client, own: ClusterKeys, expected: Expected) -> bool:
+    """Whether somebody knows this cluster by its former key alone.
+
+    Args:
+        client: of this cluster.
+        own: its keys.
+        expected: who is dialled.
+
+    Raises:
+        LiqodError: the API server does not answer.
+    """
+    if own.former is None:
+        return False
+    found = await bound(client)
+    who = expected.cluster_id or await _holder(client, found, expected.key)
+    return who in needing(own, found)
+
+
+async def _holder(client: Client, found: Bound, key: str) -> str:
+    """The provider to whose listener with that key this cluster's credentials lead."""
+    for each in found.identities:
+        leads = listener_of(each.spec.auth_params.proxy_url)
+        if each.spec.type != CONTROL_PLANE or not leads:
+            continue
+        if key in (leads, await present_key(client, leads)):
+            return each.spec.cluster_id
+    return ""
+
+
+def own_side(client: Client, cluster_id: str, own: ClusterKeys) -> OwnSide:
+    """This side of meetings, with these keys."""
+    made = OwnSide(cluster_id, own.private)
+    if own.former is not None:
+        made.take(own.private, own.former.private, partial(knows_former, client, own))
+    return made
+
+
+def take_to(handshake: "Handshake", client: Client) -> Take:
+    """What tells the hand-shake."""
+
+    def take(own: ClusterKeys) -> None:
+        former = b"" if own.former is None else own.former.private
+        handshake.take(own.private, former, partial(knows_former, client, own))
+
+    return take
+
+
+class FollowedKeys(Controller[str]):
+    """Tells whoever works with this cluster's keys when they change.
+
+    Args:
+        home: this cluster.
+        take: told each time.
+    """
+
+    def __init__(self, home: ClusterContext, *take: Take) -> None:
+        self._own, self._take = OwnKeys(home, KEY), take
+        super().__init__(home, "ownkeys", self._own.watched, first=(KEY,))
+
+    async def reconcile(self, key: str) -> None:
+        """Tell which they are."""
+        own = await self._own.now()
+        for each in self._take:
+            each(own)

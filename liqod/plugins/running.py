@@ -1,0 +1,37 @@
+"""The plugin that a thread is in, and where there: found by the wall that it was called through."""
+
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from liqod.plugins.calls import WALLS, Gauge
+
+
+class Running(NamedTuple):
+    """Where a thread is.
+
+    Attributes:
+        gauge: of the plugin that it is in.
+        place: file, line and function.
+    """
+
+    gauge: Gauge
+    place: str
+
+
+def running(frame: FrameType | None) -> Running | None:
+    """Which plugin a thread is in, whose innermost frame is given; None where it is in none."""
+    inner = frame
+    while frame is not None:
+        if frame.f_code in WALLS:
+            return Running(frame.f_locals["gauge"], place(inner))
+        inner, frame = frame, frame.f_back
+    return None
+
+
+def place(frame: FrameType | None) -> str:
+    """Where a frame is: file, line and function."""
+    if frame is None:
+        return ""
+    code = frame.f_code
+    return f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_name}"

@@ -1,0 +1,196 @@
+"""Giving this cluster another key: who follows, what is in the way, and what is left.
+
+The key is changed by one write (:func:`liqod.consumer.identities.keys.succeed`); the daemons of
+both sides do the rest. Whoever does not follow goes on with the former key, which stays beside the
+other one until nobody needs it.
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+import trio
+
+from liqod.consumer.identities.formerkey import Bound, bound, listener_of, needing
+from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, succeed
+from liqod.errors import ConfigError
+from liqod.identity import keys
+from liqod.kube.client import Client
+from liqod.kube.selection import Selection
+from liqod.model import labels
+from liqod.polling import poll_until
+from liqod.procedures import Progress
+from liqod.resources import (
+    INCOMING_PEERINGS,
+    INVITATIONS,
+    OUTGOING_PEERINGS,
+    IncomingPeering,
+    Invitation,
+    OutgoingPeering,
+    Renew,
+)
+from liqod.resources.authentication import CONTROL_PLANE
+from liqod.tenancy import is_from
+
+Follows = Literal["followed", "follows", "never"]
+NEVER = "it runs Liqo, or a liqod that follows no key"
+
+
+class Bond(msgspec.Struct, frozen=True, order=True, rename="camel"):
+    """A peer that knows this cluster by its key.
+
+    Attributes:
+        cluster_id: its id.
+        role: what it is to this cluster.
+        state: ``followed`` to the present key, ``follows`` when its daemon is there, or ``never``.
+    """
+
+    cluster_id: str = msgspec.field(name="clusterID")
+    role: Literal["provider", "consumer"]
+    state: Follows
+
+
+class Standing(msgspec.Struct, frozen=True, rename="camel"):
+    """How far a change of the key is.
+
+    Attributes:
+        key: SHA-256 of the present key, hexadecimal.
+        former: of the one before, while it is kept; empty for none.
+        peers: those that are bound to a key.
+        invitations: names of those whose lines name the key, and that nobody has used up.
+    """
+
+    key: str
+    former: str
+    peers: tuple[Bond, ...]
+    invitations: tuple[str, ...] = ()
+
+    @property
+    def waits(self) -> tuple[str, ...]:
+        """Who follows, and has not yet."""
+        return self._of("follows")
+
+    @property
+    def never(self) -> tuple[str, ...]:
+        """Who does not."""
+        return self._of("never")
+
+    def _of(self, state: Follows) -> tuple[str, ...]:
+        return tuple(sorted({each.cluster_id for each in self.peers if each.state == state}))
+
+
+async def standing(client: Client, namespace: str) -> Standing:
+    """How far it is now.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    own = await cluster_keys(client, namespace)
+    found = await bound(client)
+    open_ = await client.list(INVITATIONS, Selection(namespace), decode=Invitation)
+    former = "" if own.former is None else keys.print_of(own.former.public)
+    return Standing(
+        keys.print_of(own.public),
+        former,
+        bonds(own, found),
+        tuple(sorted(each.name for each in open_ if not each.leaving)),
+    )
+
+
+def bonds(own: ClusterKeys, found: Bound) -> tuple[Bond, ...]:
+    """Who is bound to a key of this cluster's, and whether it follows. Pure."""
+    waiting = needing(own, found)
+    providers = {
+        each.spec.cluster_id: each for each in found.identities if each.spec.type == CONTROL_PLANE
+    }
+    made = [
+        Bond(peer, "provider", _state(own, peer in waiting, _tells(found.renews, each.namespace)))
+        for peer, each in providers.items()
+    ]
+    for tenant in found.tenants:
+        peer = tenant.spec.cluster_id
+        if listener_of(tenant.spec.proxy_url):
+            able = any(
+                each.metadata.annotations.get(labels.PROVIDER_KEY)
+                for each in found.renews
+                if each.namespace == tenant.namespace and is_from(each.metadata.labels, peer)
+            )
+            made.append(Bond(peer, "consumer", _state(own, peer in waiting, able)))
+    return tuple(sorted(made))
+
+
+def _tells(renews: Iterable[Renew], namespace: str) -> bool:
+    """Whether a provider has said by which key it knows this cluster."""
+    return any(
+        each.metadata.annotations.get(labels.KNOWN_KEY)
+        for each in renews
+        if each.namespace == namespace
+        and each.metadata.labels.get(labels.REPLICATION) == labels.TRUE
+    )
+
+
+def _state(own: ClusterKeys, waits: bool, able: bool) -> Follows:
+    if own.former is not None and not waits:
+        return "followed"
+    return "follows" if able else "never"
+
+
+async def in_the_way(client: Client, namespace: str) -> str:
+    """Why the key cannot be changed now; empty where it can.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    place = Selection(namespace)
+    asked = await client.list(OUTGOING_PEERINGS, place, decode=OutgoingPeering)
+    asking = await client.list(INCOMING_PEERINGS, place, decode=IncomingPeering)
+    half = [each.name for each in asked if each.status.phase == "Accepted"]
+    half += [each.name for each in asking if each.status.phase == "Accepted"]
+    if not half:
+        return ""
+    names = ", ".join(sorted(half))
+    return (
+        f"a peering is being made by the present key ({names}): wait until it is there, or"
+        " `kubectl delete` what is asked"
+    )
+
+
+async def begin(client: Client, namespace: str, cluster_id: str) -> Standing:
+    """Change the key.
+
+    Raises:
+        ConfigError: it cannot be changed now, and why.
+        LiqodError: the API server does not answer, or refuses.
+    """
+    why = await in_the_way(client, namespace)
+    if why:
+        raise ConfigError(why)
+    await succeed(client, namespace, cluster_id)
+    return await standing(client, namespace)
+
+
+async def followed(
+    client: Client, namespace: str, progress: Progress, *, within: float = float("inf")
+) -> Standing:
+    """Wait for those that follow.
+
+    Args:
+        client: of this cluster.
+        namespace: liqod's own.
+        progress: told who is waited for.
+        within: seconds for which it is waited.
+
+    Returns:
+        How far it is then.
+    """
+
+    async def look() -> Standing | None:
+        now = await standing(client, namespace)
+        if not now.former or not now.waits:
+            return now
+        progress(f"wait for {', '.join(now.waits)} to follow")
+        return None
+
+    with trio.move_on_after(within):
+        return await poll_until(look)
+    return await standing(client, namespace)

@@ -1,0 +1,142 @@
+"""Whether a consumer's key has another one after it, by the consumer's own statement. Pure.
+
+The statement comes in the consumer's standing Renew, beside the requests of the next key. It is
+followed from the key that is known now, and from no other: what is repeated changes nothing, and of
+two statements about one key the second is refused. What was followed stands on the Tenant, where it
+can be verified again: a certificate of the former key proves that the next one was let in, too.
+
+Until the consumer has all that it needs for its next key, it has its rights under the names with
+the former one as well (:data:`liqod.model.labels.FORMER_KEY` on its tenant namespace).
+"""
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from liqod.errors import ProtocolError
+from liqod.identity import keys, requests, successions
+from liqod.identity.successions import Succession
+from liqod.kube import times
+from liqod.kube.meta import Partial
+from liqod.model import ids, labels
+from liqod.resources import Renew, Tenant
+from liqod.resources.authentication import CONTROL_PLANE
+
+LIMIT: Final = 16_384
+"""Characters of what a consumer says of its next key; of RSA keys of 4096 bits it has 9,000."""
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What a consumer says of its next key.
+
+    Attributes:
+        statement: the text.
+        what: what it says, signed by both keys.
+        plain, keyed: requests of the next key, PEM: as Liqo's, and with the key in the name.
+    """
+
+    statement: str
+    what: Succession
+    plain: bytes
+    keyed: bytes
+
+
+def offered(tenant: Tenant, renews: Iterable[Renew]) -> Offer | str | None:
+    """The next key of a consumer, or why the one that it names is not followed; None for none.
+
+    Args:
+        tenant: an accepted one.
+        renews: of the same consumer.
+    """
+    texts = (
+        each.metadata.annotations.get(labels.SUCCESSION, "")
+        for each in renews
+        if each.spec.identity_type == CONTROL_PLANE
+    )
+    text = next(filter(None, texts), "")
+    if not text or _statement(text) == tenant.metadata.annotations.get(labels.SUCCESSION):
+        return None
+    try:
+        return _read(text, tenant)
+    except ProtocolError as error:
+        return f"another key of {tenant.spec.cluster_id} is not followed: {error}"
+
+
+def decoded(text: str) -> bytes:
+    """What a text in base64 is of; nothing where it is none."""
+    try:
+        return b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _statement(text: str) -> str:
+    return text.partition(" ")[0]
+
+
+def _read(text: str, tenant: Tenant) -> Offer:
+    parts = text.split(" ")
+    if len(text) > LIMIT or len(parts) != 3:
+        raise ProtocolError("it is no statement with two requests")
+    peer = tenant.spec.cluster_id
+    what = successions.told(parts[0], peer, keys.print_of(tenant.spec.public_key))
+    found = Offer(parts[0], what, decoded(parts[1]), decoded(parts[2]))
+    for csr, user in ((found.plain, peer), (found.keyed, ids.keyed(peer, what.next))):
+        group = labels.CONTROL_PLANE_GROUP
+        requests.check(csr, common_name=user, organization=group, public_key=what.public)
+    return found
+
+
+def problem(offer: Offer, known: str) -> str:
+    """Why a key is not followed though its statement holds; empty where it is. Pure.
+
+    Args:
+        offer: the statement.
+        known: SHA-256 of the key that is noted on the tenant namespace; empty for none.
+    """
+    if known in ("", offer.what.former, offer.what.next):
+        return ""
+    return (
+        f"another key ({known[:16]}…) has followed {offer.what.former[:16]}… already, and"
+        f" {offer.what.next[:16]}… does not: whoever states it has the former key, too"
+    )
+
+
+def has_followed(tenant: Tenant, former: str) -> bool:
+    """Whether the Tenant's key follows that one (SHA-256, hexadecimal) by what stands on it."""
+    text = tenant.metadata.annotations.get(labels.SUCCESSION, "")
+    if not text:
+        return False
+    try:
+        found = successions.told(text, tenant.spec.cluster_id, former)
+        return found.next == keys.print_of(tenant.spec.public_key)
+    except ProtocolError:
+        return False
+
+
+def former_of(marks: Mapping[str, str]) -> str:
+    """SHA-256 of the key before, while its names have rights; empty for none.
+
+    Args:
+        marks: annotations of a tenant namespace.
+    """
+    return marks.get(labels.FORMER_KEY, "").partition(" ")[0]
+
+
+def former_in(namespace: bytes | None) -> str:
+    """The same of a tenant namespace as JSON."""
+    if namespace is None:
+        return ""
+    return former_of(msgspec.json.decode(namespace, type=Partial).metadata.annotations)
+
+
+def until(marks: Mapping[str, str]) -> float | None:
+    """The epoch second at which the former names lose their rights; None while that is open."""
+    at = marks.get(labels.FORMER_KEY, "").partition(" ")[2]
+    try:
+        return times.seconds(at) if at else None
+    except ValueError:
+        return 0.0

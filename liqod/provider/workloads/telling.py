@@ -1,0 +1,96 @@
+"""Writes the status of a peer's ShadowPods, and knows what was written before the store shows it.
+
+A reason or another phase is reported to whoever looks on, too, and to a consumer that runs Liqo.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from liqod.errors import Conflict, NotFound
+from liqod.inspect.events import ShadowPodPhase, ShadowPodWaits
+from liqod.kube import events
+from liqod.kube.cache.store import Change, Key
+from liqod.kube.kinds import PODS
+from liqod.kube.meta import ObjectMeta
+from liqod.kube.queue import KeyedQueue
+from liqod.model import labels
+from liqod.peer import Peer
+from liqod.provider.workloads import shadow as rules
+from liqod.provider.workloads.shadow import Shadow, ShadowStatus
+from liqod.resources import SHADOW_PODS
+
+LAG: Final = 1.0
+"""Seconds until a look at something that the store will show in a moment."""
+
+
+class Telling:
+    """What the ShadowPods of one peer were told.
+
+    Args:
+        peer: the consumer.
+        queue: where the key of a ShadowPod waits that changed while it was told.
+
+    Attributes:
+        told: status that was written: the resourceVersion it was written over, and what it is now.
+    """
+
+    def __init__(self, peer: Peer, queue: KeyedQueue[Key]) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._queue = queue
+        self.told: dict[Key, tuple[str, ShadowStatus]] = {}
+
+    def only_told(self, change: Change) -> bool:
+        """Whether a change of a ShadowPod is no more than the status that was written."""
+        told = self.told.get(change.key)
+        return told is not None and rules.only_told(change.old, change.new, told[1])
+
+    async def tell(
+        self, key: Key, shadow: Shadow, status: dict[str, Any], *, only_this: bool = False
+    ) -> None:
+        """Write the ShadowPod's status, and only that.
+
+        An end is written over the very version that was read (``only_this``, too): on a ShadowPod
+        that was made anew under the same name it would keep the pod from ever running.
+        """
+        patch: dict[str, Any] = {"status": status}
+        if only_this or status.get("phase") in rules.TERMINAL:
+            patch["metadata"] = {"resourceVersion": shadow.metadata.resource_version}
+        try:
+            await self._client.patch(SHADOW_PODS, key[1], patch, key[0], subresource="status")
+        except NotFound:
+            return
+        except Conflict:
+            self._queue.add(key, after=LAG)
+            return
+        after = msgspec.structs.replace(
+            shadow.status, **{name: value or "" for name, value in status.items()}
+        )
+        self.told[key] = (shadow.metadata.resource_version, after)
+        if after.reason and after.reason != shadow.status.reason:
+            why = {"reason": after.reason, "message": after.message}
+            self._peer.report(ShadowPodWaits(namespace=key[0], pod=key[1], **why))
+            await self._tell_liqo(key, shadow, after)
+        elif after.phase != shadow.status.phase:
+            self._peer.report(ShadowPodPhase(namespace=key[0], pod=key[1], phase=after.phase))
+
+    async def _tell_liqo(self, key: Key, shadow: Shadow, after: ShadowStatus) -> None:
+        """Tell a consumer that runs Liqo why it has no pod: by an Event about the pod to be.
+
+        Its virtual kubelet reads no reason in a ShadowPod, but reflects Events about pods.
+        """
+        if labels.LOCAL_UID in shadow.metadata.annotations or after.phase in rules.TERMINAL:
+            return
+        about = ObjectMeta(name=key[1], namespace=key[0])
+        await events.tell(self._client, PODS, about, after.reason, after.message)
+
+    def as_told(self, key: Key, shadow: Shadow) -> Shadow:
+        """The ShadowPod with the status that was written last, where the store is behind."""
+        told = self.told.get(key)
+        if told is None:
+            return shadow
+        if told[0] != shadow.metadata.resource_version:
+            del self.told[key]
+            return shadow
+        return msgspec.structs.replace(shadow, status=told[1])

@@ -1,0 +1,96 @@
+"""Finds out of one peer whether anything gets through to what runs there, and says when that turns.
+
+Pods and endpoints at the peer are Ready by it. A loss counts at once. What comes back counts at
+once, too, unless it was lost before only a while ago: each time it must last for longer, since a
+way that comes and goes would have every pod of the peer written each time.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import NoReturn
+
+import trio
+
+from liqod.kube.backoff import Backoff
+from liqod.model.peering.reach import Facts, unreachable
+from liqod.peer import Peer
+
+SETTLE = 10.0
+"""Seconds after the start during which what is not there yet is not taken for lost: what a daemon
+before this one has left stays as it is until there is an answer."""
+LASTS = Backoff(first=1.0, last=30.0)
+"""Seconds for which it must last, of the second return on."""
+WITHIN = 120.0
+"""Seconds for which a loss is remembered."""
+KEPT = 8
+
+
+class _Stirred:
+    """That something was told since it was looked at."""
+
+    def __init__(self) -> None:
+        self.event = trio.Event()
+
+    async def by(self, wait: Callable[[], Awaitable[None]]) -> NoReturn:
+        while True:
+            await wait()
+            self.event.set()
+
+
+async def follow(peer: Peer) -> NoReturn:
+    """Keep ``peer.reach`` until cancelled."""
+    stirred = _Stirred()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stirred.by, peer.link.wait_changed)
+        nursery.start_soon(stirred.by, peer.network.wait_changed)
+        await _judge(peer, stirred)
+    raise AssertionError("it is followed until cancelled")
+
+
+async def _judge(peer: Peer, stirred: _Stirred) -> NoReturn:
+    network, reach = peer.network, peer.reach
+    began = trio.current_time()
+    stood = False
+    losses: deque[float] = deque(maxlen=KEPT)
+    back = inf
+    """Since when it is there again, while that does not count yet."""
+    while True:
+        stirred.event = trio.Event()  # before the look: what is told from here on brings another
+        now = trio.current_time()
+        stood = stood or bool(network.stands)
+        settled = stood or now >= began + SETTLE
+        found = unreachable(_facts(peer, settled=settled))
+        wait = inf if settled else began + SETTLE - now
+        if found == "" and reach.now:
+            back = min(back, now)
+            recent = sum(now - each < WITHIN for each in losses)
+            left = back + (LASTS.delay(recent - 1, _whole) if recent > 1 else 0.0) - now
+            if left > 0:
+                found, wait = reach.now, left
+        else:
+            back = inf
+        if found and reach.now == "":
+            losses.append(now)
+        reach.know(found)
+        with trio.move_on_after(wait):
+            await stirred.event.wait()
+
+
+def _whole() -> float:
+    """No jitter: it is asked for again while it is waited for."""
+    return 1.0
+
+
+def _facts(peer: Peer, *, settled: bool) -> Facts:
+    link, network = peer.link, peer.network
+    return Facts(
+        # Before it is known whether networks are joined there may be one.
+        tunnel=peer.settings.pod_network == "tunnel"
+        and (network.ranges is not None or not network.looked.is_set())
+        and (network.stands is not None or not settled),
+        stands=network.stands,
+        asked=link.asked,
+        answers=link.up and not link.degradations.blind,
+        settled=settled,
+    )

@@ -1,0 +1,41 @@
+"""The work of a leader: what a reload of the configuration reaches, and what systemd is told of."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import NoReturn
+
+import trio
+
+from liqod import sdnotify
+from liqod.config import Config
+from liqod.context import ClusterContext
+from liqod.discovery.room import Discovery
+from liqod.handshake.running import Handshake
+from liqod.model.view.figures import counted
+from liqod.peers import Peers
+
+TELL_EVERY = 10.0
+
+
+@dataclass(frozen=True)
+class Working:
+    """What a leader runs that a reload reaches."""
+
+    home: ClusterContext
+    peers: Peers
+    inbox: Discovery
+    handshake: Handshake
+
+    def reload(self, config: Config) -> list[str]:
+        """Hand on another configuration; the peers that start anew."""
+        home = dataclasses.replace(self.home, config=config)
+        self.inbox.reload(home)
+        self.handshake.reload(home)
+        return self.peers.reload(home)
+
+    async def tell(self) -> NoReturn:
+        """Keep systemd's status line true."""
+        while True:
+            failed = len(self.peers.failures)
+            sdnotify.notify(f"STATUS=leading; {counted(len(self.peers), 'peer')}, {failed} failing")
+            await trio.sleep(TELL_EVERY)

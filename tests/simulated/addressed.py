@@ -1,0 +1,195 @@
+"""rome with a node and two tenants, and the room that keeps its addresses: Networks, Configurations
+and IPs as a test makes them and sees them answered."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from liqod import bounds, config
+from liqod.context import Addressing, ApiEndpoint, ClusterContext
+from liqod.errors import NotFound
+from liqod.inspect.events import KeyFailed
+from liqod.inspect.hub import Hub
+from liqod.install import access
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.kinds import NAMESPACES, NODES, Kind
+from liqod.model import labels
+from liqod.network import addressing
+from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
+from liqod.tenancy import tenant_namespace
+from simulator import EmbeddedCluster
+from tests.simulated.prepared import installed, quiet
+
+MILAN = "liqo-tenant-milan"
+TURIN = "liqo-tenant-turin"
+SETTINGS = """
+[network]
+pools = ["10.64.0.0/13", "fd00:64::/40"]
+reserved = ["10.65.0.0/16"]
+lendable = ["192.168.7.0/24"]
+"""
+
+
+class Rome:
+    """A cluster with a node, two tenants, and somebody who keeps its addresses.
+
+    Args:
+        home: for the daemon, with its own rights.
+        client: an administrator's.
+    """
+
+    def __init__(self, home: ClusterContext, client: Client) -> None:
+        self.home = home
+        self.client = client
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(addressing.run, self.home)
+            yield
+            nursery.cancel_scope.cancel()
+
+    async def configured(
+        self, peer: str, pod: list[str], external: list[str] | None = None, namespace: str = ""
+    ) -> None:
+        """A peer's Configuration comes."""
+        await self.client.create(
+            CONFIGURATIONS,
+            {
+                "metadata": {"name": peer, "labels": {labels.REMOTE_CLUSTER_ID: peer}},
+                "spec": {"remote": {"cidr": {"pod": pod, "external": external or []}}},
+            },
+            namespace or f"liqo-tenant-{peer}",
+        )
+
+    async def seen(self, peer: str) -> dict[str, list[str]]:
+        """The aliases of a peer, as soon as there are."""
+
+        async def look() -> dict[str, list[str]] | None:
+            found = await self.client.get(CONFIGURATIONS, peer, f"liqo-tenant-{peer}")
+            status = found.get("status", {})
+            if condition(found).get("status") != "True":
+                return None
+            told: dict[str, list[str]] = status["remote"]["cidr"]
+            return told
+
+        aliases: dict[str, list[str]] = await until(look)
+        return aliases
+
+    async def refused(self, peer: str) -> str:
+        """Why a peer's ranges are not believed, as soon as they are not."""
+
+        async def look() -> str | None:
+            found = await self.client.get(CONFIGURATIONS, peer, f"liqo-tenant-{peer}")
+            said = condition(found)
+            return str(said["message"]) if said.get("reason") == "RangesRefused" else None
+
+        return str(await until(look))
+
+    async def lend(self, name: str, address: str, namespace: str = "liqo", **spec: Any) -> None:
+        """Somebody makes an IP."""
+        wanted = {"metadata": {"name": name}, "spec": {"ip": address, **spec}}
+        await self.client.create(IPS, wanted, namespace)
+
+    async def lent(self, name: str, namespace: str = "liqo") -> str:
+        """The address of an IP, as soon as it has one."""
+
+        async def look() -> str | None:
+            found = await self.client.get(IPS, name, namespace)
+            return str(found.get("status", {}).get("ip", "")) or None
+
+        return str(await until(look))
+
+    async def failed(self, words: str) -> str:
+        """What is told of a key that fails with some words."""
+
+        async def look() -> str | None:
+            found = (each for each in self.failures if words in each)
+            return next(found, None)
+
+        return str(await until(look))
+
+    @property
+    def failures(self) -> list[str]:
+        """All that failed so far."""
+        told = (each.told for each in self.home.hub.history)
+        return [each.failed for each in told if isinstance(each, KeyFailed)]
+
+
+def condition(found: dict[str, Any]) -> dict[str, Any]:
+    """The condition of a Configuration."""
+    given = found.get("status", {}).get("conditions", [])
+    return next((each for each in given if each["type"] == "NetworkCIDRsConfigured"), {})
+
+
+@asynccontextmanager
+async def rome(settings: str = SETTINGS) -> AsyncIterator[Rome]:
+    nothing: Any = None
+    async with (
+        EmbeddedCluster("rome", state=await installed("rome")) as server,
+        Client(from_kubeconfig(server.kubeconfig)) as client,
+        trio.open_nursery() as nursery,
+    ):
+        found = from_kubeconfig(server.kubeconfig)
+        text = await access.daemon_kubeconfig(client, found, "liqo", "rome", quiet)
+        for peer in ("milan", "turin"):
+            await client.create(NAMESPACES, tenant_namespace(peer))
+        await client.create(NODES, node("one", "10.244.0.0/24", "192.168.1.10"))
+        async with Client(from_kubeconfig(text)) as daemon:
+            home = ClusterContext(
+                "rome",
+                daemon,
+                bounds.informers(daemon, nursery, config.parse(settings)),
+                config.parse(settings),
+                Hub(),
+                nothing,
+                ApiEndpoint("https://172.20.0.1:6443", b""),
+                addressing=Addressing(("10.244.0.0/24",), ("10.96.0.0/12",)),
+            )
+            yield Rome(home, client)
+            nursery.cancel_scope.cancel()
+
+
+def node(name: str, pods: str, address: str) -> dict[str, Any]:
+    """A Node with a range of pods."""
+    return {
+        "metadata": {"name": name},
+        "spec": {"podCIDR": pods, "podCIDRs": [pods]},
+        "status": {
+            "addresses": [
+                {"type": "InternalIP", "address": address},
+                {"type": "Hostname", "address": name},
+            ]
+        },
+    }
+
+
+async def until(look: Callable[[], Awaitable[Any]]) -> Any:
+    with trio.fail_after(10):
+        while (found := await look()) is None:  # noqa: ASYNC110  # of a server's doing
+            await trio.sleep(0.01)
+    return found
+
+
+async def networks(client: Client, namespace: str) -> dict[str, tuple[str, str]]:
+    """What each Network of a namespace wants and has, by what it is of."""
+    found = await client.list(NETWORKS)
+    return {
+        each["metadata"]["name"]: (each["spec"]["cidr"], each.get("status", {}).get("cidr", ""))
+        for each in found
+        if each["metadata"]["namespace"] == namespace
+    }
+
+
+async def gone(client: Client, kind: Kind, name: str, namespace: str) -> None:
+    async def look() -> bool | None:
+        try:
+            await client.get(kind, name, namespace)
+        except NotFound:
+            return True
+        return None
+
+    await until(look)

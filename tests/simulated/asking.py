@@ -1,0 +1,56 @@
+"""Clusters with keys of their own that ask milan to let them in, and where it answers them."""
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import msgspec
+import trio
+
+from liqod.config import parse
+from liqod.handshake.inbox import Inbox
+from liqod.handshake.messages import Accepted, Ask, Denied, Refused
+from liqod.handshake.outputs import Peer
+from liqod.handshake.reception import Reception
+from liqod.identity import keys
+from tests.simulated.peering import Member, members
+
+Answer = Accepted | Denied | Refused
+
+
+def somebody(cluster_id: str) -> Peer:
+    """A cluster with a key of its own."""
+    public = keys.public_pem(keys.generate())
+    return Peer(
+        cluster_id=cluster_id,
+        public_key=public.decode(),
+        key=keys.print_of(public),
+        words="acorn-actor-adder-agate",
+        version=1,
+        capabilities=frozenset(),
+    )
+
+
+def request(**more: object) -> Ask:
+    """A request that nobody has made before."""
+    return msgspec.convert(
+        {"type": "ask", "request": str(uuid4()), "lifetime": 600, **more}, Ask, strict=False
+    )
+
+
+@asynccontextmanager
+async def reception(settings: str = "") -> AsyncIterator[tuple[Member, Reception, trio.Nursery]]:
+    """Where milan answers."""
+    async with members("milan") as [milan], trio.open_nursery() as nursery:
+        kept = Inbox(milan.home)
+        await nursery.start(kept.run)
+        if settings:
+            config = parse(milan.settings + settings)
+            kept.reload(dataclasses.replace(milan.home, config=config))
+        yield milan, Reception(kept), nursery
+        nursery.cancel_scope.cancel()
+
+
+def ignored(lifetime: int) -> None:
+    """It is told to wait."""

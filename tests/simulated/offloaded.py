@@ -1,0 +1,53 @@
+"""What stands of an offloaded namespace: its entry in a peer's map, the provider's answer, its
+label, and the phase of its NamespaceOffloading; and which peers such a one selects."""
+
+from liqod.kube.kinds import NAMESPACES
+from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS
+from tests.simulated.borrower import eventually
+
+
+async def mapping(home, peer):
+    found = await home.client.find(NAMESPACE_MAPS, peer, f"liqo-tenant-{peer}")
+    return None if found is None else found.get("spec", {}).get("desiredMapping") or {}
+
+
+async def mapped(home, peer, expected):
+    async def look():
+        return await mapping(home, peer) == expected
+
+    await eventually(look)
+
+
+async def answer(home, peer, namespace, remote, phase="Accepted"):
+    """What the provider's answer looks like when it has been replicated back."""
+    entry = {namespace: {"remoteNamespace": remote, "phase": phase}}
+    await home.client.patch(
+        NAMESPACE_MAPS,
+        peer,
+        {"status": {"currentMapping": entry}},
+        f"liqo-tenant-{peer}",
+        subresource="status",
+    )
+
+
+async def phase(home, namespace, expected):
+    async def look():
+        found = await home.client.get(NAMESPACE_OFFLOADINGS, "offloading", namespace)
+        status = found.get("status", {})
+        same = status.get("observedGeneration") == found["metadata"]["generation"]
+        return status if same and status.get("offloadingPhase") == expected else None
+
+    return await eventually(look)
+
+
+async def label(home, namespace):
+    found = await home.client.get(NAMESPACES, namespace)
+    return (found["metadata"].get("labels") or {}).get("liqo.io/scheduling-enabled")
+
+
+def selector(**labels):
+    terms = [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+        for key, value in labels.items()
+    ]
+    return {"clusterSelector": {"nodeSelectorTerms": terms}}

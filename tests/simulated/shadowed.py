@@ -1,0 +1,29 @@
+"""A lender with a mapped namespace, and the room that makes pods of its ShadowPods."""
+
+from contextlib import asynccontextmanager
+
+import trio
+
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.provider.workloads.shadowpods import ShadowPods
+from tests.simulated.lender import lender
+
+
+@asynccontextmanager
+async def lending(cluster):
+    """A lender with a mapped namespace, before anything is granted and before the room runs."""
+    async with (
+        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
+        lender(admin, cluster.kubeconfig) as made,
+    ):
+        await made.map_namespace()
+        yield made
+
+
+@asynccontextmanager
+async def at_work(made):
+    async with trio.open_nursery() as nursery:
+        await nursery.start(ShadowPods(made.peer).run)
+        yield
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,213 @@
+"""Rows of ``docs/failures.md`` that others test, for :mod:`tests.stateful.test_truth`."""
+
+from tests.stateful.cases import PEERS_API
+
+PLUGIN = "A plugin"
+OUT_OF_REACH = "What runs at a peer that is out of reach"
+GATEWAY = "The gateway of joined networks"
+POD = "A pod at a peer"
+TOKENS = "Tokens of pods at peers"
+CHANGES = "Changes of a pod that runs"
+TOLD = "What a peer tells of a pod"
+ELSEWHERE = {
+    "Changes of a pod that runs: of several ephemeral containers one is refused": (
+        "simulated/test_pod_changes.py",
+        "test_a_debugger_that_is_refused_keeps_no_other_away",
+    ),
+    f"{PEERS_API}: somebody asks what pods there use (`kubectl top`, an autoscaler)": (
+        "simulated/test_nodepages.py",
+        "test_figures_are_the_peers_and_never_zeros",
+    ),
+    f"{POD}: it is evicted (a node there is drained), preempted, or taken from a lost node": (
+        "node/test_ends.py",
+        "test_pods_of_a_node_that_is_drained_there_are_placed_anew",
+    ),
+    f"{POD}: it is to be evicted there, and its budget here allows no disruption": (
+        "cluster/test_disruption_budgets.py",
+        "test_a_drain_at_the_peer_waits_for_the_budget_here",
+    ),
+    f"{POD}: somebody deletes it": (
+        "cluster/test_offloading.py",
+        "test_scale_delete_and_recreate",
+    ),
+    f"{POD}: its node there runs out of memory or disk, or is shut down": (
+        "unit/plugins/test_ending_pods.py",
+        "test_what_a_kubelet_ends_stays_as_on_a_node_here",
+    ),
+    f"{POD}: it asks for a volume that its peer does not make": (
+        "simulated/test_claims.py",
+        "test_what_the_peer_refuses_is_said_before_the_pod_is_bound",
+    ),
+    f"{POD}: the claim behind its volume is deleted there": (
+        "simulated/test_claims.py",
+        "test_it_grows_and_a_claim_that_is_lost_is_not_made_again",
+    ),
+    f"{POD}: its namespace is brought home while volumes lie there": (
+        "simulated/test_claims_placed.py",
+        "test_volumes_keep_their_namespace_at_a_peer_until_they_are_deleted",
+    ),
+    f"{POD}: there is no room for it": (
+        "node/test_ends.py",
+        "test_who_is_preempted_there_waits_with_the_peers_words",
+    ),
+    f"{TOKENS}: the peer is away when a token is due": (
+        "simulated/test_pod_tokens.py",
+        "test_a_renewal_that_is_late_as_the_peer_is_away_is_said_on_the_pod",
+    ),
+    f"{TOKENS}: this cluster gives none: its ServiceAccount is gone, a policy or a missing right"
+    " refuses": (
+        "simulated/test_pod_tokens.py",
+        "test_a_pods_status_comes_home_though_no_token_is_given",
+    ),
+    f"{TOKENS}: the daemon is away": (
+        "simulated/test_pod_tokens.py",
+        "test_they_are_renewed_in_time_and_not_by_a_daemon_that_only_begins_again",
+    ),
+    f"{TOKENS}: the way home is down": (
+        "simulated/test_pod_tokens.py",
+        "test_they_are_renewed_in_time_and_not_by_a_daemon_that_only_begins_again",
+    ),
+    f"{CHANGES}: a resize is more than the slice has left": (
+        "simulated/test_pod_changes.py",
+        "test_growing_beyond_the_quota_is_refused_and_said_until_it_fits",
+    ),
+    f"{CHANGES}: the provider's Pod Security, a webhook or a missing right refuses a change": (
+        "cluster/test_hostile_consumer.py",
+        "test_changes_that_ask_for_more_than_guests_have",
+    ),
+    f"{CHANGES}: the provider's API server cannot accept it (a resize that changes the QoS"
+    " class)": (
+        "simulated/test_pod_changes.py",
+        "test_what_no_api_server_takes_is_not_tried_again_until_it_is_another_change",
+    ),
+    f"{CHANGES}: the provider's settings do not allow it (`[guests]`)": (
+        "simulated/test_pod_changes.py",
+        "test_an_added_toleration_follows_where_guests_may_have_it",
+    ),
+    f"{CHANGES}: its API server is older than 1.33": (
+        "simulated/test_pod_changes.py",
+        "test_an_api_server_that_knows_no_resizing_says_so_and_the_pod_runs_on",
+    ),
+    f"{CHANGES}: its node has no room (`Deferred`), or never will (`Infeasible`)": (
+        "unit/model/test_podstatus_changes.py",
+        "test_how_a_resize_fares_comes_back",
+    ),
+    f"{CHANGES}: the peer runs Liqo, or a liqod before this": (
+        "simulated/test_pod_changes.py",
+        "test_it_is_said_where_the_peer_takes_over_no_change",
+    ),
+    f"{PEERS_API}: a provider [that dials](handshake.md#when-the-lender-dials) is cut off, or"
+    " either daemon is replaced": (
+        "simulated/test_lending.py",
+        "test_after_a_restart_of_either_side_the_lender_dials_again",
+    ),
+    f"{PEERS_API}: somebody is in a pod there (`kubectl exec`, `attach`, `port-forward`,"
+    " `logs -f`)": (
+        "simulated/test_podstreams.py",
+        "test_streams_end_with_the_way_and_are_bounded",
+    ),
+    "The daemon: it may have few files open (`LimitNOFILE`, the container's limit)": (
+        "simulated/test_crowds.py",
+        "test_whatever_face_a_crowd_stands_at_the_others_and_itself_go_on",
+    ),
+    f"{OUT_OF_REACH}: the tunnel, whatever the API server does; or, without one, the API server": (
+        "simulated/test_withdrawals.py",
+        "test_pods_follow_the_tunnel_whatever_the_api_server_does",
+    ),
+    f"{OUT_OF_REACH}: only its API server or its daemon is silent, and the tunnel answers": (
+        "simulated/test_withdrawals.py",
+        "test_pods_follow_the_tunnel_whatever_the_api_server_does",
+    ),
+    f"{OUT_OF_REACH}: this daemon is replaced meanwhile": (
+        "simulated/test_withdrawals.py",
+        "test_what_a_daemon_before_withdrew_is_given_back",
+    ),
+    f"{POD}: its node there is not heard of any more": (
+        "simulated/test_dead_nodes.py",
+        "test_nodes_that_die_at_the_provider_are_shown_here_until_they_are_back",
+    ),
+    f"{POD}: a Service's EndpointSlice takes more than 1 MiB, which a thousand endpoints do not, or"
+    " the peer holds too much of this cluster already (`guests.max_bytes`)": (
+        "simulated/test_shadowendpointslices.py",
+        "test_what_was_made_of_a_slice_that_became_too_large_stays",
+    ),
+    f"{PLUGIN}: the peer has not its kind, or gives no right to it": (
+        "simulated/test_lacking_kinds.py",
+        "test_the_peers_node_stays_as_it_is",
+    ),
+    f"{PLUGIN}: its tunnel breaks, or does not come back in time": (
+        "unit/plugins/test_walls.py",
+        "test_a_function_of_a_tunnel",
+    ),
+    f"{PLUGIN}: it does not mind that it is cancelled": (
+        "unit/plugins/test_walls.py",
+        "test_a_run_of_a_discovery",
+    ),
+    f"{PLUGIN}: it holds up the end of the daemon": (
+        "simulated/test_plugins_in_daemons.py",
+        "test_those_that_do_not_end_are_named_and_hold_neither_the_lease_nor_the_end",
+    ),
+    f"{PLUGIN}: it raises, also `SystemExit`, or returns something of another type": (
+        "simulated/test_plugin_walls.py",
+        "test_one_that_exits_ends_nothing_and_is_shown",
+    ),
+    f"{PLUGIN}: it blocks": (
+        "simulated/test_plugin_walls.py",
+        "test_one_that_blocks_is_named_while_it_does_and_parked",
+    ),
+    f"{PLUGIN}: its description or its settings do not fit": (
+        "unit/plugins/test_loader.py",
+        "test_a_broken_plugin_is_left_out_and_stops_nobody",
+    ),
+    f"{PLUGIN}: two peers, or somebody else, write one status": (
+        "simulated/test_several_peers.py",
+        "test_a_status_that_somebody_else_undoes_is_let_be",
+    ),
+    f"{PLUGIN}: the last peer that has an object is left, or its namespace comes home": (
+        "simulated/test_several_peers.py",
+        "test_what_is_made_here_is_the_first_ones_and_goes_with_the_last",
+    ),
+    f"{GATEWAY}: the daemon alone": (
+        "netns/test_failover.py",
+        "test_a_daemon_that_is_killed_alone_loses_nothing_and_is_not_followed",
+    ),
+    f"{GATEWAY}: its node, where [others stand by](network.md#when-the-gateway-is-gone)": (
+        "netns/test_failover.py",
+        "test_a_gateway_that_is_unplugged_is_followed_by_its_silence",
+    ),
+    f"{GATEWAY}: its node, where nobody stands by": (
+        "netns/test_liqod_node.py",
+        "test_another_node_becomes_the_gateway",
+    ),
+    f"{GATEWAY}: it is cut off from the others, and believes that it leads": (
+        "netns/test_failover.py",
+        "test_a_second_gateway_that_believes_it_leads_is_fenced",
+    ),
+    f"{GATEWAY}: somebody flushes rules, deletes routes or interfaces, kills a tunnel": (
+        "netns/test_heal.py",
+        "test_what_is_harmed_under_traffic_is_put_back",
+    ),
+    f"{TOLD}: more is told than a kubelet may write (50 a second, 25 at once of one pod)": (
+        "unit/reflection/test_eventwriter.py",
+        "test_a_flood_is_left_out_counted_and_said_once",
+    ),
+    f"{TOLD}: an Event is told again every few seconds, as by a probe": (
+        "unit/reflection/test_eventwriter.py",
+        "test_one_that_is_told_again_and_again_is_written_now_and_then",
+    ),
+    f"{TOLD}: the peer gives no right to read Events": (
+        "simulated/test_remote_events.py",
+        "test_a_peer_that_gives_no_right_to_read_events_is_gone_on_without",
+    ),
+    f"{TOLD}: the peer does not answer, lets go of Events that were not read yet, or "
+    "the daemon is replaced": (
+        "simulated/test_remote_events.py",
+        "test_a_daemon_that_starts_anew_tells_what_came_meanwhile_and_nothing_twice",
+    ),
+    f"{TOLD}: a virtual node is not Ready, its network or its peer's daemon fails, it is cordoned"
+    " or drained": (
+        "simulated/test_node_events.py",
+        "test_the_nodes_own_events_say_why_it_is_not_ready",
+    ),
+}
+"""Rows of which another test tells, which needs plugins or rooms of its own: its file and name."""

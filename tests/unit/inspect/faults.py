@@ -1,0 +1,370 @@
+"""The faults, and what is to be said of each, for :mod:`tests.unit.inspect.test_faults`."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from liqod.model import labels
+from liqod.model.objects.webhook import NO_ENDPOINT
+from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
+from liqod.model.view.networkfacts import NodeWay, PodTrip
+from liqod.model.view.rows import Plugin, Sighting
+from liqod.model.view.snapshot import Pod
+from liqod.plugins.diagnosis import (
+    NodeFacts,
+    QueueFacts,
+    ReflectionFacts,
+)
+from tests.unit.inspect.faulty import cut_off, degraded, denied, plugin
+from tests.unit.model.test_overview import peer
+
+WORKS = "milan: every layer works"
+FIREWALL = "let UDP"
+KEY = "see that each side has the other's key"
+NODE_DOWN = {"milan": "its API server does not answer"}
+
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Fault(NamedTuple):
+    """One fault.
+
+    Attributes:
+        name: what has failed.
+        objects: changes of the custom resources.
+        here, there, link, joined: changes of what the daemon's doctor knows: of this cluster, of
+            the peer, of the way to its API server, and of the network that is joined with it.
+        knows: what else the daemon knows.
+        says: what both commands must say, with the daemon at hand.
+        never: what neither may say, in any case.
+        alone: what both must say by the API server alone; None where it is not seen there.
+        ends: their exit status.
+        runs: whether this cluster's daemon can be asked.
+    """
+
+    name: str
+    objects: Mapping[str, Any] = NOTHING
+    here: Mapping[str, Any] = NOTHING
+    there: Mapping[str, Any] = NOTHING
+    link: Mapping[str, Any] = NOTHING
+    joined: Mapping[str, Any] = NOTHING
+    knows: Mapping[str, Any] = NOTHING
+    says: Sequence[str] = ()
+    never: Sequence[str] = ()
+    alone: Sequence[str] | None = None
+    ends: int = 1
+    runs: bool = True
+
+
+DOWN = {"state": "down", "reason": "connection refused"}
+DEAD = {"daemon": "silent", "daemon_why": "its Lease was last renewed at 12:00 by its clock"}
+NETWORK_FAILS = ("way between the gateways fails", "the tunnel fails", "the joined network")
+
+FAULTS = [
+    Fault("all is well", says=("running as host-1",), alone=("running as host-1",), ends=0),
+    # The daemon
+    Fault(
+        "the daemon was killed",
+        objects={"leader_age": 75.0},
+        runs=False,
+        alone=("not running: last heard of 75 s ago", "start `liqod run`"),
+        never=(WORKS, "✓ the pod webhook", "✓   the daemon", "✓   its API server"),
+    ),
+    Fault(
+        "the daemon was killed just now",
+        objects={"leader_age": 4.0, "leader_gone": "nobody answers at /run/liqod/rome.sock"},
+        runs=False,
+        alone=("not running: nobody answers at /run/liqod/rome.sock", "last heard of 4 s ago"),
+        never=(WORKS, "✓   the daemon", "✓   its API server"),
+    ),
+    Fault(
+        "the daemon has not renewed its Lease for longer than a leader may",
+        objects={"leader_age": 9.0},
+        runs=False,
+        alone=("not running: last heard of 9 s ago",),
+        never=(WORKS,),
+    ),
+    Fault(
+        "another daemon stands by",
+        objects={"standbys": ("host-2",)},
+        says=("host-2 standing by",),
+        alone=("host-2 standing by",),
+        ends=0,
+    ),
+    Fault(
+        "the cluster's id was changed",
+        objects={"id_problem": "the id says rome-2: `liqod install --cluster-id rome`"},
+        says=("the id says rome-2",),
+        alone=("the id says rome-2",),
+    ),
+    Fault(
+        "a definition was deleted",
+        objects={"definitions": ("tenants.authentication.liqo.io",)},
+        here={"silent": {"tenants": "404"}},
+        says=("custom resource tenants.authentication.liqo.io", "tenants: 404"),
+        alone=("custom resource tenants.authentication.liqo.io",),
+    ),
+    Fault(
+        "a kind cannot be followed",
+        here={"silent": {"tenants": "403"}},
+        says=(
+            "following objects fails",
+            "1 kind not followed, tenants: 403",
+        ),
+    ),
+    Fault(
+        "the port of the hand-shake is taken",
+        here={"unmet": "port 6446 is in use"},
+        says=(
+            "the hand-shake fails",
+            "no other cluster can ask this one: port 6446 is in use",
+        ),
+    ),
+    Fault("the event loop is late", here={"lag": 4.0}, says=("keeping up fails",)),
+    Fault("the clock is wrong", here={"skew": 90.0}, says=("the clock fails",)),
+    Fault(
+        "a kind may not be read by who asks",
+        objects={"unread": ("nodes",)},
+        says=("this is not all: nodes cannot be read",),
+        alone=("this is not all: nodes cannot be read",),
+    ),
+    # Plugins
+    Fault(
+        "a reflector breaks at an object",
+        here={"troubled": {"the reflector gadgets": "shop/odd cannot be worked on: KeyError"}},
+        knows={"plugins": {"a": plugin("shop/odd cannot be worked on: KeyError")}},
+        says=("shop/odd cannot be worked on: KeyError",),
+        never=("all are loaded and work",),
+    ),
+    Fault(
+        "a reflector blocks",
+        here={"troubled": {"the reflector gadgets": "parked for 60 s more: a call took 10 s"}},
+        knows={"plugins": {"a": plugin("parked for 60 s more: a call took 10 s")}},
+        says=("parked for 60 s more",),
+    ),
+    Fault(
+        "a discovery has ended",
+        here={"troubled": {"the discovery dns": "it ended by itself"}},
+        knows={"plugins": {"a": plugin("it ended by itself", kind="discovery", name="dns")}},
+        says=("it ended by itself",),
+        never=("all are loaded and work",),
+    ),
+    Fault(
+        "a check breaks",
+        here={"troubled": {"the check etcd": "the last 3 calls failed: KeyError"}},
+        knows={
+            "plugins": {"a": plugin("the last 3 calls failed: KeyError", kind="check", name="etcd")}
+        },
+        says=("the last 3 calls failed: KeyError",),
+    ),
+    Fault(
+        "a plugin was left out",
+        here={"left_out": {"gadgets": "no hook"}},
+        knows={"plugins": {"a": Plugin("gadgets", "plugin", state="left out", why="no hook")}},
+        says=("no hook",),
+    ),
+    Fault(
+        "a cluster that is seen cannot be peered with",
+        knows={"sightings": {"a": Sighting("turin", "manual", problem="no such file")}},
+        says=("peering with it fails: no such file",),
+    ),
+    # A peer's API server
+    Fault(
+        "it is gone",
+        objects={"foreign_clusters": (peer("milan", up=False),), "nodes": NODE_DOWN},
+        link=DOWN,
+        there={"reflection": ReflectionFacts(nodes=(NodeFacts("milan", "gone"),))},
+        says=("its API server", "refused"),
+        alone=("its API server", "refused"),
+        never=(*NETWORK_FAILS, "the peer's daemon fails", "its daemon does not run", WORKS),
+    ),
+    Fault(
+        "it is frozen, and nobody knows yet",
+        link={"answered": 9.0},
+        says=(),
+        never=("answered 0 s ago", "answered 4 s ago"),
+        ends=0,
+    ),
+    Fault(
+        "it refuses this cluster",
+        objects={"foreign_clusters": (peer("milan", up=False, reason=REFUSES),)},
+        link={**DOWN, "problem": "refused"},
+        says=("its API server", "`liqod peer` again; what runs at milan stays"),
+        alone=("its API server", "`liqod peer` again; what runs at milan stays"),
+        never=NETWORK_FAILS,
+    ),
+    Fault(
+        "it is another",
+        objects={"foreign_clusters": (peer("milan", up=False, reason=UNTRUSTED),)},
+        link={**DOWN, "problem": "untrusted"},
+        says=("is that still milan? if it was made anew, `liqod peer` again",),
+        alone=("is that still milan? if it was made anew, `liqod peer` again",),
+        never=NETWORK_FAILS,
+    ),
+    Fault(
+        "it takes no pods",
+        objects={"foreign_clusters": (degraded("pods cannot be written"),)},
+        link={"degraded": "pods cannot be written"},
+        says=("pods cannot be written",),
+        alone=("pods cannot be written",),
+        never=("its API server fails", *NETWORK_FAILS),
+    ),
+    Fault("its probes are lost", link={"loss": 0.5}, says=("50 % of the probes are lost",)),
+    # A peer's daemon
+    Fault(
+        "it was killed",
+        objects={"foreign_clusters": (peer("milan", notes={labels.PEER_DAEMON: "its Lease"}),)},
+        link=DEAD,
+        says=("daemon", "start `liqod run` beside milan"),
+        alone=("its Lease", "start `liqod run` beside milan"),
+        never=(*NETWORK_FAILS, FIREWALL, WORKS),
+    ),
+    Fault(
+        "it was killed just now",
+        objects={"foreign_clusters": (peer("milan", notes={labels.PEER_DAEMON: "true"}),)},
+        link={"daemon_renewed": 9.0, "daemon_looked": 0.0, "daemon_quiet": 9.0},
+        says=(
+            "the peer's daemon fails",
+            "it did not renew its Lease for 9 s",
+        ),
+        never=(*NETWORK_FAILS, FIREWALL, "✓   the peer's daemon"),
+    ),
+    Fault(
+        "nobody has looked at its Lease",
+        link={"daemon_renewed": 80.0, "daemon_looked": 79.0},
+        never=("✓   the peer's daemon", WORKS),
+        ends=0,
+    ),
+    Fault(
+        "it does not show its Lease",
+        link={"daemon": "untold"},
+        never=("✓   the peer's daemon", WORKS),
+        ends=0,
+    ),
+    # The joined network
+    Fault(
+        "a key is wrong, and what arrives is refused",
+        objects={"connections": (cut_off(),)},
+        joined={"heard": 90.0, "echo": 90.0, "handshake": None, "arrived": 9.0},
+        says=("none is of the key that is known", KEY),
+        alone=("the joined network: the tunnel is Connecting",),
+        never=(FIREWALL,),
+    ),
+    Fault(
+        "a key is wrong, and nothing arrives",
+        objects={"connections": (cut_off(),)},
+        joined={"heard": None, "echo": None, "handshake": None, "endpoint": ""},
+        says=(f"→ {KEY}", "the way between the gateways"),
+        alone=("the joined network: the tunnel is Connecting",),
+        never=(f"→ {FIREWALL}",),
+    ),
+    Fault(
+        "a firewall closes what was open",
+        objects={"connections": (cut_off(),)},
+        joined={"heard": 90.0, "echo": 90.0, "handshake": 90.0},
+        says=(f"→ {FIREWALL}", "nothing for 90 s"),
+        alone=("the joined network: the tunnel is Connecting",),
+        never=(KEY,),
+    ),
+    Fault(
+        "the tunnel's process was killed",
+        objects={"connections": (cut_off("Error"),)},
+        joined={"device": "wireguard does not run", "heard": 9.0},
+        says=(
+            "the tunnel fails",
+            "wireguard does not run",
+        ),
+        alone=("the joined network: the tunnel is Error",),
+        never=(FIREWALL,),
+    ),
+    Fault(
+        "pods do not reach each other",
+        joined={"pods": PodTrip(1.0, error="nothing came back")},
+        says=(
+            "from pod to pod fails",
+            "nothing came back",
+        ),
+        never=("the tunnel fails",),
+    ),
+    Fault(
+        "a node lacks its route",
+        joined={"nodes": (NodeWay("rome-2", ("route to 10.71.0.0/16",), 1.0),)},
+        says=("rome-2 lacks route to 10.71.0.0/16",),
+    ),
+    # What is lent and borrowed
+    Fault(
+        "an admission policy denies nothing",
+        objects={"policies": ("liqod-guests",)},
+        here={"policies": ("liqod-guests",)},
+        says=("admission policy liqod-guests is missing or denies nothing",),
+        alone=("admission policy liqod-guests is missing or denies nothing",),
+    ),
+    Fault(
+        "a slice is denied",
+        objects={"slices": (denied(),)},
+        there={"denied": {"gpus": "too much"}},
+        says=("slice gpus", "denied: too much"),
+        alone=("slice gpus denied: too much",),
+    ),
+    Fault(
+        "a certificate ends",
+        objects={"expiries": {("milan", "controlplane-milan"): 3600.0}},
+        there={"certificates": {"control plane": 3600.0}},
+        says=("and was not renewed",),
+        alone=("and was not renewed",),
+    ),
+    Fault(
+        "the virtual node is gone",
+        objects={"nodes": {}},
+        there={"reflection": ReflectionFacts(nodes=(NodeFacts("milan", "there is no such Node"),))},
+        says=("there is no such Node",),
+        alone=("there is no such Node",),
+    ),
+    Fault(
+        "the peer's task fails",
+        there={"failure": "boom"},
+        says=(
+            "the peer's task fails",
+            "boom",
+        ),
+    ),
+    Fault(
+        "what is replicated waits",
+        there={"replication": QueueFacts(waiting=2, oldest=60.0, error="403")},
+        says=("2 objects waiting, the oldest for 60 s: 403",),
+    ),
+    # The webhook
+    Fault(
+        "the API server cannot reach it",
+        objects={"webhook": "nothing answers it at 10.0.0.1"},
+        here={"webhook": "nothing answers it at 10.0.0.1", "proved": 5.0},
+        says=("nothing answers it at 10.0.0.1", "set webhook.advertise"),
+        alone=("nothing answers it at 10.0.0.1", "set webhook.advertise"),
+    ),
+    Fault(
+        "no pod of its Service is ready",
+        objects={"webhook": NO_ENDPOINT},
+        here={"webhook": NO_ENDPOINT, "proved": 5.0},
+        says=(NO_ENDPOINT, "see why the daemon's pod is not ready"),
+        alone=(NO_ENDPOINT, "see why the daemon's pod is not ready"),
+        never=("set webhook.advertise",),
+    ),
+    Fault(
+        "it was not tried yet",
+        objects={"webhook": ""},
+        here={"webhook": "", "proved": None},
+        alone=(),
+        never=("set webhook.advertise", "✓   the pod webhook"),
+        ends=0,
+    ),
+    # What is no fault
+    Fault(
+        "a pod waits",
+        objects={"pods": (Pod("shop", "web", "milan", "Pending", False, reason="no room"),)},
+        ends=0,
+        alone=(),
+    ),
+    Fault("pods stayed at home", objects={"stayed": {"shop": 2}}, ends=0, alone=()),
+    Fault("a peer tells no figures of pods", there={"usage": "403"}, never=(WORKS,), ends=0),
+]

@@ -1,0 +1,192 @@
+"""What ``status`` and ``doctor`` say of each fault: the same, and how they end.
+
+A row is a fault of docs/failures.md as it is seen in custom resources, by the daemon's doctor, and
+by what else the daemon knows. Both commands are shown what they would be given, with the daemon at
+hand and, where the fault is seen there, by the API server alone.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from liqod.cli import diagnosis, live, statustext
+from liqod.cli.commands import doctor as doctor_command
+from liqod.cli.live import Seen
+from liqod.inspect.doctor import Doctor
+from liqod.inspect.hub import Hub
+from liqod.inspect.protocol import Examine
+from liqod.inspect.rooms import Rooms
+from liqod.model.view import headline, ladder, wrong
+from liqod.model.view.overview import overview
+from liqod.model.view.problems import Problem
+from liqod.model.view.rows import Check, Ladder
+from liqod.plugins.calls import Calls
+from liqod.plugins.checks import cluster, network, peers
+from liqod.plugins.diagnosis import (
+    ClusterFacts,
+    LinkFacts,
+    NodeFacts,
+    PeerFacts,
+    QueueFacts,
+    ReflectionFacts,
+    Trip,
+)
+from tests.unit.inspect.faults import FAULTS, Fault
+from tests.unit.model.states import NOW, state
+from tests.unit.model.states import peer as peer_row
+from tests.unit.model.test_overview import healthy
+from tests.unit.plugins.test_network_checks import WELL as JOINED
+
+HERE = ClusterFacts(
+    now=NOW,
+    api=Trip(1.0, 0.01),
+    version="v1.35.4",
+    skew=0.0,
+    policies=(),
+    webhook="reachable",
+    proved=60.0,
+    met_at=6446,
+)
+LINK = LinkFacts(
+    state="up",
+    silence=0.5,
+    answered=4.0,
+    rtt=0.002,
+    loss=0.0,
+    daemon="runs",
+    daemon_renewed=12.0,
+    daemon_looked=11.0,
+    daemon_quiet=1.0,
+)
+THERE = PeerFacts(
+    now=NOW,
+    peer="milan",
+    cluster=HERE,
+    lends=True,
+    link=LINK,
+    reflection=ReflectionFacts(nodes=(NodeFacts("milan", lease=3.0),), namespaces=1),
+    certificates={"control plane": 9e6},
+    identities=1,
+    replication=QueueFacts(worked=3.0),
+    network=JOINED,
+    probed=peers.Served("v1.35.4", ()),
+)
+LAYERS = sorted(
+    (each for part in (cluster, peers, network) for each in part.liqod_checks()),
+    key=lambda each: each.order,
+)
+
+
+async def examined(fault: Fault) -> tuple[Ladder, ...]:
+    """What the daemon's doctor finds."""
+    here = msgspec.structs.replace(HERE, **fault.here)
+    joined = msgspec.structs.replace(JOINED, **fault.joined)
+    there = msgspec.structs.replace(
+        THERE,
+        cluster=here,
+        link=msgspec.structs.replace(LINK, **fault.link),
+        **{"network": joined, **fault.there},
+    )
+
+    class Told:
+        """The facts of the row."""
+
+        async def refresh(self) -> None:
+            """Nothing to take in."""
+
+        def peers(self) -> list[str]:
+            return ["milan"]
+
+        def cluster(self) -> ClusterFacts:
+            return here
+
+        def peer(self, name: str, cluster: ClusterFacts) -> PeerFacts:
+            return there
+
+    plugins = SimpleNamespace(checks=LAYERS, records=(), settings={})
+    home: Any = SimpleNamespace(
+        plugins=plugins, hub=Hub(), rooms=Rooms(), gauge=Calls().of, client=None
+    )
+    doctor = Doctor(home, None, None)  # type: ignore[arg-type]
+    doctor._evidence = Told()  # type: ignore[assignment]
+    doctor._probes.found = lambda peer, check: THERE.probed  # type: ignore[method-assign]
+    await doctor.round()
+    return (doctor.ladders[""], doctor.ladders["milan"])
+
+
+def shown(fault: Fault, found: tuple[Ladder, ...] | None) -> tuple[str, int, str, int]:
+    """What ``status`` and ``doctor`` print, and their exit statuses; None: no daemon answers."""
+    snapshot, ask = healthy(**fault.objects), Examine(id=1)
+    view = overview(snapshot)
+    if found is None:
+        figures = None
+        diagnosed = diagnosis.alone(snapshot, ask, "v1.35.4", 0.01, "it has no socket here")
+    else:
+        seen = Seen("rome", NOW, state(peer_row(), **fault.knows), found)
+        figures, view = live.figures(seen), live.joined(view, seen, "")
+        own, *others = found
+        ladders = (ladder.beside(own, snapshot), *others)
+        diagnosed = diagnosis.of_daemon(seen, overview(snapshot).problems, ladders, ask)
+        listed = (*overview(snapshot).problems, *live.tales(seen.state))
+        ladders_of = {each.peer: each for each in ladders}
+        watched = msgspec.structs.replace(seen.state, problems=listed, ladders=ladders_of)
+        top = [each for each in headline.every(watched, NOW) if each.level != "notice"]
+        for problem in (each for each in view.problems if not each.hint):
+            assert any(problem.what in each.text and problem.peer == each.peer for each in top)
+        assert bool(top) == (not view.well)
+        assert view.well or headline.worst(watched, NOW).level not in ("well", "notice")
+    status = statustext.render(view, now=NOW, live=figures)
+    doctor = doctor_command.render(diagnosed, NOW)
+    assert {each for each in view.problems if not each.hint} == {
+        each for each in diagnosed.problems if not each.hint
+    }
+    for one in diagnosed.ladders:
+        for check in one.checks:
+            told = [each for each in view.problems if each.peer == one.peer]
+            assert check.verdict != "failing" or told, check
+    for each in wrong.beside(diagnosed.problems, diagnosed.ladders):
+        assert each.what in doctor
+    return status, int(not view.well), doctor, int(doctor_command.unhealthy(diagnosed))
+
+
+CASES = [
+    (fault, asked)
+    for fault in FAULTS
+    for asked in ("daemon", "API server")
+    if (fault.runs if asked == "daemon" else fault.alone is not None)
+]
+
+
+@pytest.mark.parametrize(
+    ("fault", "asked"), CASES, ids=[f"{fault.name}, by its {asked}" for fault, asked in CASES]
+)
+async def test_both_say_the_same_of_a_fault_and_end_alike(fault: Fault, asked: str):
+    found = await examined(fault) if asked == "daemon" else None
+    wanted = fault.says if found is not None else fault.alone or ()
+    status, status_ends, doctor, doctor_ends = shown(fault, found)
+    assert (status_ends, doctor_ends) == (fault.ends, fault.ends), status + doctor
+    for text in (status, doctor):
+        plain = " ".join(text.split())
+        for each in wanted:
+            assert each in plain, text
+        for each in fault.never:
+            assert " ".join(each.split()) not in plain, text
+        if fault.ends:
+            assert "all is well" not in plain
+
+
+def test_a_problem_says_how_long_it_lasts_and_how_old_that_knowledge_is():
+    seen = Check("api", "the api", "failing", NOW - 125, "no", "mend it", at=NOW - 7)
+    here = (Ladder("milan", (seen,)),)
+    read = Problem(1, "bern", "it has just been read", "mend it")
+    found = wrong.dated(wrong.wrong((read,), here), NOW)
+    assert {(each.peer, each.since, each.at) for each in found} == {
+        ("milan", NOW - 125, NOW - 7),
+        ("bern", 0.0, NOW),
+    }
+    view = msgspec.structs.replace(overview(healthy()), problems=found)
+    lines = " ".join(statustext.render(view, now=NOW).split())
+    assert "[milan] the api fails: no (for 2 min, seen 7 s ago) → mend it" in lines
+    assert "[bern] it has just been read → mend it" in lines

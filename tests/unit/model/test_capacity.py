@@ -1,0 +1,44 @@
+"""What is granted, beside what nodes have."""
+
+from typing import Any
+
+import pytest
+
+from liqod.kube.meta import ObjectMeta
+from liqod.model.objects.partial import Node, NodeStatus
+from liqod.model.objects.quantities import parse_all
+from liqod.model.peering import capacity
+
+TWO = parse_all({"cpu": "2", "memory": "4Gi"})
+
+
+def node(virtual: bool = False, **allocatable: int | str) -> Node:
+    marks = {"liqo.io/type": "virtual-node"} if virtual else {}
+    return Node(metadata=ObjectMeta(labels=marks), status=NodeStatus(allocatable=allocatable))
+
+
+def test_virtual_nodes_have_nothing_of_their_own():
+    found = capacity.of_nodes([node(cpu="1500m"), node(cpu=1), node(virtual=True, cpu="64")])
+    assert found == parse_all({"cpu": "2500m"})
+    assert capacity.of_nodes([node(cpu="nonsense")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("granted", "said"),
+    [
+        ([], ""),
+        ([{"cpu": "2", "memory": "1Gi"}], ""),
+        ([{"cpu": "nonsense"}], ""),
+        (
+            [{"cpu": "1500m", "memory": "1Gi"}, {"cpu": "1"}],
+            "consumers are granted cpu 2500m, and the nodes here have cpu 2",
+        ),
+        ([{"gpu": 1}], "consumers are granted gpu 1, and the nodes here have gpu 0"),
+    ],
+)
+def test_what_is_beyond_is_named_with_both_amounts(granted: Any, said: str):
+    assert capacity.beyond(TWO, granted) == said
+
+
+def test_where_no_nodes_are_known_nothing_is_said():
+    assert capacity.beyond({}, [{"cpu": "64"}]) == ""

@@ -1,0 +1,37 @@
+"""What pods and endpoints of a peer are Ready by: its tunnel, or else its API server."""
+
+import pytest
+
+from liqod.model.peering.reach import SERVER, THROUGH, TUNNEL, Facts, unreachable
+
+UNKNOWN = None
+
+
+@pytest.mark.parametrize("settled", [True, False])
+@pytest.mark.parametrize("answers", [True, False])
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_tunnel_decides_whatever_the_api_server_does(asked, answers, settled):
+    def said(stands):
+        facts = Facts(tunnel=True, stands=stands, asked=asked, answers=answers, settled=settled)
+        return unreachable(facts)
+
+    assert said(True) == THROUGH
+    assert said(False) == (TUNNEL if settled else UNKNOWN)
+    if not settled:
+        assert said(None) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (Facts(asked=True, answers=True), THROUGH),
+        (Facts(asked=True, answers=False), SERVER),
+        (Facts(asked=True, answers=False, settled=True), SERVER),
+        (Facts(), UNKNOWN),
+        (Facts(settled=True), THROUGH),  # nothing is borrowed, and nobody asks
+        (Facts(tunnel=True, settled=True, asked=True, answers=False), SERVER),
+        (Facts(tunnel=True, settled=True, asked=True), THROUGH),
+    ],
+)
+def test_where_no_tunnel_is_or_nobody_has_looked_at_it(facts, expected):
+    assert unreachable(facts) == expected

@@ -1,0 +1,151 @@
+"""Every function that a plugin hands over, found in the contracts, and the ways in which it breaks.
+
+Those of reflectors are broken between two clusters (tests/simulated/test_plugin_walls.py), the
+others beside what calls them (test_walls.py); a function that a contract gets has to be in either.
+"""
+
+import time
+import types
+import typing
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import msgspec
+import trio
+
+from liqod.plugins import providers
+from liqod.plugins.contracts import Reflector, RemoteKind
+from liqod.plugins.diagnosis import Check
+from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
+
+DESCRIPTIONS = (Reflector, RemoteKind, Check, DiscoveryProvider, TunnelProvider)
+
+BLOCKS = 0.06
+"""Seconds for which one that blocks does, where tests have that be enough to be parked for."""
+
+
+def handed_over() -> set[str]:
+    """Each function that a plugin hands over, as ``Type.field``."""
+    found: set[str] = set()
+    for struct in DESCRIPTIONS:
+        hints = typing.get_type_hints(struct)
+        for field in msgspec.structs.fields(struct):
+            for each in _parts(hints[field.name]):
+                if _is_function(each):
+                    found.add(f"{struct.__name__}.{field.name}")
+                    found |= _functions_of(typing.get_args(each)[-1])
+                elif typing.get_origin(each) is type:  # called to decode its table
+                    found.add(f"{struct.__name__}.{field.name}")
+    return found
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    """The types of a union; one alone is one."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        yield from typing.get_args(hint)
+    else:
+        yield hint
+
+
+def _is_function(hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    return isinstance(origin, type) and origin.__name__ == "Callable"
+
+
+def _functions_of(made: Any) -> set[str]:
+    """What is called of what a ``build`` makes."""
+    if getattr(made, "__module__", "") != providers.__name__:
+        return set()
+    names = [name for name in vars(made) if not name.startswith("_")]
+    return {f"{made.__name__}.{name}" for name in names}
+
+
+async def cancelled() -> trio.Cancelled:
+    """A cancellation that is over: whoever raises it again makes one up."""
+    caught: list[trio.Cancelled] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as error:
+            caught.append(error)
+            raise
+    return caught[0]
+
+
+class Odd:
+    """What nobody asked for."""
+
+    def __repr__(self) -> str:
+        return "odd"
+
+
+def plain_ways(made_up: trio.Cancelled) -> dict[str, Callable[..., Any]]:
+    """The ways in which a plain function breaks, by name."""
+
+    def raising(error: BaseException) -> Callable[..., Any]:
+        def function(*args: Any, **named: Any) -> Any:
+            raise error
+
+        return function
+
+    def odd(*args: Any, **named: Any) -> Any:
+        return Odd()
+
+    def blocks(*args: Any, **named: Any) -> Any:
+        time.sleep(BLOCKS)
+        return Odd()
+
+    return {
+        "raises": raising(ValueError("boom")),
+        "exits": raising(SystemExit(3)),
+        "interrupts": raising(KeyboardInterrupt()),
+        "cancels": raising(made_up),
+        "returns-odd": odd,
+        "blocks": blocks,
+    }
+
+
+def awaited_ways(made_up: trio.Cancelled) -> dict[str, Callable[..., Coroutine[Any, Any, Any]]]:
+    """The ways in which a function breaks that is awaited, by name."""
+
+    def later(function: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def waits(*args: Any, **named: Any) -> Any:
+            await trio.lowlevel.checkpoint()
+            return function(*args, **named)
+
+        return waits
+
+    async def never_ends(*args: Any, **named: Any) -> None:
+        await trio.sleep_forever()
+
+    async def shields(*args: Any, **named: Any) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(LONG)
+
+    async def swallows(*args: Any, **named: Any) -> None:
+        until = trio.current_time() + LONG
+        while trio.current_time() < until:
+            try:
+                await trio.sleep(1)
+            except BaseException:  # the fault under test
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(1)
+
+    async def leaks(*args: Any, **named: Any) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            raise SystemExit(3)
+
+    plain = {name: later(each) for name, each in plain_ways(made_up).items()}
+    more = {
+        "never-ends": never_ends,
+        "shields": shields,
+        "swallows": swallows,
+        "exits-inside": leaks,
+    }
+    return plain | more
+
+
+LONG = 600.0
+"""Seconds for which one does not mind that it is cancelled."""

@@ -1,0 +1,352 @@
+"""Each function of a discovery, a check and a tunnel, broken in each way beside what calls it.
+
+Whoever breaks is named among the plugins' troubles, another one of its kind goes on, and all of it
+ends when it is told to.
+"""
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import msgspec
+import pytest
+import trio
+
+from liqod import config
+from liqod.account import Account
+from liqod.context import ApiEndpoint
+from liqod.discovery.room import Discovery
+from liqod.errors import ConfigError, LiqodError
+from liqod.inspect.doctor import Doctor
+from liqod.inspect.events import DiscoveryFailed
+from liqod.inspect.hub import Hub
+from liqod.inspect.rooms import Rooms
+from liqod.network import machines
+from liqod.network.datapath import KernelDatapath
+from liqod.network.failover.role import Role
+from liqod.network.machine import Machine, take_down
+from liqod.network.names import Names
+from liqod.plugins import calls, loader
+from liqod.plugins.calls import Calls
+from liqod.plugins.contracts import NoSettings
+from liqod.plugins.diagnosis import Check, ClusterFacts, ok
+from liqod.plugins.hookspecs import hookimpl
+from liqod.plugins.loader import Plugins, Source
+from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider, TunnelSpec
+from tests.simulated.test_plugin_walls import BROKEN_BETWEEN_CLUSTERS
+from tests.unit.plugins import broken
+from tests.unit.plugins.broken import BLOCKS, LONG, awaited_ways, cancelled, handed_over, plain_ways
+
+PLAIN, AWAITED = list(plain_ways(None)), list(awaited_ways(None))  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that blocks is parked soon: tests are not to wait for it."""
+    monkeypatch.setattr(calls, "SLOW", BLOCKS)
+    monkeypatch.setattr(calls, "STUCK", BLOCKS)
+
+
+async def way(name: str, *, waits: bool) -> Callable[..., Any]:
+    """A function that breaks so."""
+    ways: dict[str, Any] = (awaited_ways if waits else plain_ways)(await cancelled())
+    found: Callable[..., Any] = ways[name]
+    return found
+
+
+def home_of(plugins: Plugins) -> Any:
+    """As much of this cluster as those have who call plugins here."""
+    everyone = Calls()
+    return SimpleNamespace(
+        cluster_id="rome",
+        hub=Hub(),
+        rooms=Rooms(),
+        config=config.parse(""),
+        plugins=plugins,
+        informers=SimpleNamespace(share=None),
+        client=SimpleNamespace(),
+        calls=everyone,
+        gauge=everyone.of,
+        endpoint=ApiEndpoint("https://127.0.0.1:6443", b""),
+        node_address="192.0.2.5",
+        account=Account(),
+    )
+
+
+# Discovery
+
+
+class Hosts:
+    async def run(self, sighted: Any, *, task_status: Any = trio.TASK_STATUS_IGNORED) -> NoReturn:
+        sighted(Sighting(cluster_id="milan", plugin="hosts"))
+        await trio.sleep_forever()
+        raise AssertionError
+
+
+@asynccontextmanager
+async def discovering(build: Callable[..., Any]) -> AsyncIterator[Any]:
+    """A cluster with one discovery that works, and one of which nobody knows."""
+    bad = DiscoveryProvider(name="bad", build=build)
+    good = DiscoveryProvider(name="hosts", build=lambda settings, services: Hosts())
+    home = home_of(Plugins(discovery=(bad, good)))
+    room = Discovery(home)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(room.run)
+        yield home
+        assert room.seen("milan") is not None
+        ending = trio.current_time()
+        nursery.cancel_scope.cancel()
+    assert trio.current_time() - ending <= calls.ENDING
+
+
+def named(home: Any, plugin: str = "bad") -> bool:
+    """Whether somebody who looks is told that a discovery is the one."""
+    told = [each.told for each in home.hub.history if isinstance(each.told, DiscoveryFailed)]
+    return (
+        any(each.plugin == plugin for each in told)
+        or f"the discovery {plugin}" in home.calls.troubles()
+    )
+
+
+@pytest.mark.parametrize("how", PLAIN)
+async def test_a_build_of_a_discovery(how: str, autojump_clock: Any):
+    async with discovering(await way(how, waits=False)) as home:
+        await trio.sleep(1)
+        assert named(home)
+
+
+@pytest.mark.parametrize("how", AWAITED)
+async def test_a_run_of_a_discovery(how: str, autojump_clock: Any):
+    run = await way(how, waits=True)
+    async with discovering(lambda settings, services: SimpleNamespace(run=run)) as home:
+        await trio.sleep(1)
+        # One that only goes on, goes on: it has nothing to say.
+        assert named(home) == (how not in ("never-ends", "shields", "swallows"))
+    if how in ("shields", "swallows"):
+        assert "does not end" in home.calls.troubles()["the discovery bad"]
+        await trio.sleep(LONG)
+        assert not home.calls.troubles()
+
+
+# Checks
+
+
+class Facts:
+    """Evidence for a doctor."""
+
+    async def refresh(self) -> None:
+        """Nothing to take in."""
+
+    def peers(self) -> list[str]:
+        return []
+
+    def cluster(self) -> ClusterFacts:
+        return ClusterFacts(now=1.0)
+
+
+def doctor_of(**functions: Any) -> tuple[Doctor, Any]:
+    """A doctor with a check that breaks, and with one that works."""
+    parts = {"look": lambda facts: ok("fine"), **functions}
+    bad = Check(name="bad", title="bad", scope="cluster", order=1, **parts)
+    good = Check(name="good", title="good", scope="cluster", order=2, look=lambda facts: ok("fine"))
+    home = home_of(Plugins(checks=(bad, good)))
+    made: Any = Doctor(home, None, None)  # type: ignore[arg-type]
+    made._evidence = Facts()
+    return made, home
+
+
+def verdicts(doctor: Doctor) -> dict[str, tuple[str, str]]:
+    return {row.layer: (row.verdict, row.evidence) for row in doctor.ladders[""].checks}
+
+
+@pytest.mark.parametrize("how", PLAIN)
+async def test_a_look(how: str):
+    doctor, home = doctor_of(look=await way(how, waits=False))
+    for _ in range(calls.FAILING):
+        await doctor.round()
+    found = verdicts(doctor)
+    assert found["bad"][0] == "unknown"
+    assert found["good"] == ("ok", "fine")
+    assert "the check bad" in home.calls.troubles()
+
+
+@pytest.mark.parametrize("how", AWAITED)
+async def test_a_probe(how: str, autojump_clock: Any):
+    doctor, home = doctor_of(probe=await way(how, waits=True))
+    with trio.CancelScope(shield=True):  # it waits for none longer than for its deadline
+        for _ in range(2):
+            with trio.fail_after(30):
+                await doctor._probes._do(("", "bad"), doctor._probes._check(doctor._checks[0]))
+    await doctor.round()
+    found = verdicts(doctor)
+    assert found["good"] == ("ok", "fine")
+    # What a probe brings is the check's own affair; one that blocks is parked.
+    if how == "returns-odd":
+        return
+    said = " ".join((found["bad"][1], *home.calls.troubles().values()))
+    assert found["bad"][0] == "unknown" or "parked" in said
+
+
+# Tunnels
+
+
+class Rope:
+    """A tunnel of which one function is another's."""
+
+    def __init__(self, name: str, function: Any) -> None:
+        self.downs = 0
+        if name:
+            setattr(self, name, function)
+
+    async def problem(self) -> str | None:
+        return None
+
+    async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
+        return 60.0
+
+    async def status(self) -> None:
+        return None
+
+    async def down(self) -> None:
+        self.downs += 1
+
+
+@asynccontextmanager
+async def machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, build: Callable[..., Any]
+) -> AsyncIterator[tuple[Machine, Any, Rope]]:
+    """What a daemon finds out about a machine with a backend that works, and with one more."""
+
+    async def nothing(kernel: KernelDatapath) -> None:
+        return None
+
+    monkeypatch.setattr(KernelDatapath, "problem", nothing)
+    monkeypatch.setattr(machines, "FOLDER", str(tmp_path / "run"))
+    works = Rope("", None)
+    bad = TunnelProvider(name="bad", build=build, encrypted=True, overhead=80, order=1)
+    good = TunnelProvider(name="good", build=lambda *_: works, encrypted=True, overhead=80, order=2)
+    home = home_of(Plugins(network=(bad, good)))
+    found, _ = await machines.look(home, Role())
+    assert found.problem == ""
+    assert "good" in found.tunnels
+    yield found, home, works
+
+
+SPEC = TunnelSpec(
+    side="client", private_key=bytes(32), public_key=bytes(32), peer_public_key=bytes(32)
+)
+MILAN = Names("rome", "milan")
+
+
+@pytest.mark.parametrize("how", PLAIN)
+async def test_a_build_of_a_tunnel(
+    how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, autojump_clock: Any
+):
+    build = await way(how, waits=False)
+    async with machine(monkeypatch, tmp_path, build) as (found, home, _):
+        assert list(found.tunnels) == ["good"]
+        assert "the network bad" in home.calls.troubles()
+
+
+@pytest.mark.parametrize("how", AWAITED)
+async def test_a_problem(
+    how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, autojump_clock: Any
+):
+    function = await way(how, waits=True)
+    began = trio.current_time()
+    async with machine(monkeypatch, tmp_path, lambda *_: Rope("problem", function)) as it:
+        found, home, _ = it
+        assert list(found.tunnels) == ["good"]
+        assert "the network bad" in home.calls.troubles()
+        assert trio.current_time() - began < 10
+
+
+@pytest.mark.parametrize("name", ["up", "status", "down"])
+@pytest.mark.parametrize("how", AWAITED)
+async def test_a_function_of_a_tunnel(
+    name: str, how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, autojump_clock: Any
+):
+    function = await way(how, waits=True)
+    async with machine(monkeypatch, tmp_path, lambda *_: Rope(name, function)) as it:
+        found, home, works = it
+        tunnel = found.tunnels["bad"](MILAN)
+        function_of = getattr(tunnel, name)
+        with pytest.raises(LiqodError, match="the network bad"), trio.fail_after(120):
+            await (function_of(SPEC) if name == "up" else function_of())
+        assert "the network bad" in home.calls.troubles()
+        await trio.sleep(LONG)
+        alone = Machine(tunnels=found.tunnels)
+        if name != "down":
+            await take_down(alone, MILAN)
+            assert "the network bad" not in home.calls.troubles()
+        else:
+            with pytest.raises(LiqodError, match="the network bad"):
+                await take_down(alone, MILAN)
+        assert works.downs == 1, "nobody's tunnel is in the way of another's end"
+
+
+# What decodes settings
+
+
+def loaded(config_type: Any) -> Plugins:
+    """What is loaded of a check with such settings, and of one that works."""
+    checks = [
+        Check(
+            name=name,
+            title=name,
+            scope="cluster",
+            order=1,
+            look=lambda facts: ok("fine"),
+            config_type=kind,
+        )
+        for name, kind in (("bad", config_type), ("good", NoSettings))
+    ]
+    provided = SimpleNamespace(liqod_checks=hookimpl(lambda: checks))
+    return loader.load(sources=[Source("ours", "ours", "1", lambda: provided)])
+
+
+class Painted(msgspec.Struct, frozen=True):
+    """Settings of which nobody can make any."""
+
+    def __post_init__(self) -> None:
+        broken_by()
+
+
+def broken_by() -> None:
+    """Replaced by what breaks."""
+
+
+@pytest.mark.parametrize("how", [each for each in PLAIN if each not in ("returns-odd", "blocks")])
+async def test_a_type_that_decodes_settings(how: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(f"{__name__}.broken_by", await way(how, waits=False))
+    if how == "raises":  # msgspec takes that for a table that does not fit
+        with pytest.raises(ConfigError, match=r"plugins\.settings\.bad: boom"):
+            loaded(Painted)
+        return
+    plugins = loaded(Painted)
+    assert [each.name for each in plugins.checks] == ["good"]
+    (why,) = [each.why for each in plugins.records if each.state == "left out"]
+    assert why.startswith("its config_type raised")
+
+
+BROKEN_HERE = {
+    "DiscoveryProvider.build": test_a_build_of_a_discovery,
+    "Discovery.run": test_a_run_of_a_discovery,
+    "Check.look": test_a_look,
+    "Check.probe": test_a_probe,
+    "TunnelProvider.build": test_a_build_of_a_tunnel,
+    "Tunnel.problem": test_a_problem,
+    "Tunnel.up": test_a_function_of_a_tunnel,
+    "Tunnel.status": test_a_function_of_a_tunnel,
+    "Tunnel.down": test_a_function_of_a_tunnel,
+}
+
+
+def test_every_function_that_a_plugin_hands_over_is_broken_somewhere():
+    structs = {each.__name__ for each in broken.DESCRIPTIONS if each.__name__ != "RemoteKind"}
+    decoding = {f"{each}.config_type" for each in structs}
+    assert handed_over() == {*BROKEN_HERE, *BROKEN_BETWEEN_CLUSTERS, *decoding}
+    assert all(inspect.iscoroutinefunction(each) for each in BROKEN_HERE.values())

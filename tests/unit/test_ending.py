@@ -1,0 +1,77 @@
+"""The process leaves in time, and says who held it."""
+
+import threading
+import time
+
+import pytest
+import trio
+
+from liqod.ending import Ending
+from liqod.plugins.calls import Gauge
+
+
+class Left:
+    """Where a process would have ended."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self.over = threading.Event()
+
+    def __call__(self, status: int) -> None:
+        self.status = status
+        self.over.set()
+
+
+async def left(made: Left) -> None:
+    await trio.to_thread.run_sync(made.over.wait, 30)
+
+
+async def test_a_plugin_that_goes_on_is_named(caplog: pytest.LogCaptureFixture, nursery):
+    leaves, scope = Left(), trio.CancelScope()
+    let_go = trio.Event()
+
+    async def clings() -> None:
+        with trio.CancelScope(shield=True):
+            await let_go.wait()
+
+    gauge = Gauge("discovery", "dns")
+    with trio.move_on_after(0), scope:
+        await gauge.run(clings)
+    ending = Ending(grace=0.05, leave=leaves)
+    ending.done()
+    ending.begin()
+    await left(leaves)
+    assert leaves.status == 0, "all of the daemon's own has ended"
+    assert "the discovery dns: " in caplog.text
+    assert "clings" in caplog.text
+    let_go.set()
+
+
+async def test_who_holds_the_event_loop_is_named(caplog: pytest.LogCaptureFixture):
+    leaves = Left()
+    Ending(grace=0.05, leave=leaves).begin()
+
+    def blocks() -> None:
+        while not leaves.over.is_set():
+            time.sleep(0.01)
+
+    Gauge("reflector", "gadgets").ask(blocks)
+    assert leaves.status == 1
+    assert "the reflector gadgets (test_ending.py:" in caplog.text
+
+
+def test_a_thread_that_goes_on_is_named(caplog: pytest.LogCaptureFixture):
+    leaves, let_go = Left(), threading.Event()
+    thread = threading.Thread(target=let_go.wait, name="somebody")
+
+    async def run() -> None:
+        ending = Ending(grace=0.05, leave=leaves)
+        ending.begin()
+        thread.start()
+        ending.done()
+
+    trio.run(run)
+    assert leaves.over.wait(30)
+    assert "the thread somebody" in caplog.text
+    let_go.set()
+    thread.join()
