@@ -11,6 +11,7 @@ import base64
 import os
 import ssl
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -40,6 +41,9 @@ RENEW = 15.0
 NO_CHECK_TIME = 0x200000
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME: an expired client certificate is to get a 401, as from the
 real server, not a failed handshake."""
+BACKDATED = 30 * 24 * 3600.0
+"""Seconds by which its own certificates begin in the past: tests have a time of their own, which is
+ahead of the one that OpenSSL goes by, and one process has clusters of several such tests."""
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 """Ten times as fast where PyYAML has it; each test writes a few kubeconfigs."""
 
@@ -107,13 +111,11 @@ class EmbeddedCluster:
         self.faults = Faults()
         self._open_listeners = open_listeners
         self._state = state
-        self.ca = state.ca if state else certificates.make_ca(f"{name}-ca")
+        begins = time.time() - BACKDATED
+        self.ca = state.ca if state else certificates.make_ca(f"{name}-ca", now=begins)
+        hosts = [host, "localhost", "kubernetes.default.svc", "kubernetes"]
         self._server_pair = (
-            state.server
-            if state
-            else certificates.make_server(
-                self.ca, [host, "localhost", "kubernetes.default.svc", "kubernetes"]
-            )
+            state.server if state else certificates.make_server(self.ca, hosts, now=begins)
         )
         self.registry = Registry(Storage(history), Catalog(builtins.ALL), service_cidr=service_cidr)
         self.api = ApiServer(self.registry, self.faults, self._log)
