@@ -13,17 +13,17 @@ from liqod.account import Account
 from liqod.config import Config
 from liqod.fence import Fence
 from liqod.identity.signingrequests import SigningRequests
-from liqod.inspect.events import KeyFailed
-from liqod.inspect.hub import Hub
 from liqod.inspect.rooms import Rooms
-from liqod.kube import registry
 from liqod.kube.controller import tell_failures
 from liqod.kube.http.wire import connect
-from liqod.kube.registry import Registry
 from liqod.latest import News
 from liqod.ownpods import OwnPods
 from liqod.plugins.calls import Calls, Gauge
 from liqod.reflection.voices import Voices
+from liqod.telemetry import registry
+from liqod.telemetry.events import KeyFailed
+from liqod.telemetry.hub import Hub
+from liqod.telemetry.registry import Registry
 
 if TYPE_CHECKING:
     from liqod.consumer.nodes.podusage import PodUsage

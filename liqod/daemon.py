@@ -38,10 +38,9 @@ from liqod.ending import Ending
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.handshake.running import Handshake
 from liqod.inspect import metrics
-from liqod.inspect.hub import Hub
 from liqod.inspect.inspector import Inspector
 from liqod.install.verbs import check_revision
-from liqod.kube import candidates, registry
+from liqod.kube import candidates
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.election import Election, LeadershipLost
@@ -73,6 +72,8 @@ from liqod.resources import DEFINITIONS
 from liqod.shownlabels import ShownLabels
 from liqod.stalls import Stalls
 from liqod.supervise import explain, walled
+from liqod.telemetry import registry
+from liqod.telemetry.hub import Hub
 from liqod.working import Working
 
 logger = logging.getLogger("liqod")

@@ -23,7 +23,6 @@ from liqod import __version__, account, health, log, sdnotify
 from liqod.arguments import Parser
 from liqod.config import Config, load
 from liqod.errors import ConfigError, LiqodError, Unreachable
-from liqod.kube import registry
 from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
 from liqod.kube.controller import tell_failures
@@ -34,6 +33,7 @@ from liqod.network.kernel import capabilities
 from liqod.network.overlay.agent import NodeAgent
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.supervise import Failure, Supervision, explain
+from liqod.telemetry import registry
 
 HEALTH_PORT = 10273
 """Another than the daemon's, which may be on the same node."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from liqod.config import PeerSettings, PodNetwork
 from liqod.context import ClusterContext
-from liqod.inspect.events import KeyFailed, Told
 from liqod.kube.controller import tell_failures
 from liqod.kube.http.turns import Budget
 from liqod.latest import Latest
 from liqod.peernetwork import PeerNetwork
+from liqod.telemetry.events import KeyFailed, Told
 
 if TYPE_CHECKING:
     from liqod.consumer.borrowing import Borrowing

@@ -16,7 +16,6 @@ import trio
 from liqod import bounds
 from liqod.config import PeerSettings
 from liqod.context import ClusterContext
-from liqod.inspect.events import PeerFailed, PeerGone, PeerSeen
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import NAMESPACES
@@ -24,6 +23,7 @@ from liqod.kube.meta import Partial
 from liqod.kube.watched import Watched
 from liqod.log import PEER
 from liqod.supervise import Failure, Supervision
+from liqod.telemetry.events import PeerFailed, PeerGone, PeerSeen
 from liqod.tenancy import tenant_of
 
 logger = logging.getLogger(__name__)

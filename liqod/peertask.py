@@ -12,12 +12,12 @@ from liqod.consumer.borrowing import borrow
 from liqod.consumer.link import Link
 from liqod.context import ClusterContext
 from liqod.errors import NotStarted
-from liqod.inspect.events import PeerRunning
 from liqod.network.joining import join
 from liqod.network.machine import NOWHERE, Machine
 from liqod.peer import Peer
 from liqod.provider.lending import lend
 from liqod.reach import follow
+from liqod.telemetry.events import PeerRunning
 
 LOOK_DEADLINE = 5.0
 """Seconds for the first look at whether networks are joined."""

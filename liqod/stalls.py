@@ -13,9 +13,9 @@ from typing import NoReturn
 
 import trio
 
-from liqod.inspect.events import HeldUp
-from liqod.inspect.hub import Hub
 from liqod.plugins.running import place, running
+from liqod.telemetry.events import HeldUp
+from liqod.telemetry.hub import Hub
 from liqod.ticks import sleep_until_tick
 
 TURN = 1.0

@@ -25,7 +25,6 @@ from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
 from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.errors import AlreadyExists, NotFound
-from liqod.inspect.hub import Hub
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import CUSTOM_RESOURCES, NAMESPACES, Kind
@@ -35,6 +34,7 @@ from liqod.plugins.loader import Plugins
 from liqod.reflection.engine import Engine
 from liqod.reflection.retractions import Retractions
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES, manifests
+from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
 
 Json = dict[str, Any]

@@ -17,7 +17,6 @@ from liqod.consumer.remotes import Remotes
 from liqod.consumer.slices.borrowed import is_source
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists
-from liqod.inspect.events import ForeignClusterDeleted, ForeignClusterSwept
 from liqod.kube import events, times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
@@ -46,6 +45,7 @@ from liqod.resources import (
     Tenant,
     VirtualNode,
 )
+from liqod.telemetry.events import ForeignClusterDeleted, ForeignClusterSwept
 
 TRACES: tuple[Kind, ...] = (TENANTS, IDENTITIES, RESOURCE_SLICES, NAMESPACE_MAPS, VIRTUAL_NODES)
 """Kinds of which any object keeps the ForeignCluster alive; kubeconfig Secrets do too."""

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Final
 
 from liqod.errors import Conflict
-from liqod.inspect.events import InheritedFreed
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.ending import set_finalizers
@@ -21,6 +20,7 @@ from liqod.kube.watched import Watched
 from liqod.model import finalizers
 from liqod.peer import Peer
 from liqod.resources import FOREIGN_CLUSTERS, NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES
+from liqod.telemetry.events import InheritedFreed
 
 LEFT: Final[dict[Kind, str]] = {
     RESOURCE_SLICES: finalizers.REPLICATOR,

@@ -24,7 +24,6 @@ from liqod.consumer.peerdaemon import PATH, PeerDaemon
 from liqod.consumer.racing import Path
 from liqod.consumer.remote import Remote
 from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable, Untrusted
-from liqod.inspect.events import LinkChanged, Told
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.credentials.credentials import Credentials
@@ -45,6 +44,7 @@ from liqod.model.peering.intervals import (
     SECOND_DEADLINE,
     UNACKNOWLEDGED,
 )
+from liqod.telemetry.events import LinkChanged, Told
 
 KEEP_ALIVE = KeepAlive(idle=ACKNOWLEDGED_EVERY, interval=ACKNOWLEDGED_AGAIN, count=UNACKNOWLEDGED)
 RETRIES = Backoff(first=0.5, last=5.0)

@@ -11,12 +11,12 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from liqod.inspect.events import PeerDaemonChanged, Told
 from liqod.kube.kinds import LEASES
 from liqod.kube.leases import Look, read
 from liqod.model import labels
 from liqod.model.peering.heartbeat import Beat, Sight, Verdict, judge, observe
 from liqod.model.peering.intervals import PEER_DAEMON_EVERY
+from liqod.telemetry.events import PeerDaemonChanged, Told
 
 REFUSED_AGAIN = 600.0
 """Seconds until a peer that does not show it is asked again: it may have been upgraded by then."""

@@ -18,7 +18,6 @@ from liqod.consumer.inband import ServerDial
 from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates
-from liqod.inspect.events import IdentityChanged
 from liqod.kube.cache.holdings import Holdings
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
@@ -30,6 +29,7 @@ from liqod.kube.selection import Selection
 from liqod.latest import News
 from liqod.model import labels
 from liqod.peer import Peer
+from liqod.telemetry.events import IdentityChanged
 from liqod.ticks import next_tick
 
 DEADLINE = 15.0

@@ -13,7 +13,6 @@ from liqod.consumer.remotes import Remotes
 from liqod.consumer.replicator import REFUSALS, Item, Replicator, deny_withdrawn
 from liqod.consumer.slices.borrowed import is_source
 from liqod.errors import Forbidden, LiqodError
-from liqod.inspect.events import Replicated
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Store
 from liqod.kube.meta import Partial
@@ -21,6 +20,7 @@ from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.peer import Peer
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
+from liqod.telemetry.events import Replicated
 from liqod.tenancy import replicas_of
 
 AGAIN = 1.0

@@ -22,7 +22,6 @@ from liqod.consumer.replicas import ReplicaPlan, plan
 from liqod.consumer.slices.borrowed import is_source
 from liqod.consumer.slices.slices import deny
 from liqod.errors import AlreadyExists, Conflict, Forbidden, NotFound
-from liqod.inspect.events import Replicated
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
@@ -44,6 +43,7 @@ from liqod.resources import (
     VirtualNode,
 )
 from liqod.resources.authentication import PERMISSION_WITHDRAWN
+from liqod.telemetry.events import Replicated
 from liqod.tenancy import replicas_of
 
 KINDS = (RESOURCE_SLICES, RENEWS, NAMESPACE_MAPS)

@@ -9,13 +9,13 @@ import trio
 from liqod.context import ClusterContext
 from liqod.errors import ProtocolError
 from liqod.identity import certificates
-from liqod.inspect.events import PeeringStep
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.model import ids
 from liqod.procedures import Progress, peering
 from liqod.procedures.wanted import Asked
 from liqod.resources import IDENTITIES, Identity
+from liqod.telemetry.events import PeeringStep
 
 CHECK_EVERY = 30.0
 """Seconds between checks of the end of a certificate."""

@@ -26,7 +26,6 @@ from liqod.discovery.adverts import Adverts, NoAdverts
 from liqod.discovery.merging import Book, Entry, Seen, Verified, Worth, key_of
 from liqod.discovery.publishing import publish
 from liqod.errors import LiqodError, PluginError
-from liqod.inspect.events import DiscoveryBegun, DiscoveryFailed, Sighted
 from liqod.log import PEER, Seldom
 from liqod.plugins.calls import Gauge
 from liqod.plugins.fitting import shown, waits
@@ -39,6 +38,7 @@ from liqod.plugins.providers import (
 )
 from liqod.plugins.sound import odd
 from liqod.supervise import HEALTHY_AFTER, Failure, Supervision, explain
+from liqod.telemetry.events import DiscoveryBegun, DiscoveryFailed, Sighted
 from liqod.ticks import sleep_until_tick
 from liqod.tokenbucket import TokenBucket
 

@@ -14,7 +14,6 @@ from liqod.handshake.meeting import Dialling, Meeting, Over
 from liqod.handshake.messages import Accepted, Cancel, Denied, Done
 from liqod.handshake.outputs import Expected
 from liqod.handshake.pursued import YES, Pursued, is_over
-from liqod.inspect.events import PeeringStep
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
@@ -40,6 +39,7 @@ from liqod.resources.peering import (
     REACHED,
 )
 from liqod.supervise import leaves
+from liqod.telemetry.events import PeeringStep
 
 LOOK_EVERY: Final = 0.3
 """Seconds between looks whether a person has confirmed the words."""

@@ -13,7 +13,6 @@ import trio
 
 from liqod.context import ClusterContext
 from liqod.errors import PluginError
-from liqod.inspect.events import VerdictTurned
 from liqod.inspect.evidence import Evidence
 from liqod.inspect.probing import Probes
 from liqod.inspect.sample import Sampler
@@ -22,6 +21,7 @@ from liqod.model.view.rows import Check as Row
 from liqod.model.view.rows import Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
 from liqod.plugins.fitting import misfit, shown
+from liqod.telemetry.events import VerdictTurned
 from liqod.ticks import sleep_until_tick
 
 EVERY = 2.0

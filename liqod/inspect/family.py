@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from liqod.kube.histogram import Histogram
+from liqod.telemetry.histogram import Histogram
 
 if TYPE_CHECKING:
     from liqod.inspect.inspector import Inspector

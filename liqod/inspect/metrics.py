@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from liqod import __version__
 from liqod.inspect import eventmetrics, meetingmetrics, networkmetrics, placemetrics
 from liqod.inspect.family import Family, Labels, Sample
-from liqod.kube.histogram import Histogram
+from liqod.telemetry.histogram import Histogram
 
 if TYPE_CHECKING:
     from liqod.inspect.inspector import Inspector

@@ -12,10 +12,10 @@ import msgspec
 import trio
 
 from liqod.inspect import protocol
-from liqod.inspect.hub import Hub, Published
 from liqod.inspect.protocol import Snapshot, Update
 from liqod.model.view.rows import Event, Line
 from liqod.model.view.state import TABLES, State, diff, empty
+from liqod.telemetry.hub import Hub, Published
 
 KEPT_LINES = 500
 
@@ -118,7 +118,7 @@ class Stream:
     def snapshot(self, events: int, lines: int) -> Iterator[Snapshot]:
         """Everything, in parts of a bounded size; all of one state."""
         history = self._hub.history[-events:] if events > 0 else ()
-        past = tuple(event.row() for event in history)
+        past = tuple(row(event) for event in history)
         said = tuple(self.lines)[-lines:] if lines > 0 else ()
         sequence, parts = self.sequence, list(portions(self.state))
         for number, part in enumerate(parts):
@@ -133,7 +133,12 @@ class Stream:
 
     def _on_event(self, event: Published) -> None:
         if self._viewers and len(self._events) < 1000:
-            self._events.append(event.row())
+            self._events.append(row(event))
+
+
+def row(event: Published) -> Event:
+    """The row of an event, as viewers get it."""
+    return Event(event.sequence, event.at, event.told.topic, event.peer, event.told.facts())
 
 
 def portions(state: State, size: int = protocol.PART) -> Iterator[State]:

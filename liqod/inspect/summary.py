@@ -7,7 +7,7 @@ there are, not by those that there were.
 
 import msgspec
 
-from liqod.inspect.events import (
+from liqod.telemetry.events import (
     DiscoveryBegun,
     DiscoveryFailed,
     KeyFailed,
@@ -21,7 +21,7 @@ from liqod.inspect.events import (
     Replicated,
     WebhookChanged,
 )
-from liqod.inspect.hub import Published
+from liqod.telemetry.hub import Published
 
 
 class Failing(msgspec.Struct, frozen=True):

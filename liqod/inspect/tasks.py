@@ -14,9 +14,10 @@ import trio
 
 import liqod
 from liqod.kube.cache.informer import Informer
-from liqod.kube.registry import Registry
+from liqod.kube.queue import RunningQueue
 from liqod.log import PEER
 from liqod.model.view.live import Queue, Task, Traffic, Watching
+from liqod.telemetry.registry import Registry
 
 if TYPE_CHECKING:
     from liqod.inspect.rooms import Rooms
@@ -162,14 +163,14 @@ def queues(registry: Registry) -> tuple[Queue, ...]:
             busy=queue.busy,
             oldest=round(queue.oldest, 1),
         )
-        for queue, peer in registry.queues
+        for queue, peer in registry.of(RunningQueue)
     )
     return tuple(sorted(rows, key=lambda row: (row.peer, row.name)))
 
 
 def watches(registry: Registry) -> tuple[Watching, ...]:
     """All watches."""
-    rows = (_watch(informer) for informer in registry.informers)
+    rows = (_watch(informer) for informer in registry.of(Informer))
     return tuple(sorted(rows, key=lambda row: (row.server, row.kind, row.namespace)))
 
 

@@ -10,14 +10,15 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import trio
 
 from liqod.errors import Overloaded, PluginError
-from liqod.kube import registry
 from liqod.kube.backoff import Backoff
-from liqod.kube.histogram import Histogram
+from liqod.log import PEER
+from liqod.telemetry import registry
+from liqod.telemetry.histogram import Histogram
 
 K = TypeVar("K", bound=Hashable)
 
@@ -130,7 +131,7 @@ class KeyedQueue(Generic[K]):
             task_status: started at once.
         """
         work = partial(self._work_on, worker, on_error or _log)
-        with registry.running(self):
+        with registry.current().of(RunningQueue).holding(RunningQueue(self, PEER.get())):
             async with trio.open_nursery() as nursery:
                 task_status.started()
                 while True:
@@ -239,3 +240,15 @@ def _only(group: BaseExceptionGroup[Exception]) -> Exception:
         error = error.exceptions[0]
     assert isinstance(error, Exception)
     return error
+
+
+class RunningQueue(NamedTuple):
+    """The entry in the registry of a queue that is worked on.
+
+    Attributes:
+        queue: the queue; its name says what for.
+        peer: whom its tasks work for, if anybody.
+    """
+
+    queue: KeyedQueue[Any]
+    peer: str

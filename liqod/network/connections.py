@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 import msgspec
 import trio
 
-from liqod.inspect.events import TunnelChanged
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
@@ -25,6 +24,7 @@ from liqod.network.failover.role import Role
 from liqod.network.gatewayplan import Gateway, made_by
 from liqod.peer import Peer
 from liqod.resources.networking import CONNECTIONS, Connection
+from liqod.telemetry.events import TunnelChanged
 
 State = Literal["Connected", "Connecting", "Error"]
 

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from liqod.identity.tunnelkeys import TunnelKeys
-from liqod.inspect.events import GatewayJudged
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.controller import Controller
@@ -51,6 +50,7 @@ from liqod.resources.networking import (
     GatewayServer,
     PublicKey,
 )
+from liqod.telemetry.events import GatewayJudged
 
 GATEWAYS: Final = "gateways"
 """The one key: which gateway counts is told by all of them."""

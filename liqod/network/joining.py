@@ -9,7 +9,6 @@ from typing import NoReturn
 
 import trio
 
-from liqod.inspect.events import TunnelChanged
 from liqod.latest import Latest
 from liqod.network.connections import Connections
 from liqod.network.ends import Ends
@@ -24,6 +23,7 @@ from liqod.network.services import Services
 from liqod.network.standins import StandIns
 from liqod.peer import Peer
 from liqod.supervise import Failure, Supervision, leaves
+from liqod.telemetry.events import TunnelChanged
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 
 from liqod.context import ClusterContext
-from liqod.inspect.events import NetworkSwept
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import NAMESPACES, SECRETS
@@ -21,6 +20,7 @@ from liqod.model import ids, labels
 from liqod.network import keysecrets
 from liqod.network.machine import Machine, take_down
 from liqod.network.names import Names
+from liqod.telemetry.events import NetworkSwept
 
 SETTLE: Final = 2.0
 """Seconds that a peer's own task has to do it."""

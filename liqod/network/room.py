@@ -19,7 +19,6 @@ import trio
 from msgspec.structs import replace
 
 from liqod.errors import LiqodError
-from liqod.inspect.events import TunnelChanged
 from liqod.kube.backoff import Backoff
 from liqod.latest import Latest
 from liqod.log import Seldom
@@ -42,6 +41,7 @@ from liqod.network.probes import MOST_RANGES
 from liqod.network.wanted import Wanted, is_same, wanted
 from liqod.peer import Peer
 from liqod.plugins.providers import Tunnel, TunnelProvider, TunnelStatus
+from liqod.telemetry.events import TunnelChanged
 
 RETRIES = Backoff(first=0.5, last=30.0)
 """Seconds between tries of what the machine refuses."""

@@ -15,7 +15,6 @@ import trio
 
 from liqod.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.inspect.events import NetworkSwept
 from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
@@ -31,6 +30,7 @@ from liqod.plugins import loader
 from liqod.plugins.calls import Calls
 from liqod.plugins.providers import TunnelServices
 from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster
+from liqod.telemetry.events import NetworkSwept
 
 GRACE: Final = 60.0
 """Seconds for which a peer has to be unknown."""

@@ -17,7 +17,6 @@ import msgspec
 
 from liqod.context import ClusterContext
 from liqod.errors import NotFound
-from liqod.inspect.events import OrphanSwept
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
@@ -28,6 +27,7 @@ from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids, labels
 from liqod.provider.tenants import bindings
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS, NamespaceMap
+from liqod.telemetry.events import OrphanSwept
 from liqod.tenancy import is_from
 
 WAIT = 5.0

@@ -10,7 +10,6 @@ import msgspec
 import trio
 
 from liqod.consumer.remotes import Remotes
-from liqod.inspect.events import KindRead, Reflected
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
 from liqod.kube.kinds import Kind
@@ -35,6 +34,7 @@ from liqod.reflection.marks import TOKENS
 from liqod.reflection.remotecache import Source, Stamps
 from liqod.reflection.topology import NamespaceMapping
 from liqod.reflection.view import Dependencies, Key, Needs, Subject
+from liqod.telemetry.events import KindRead, Reflected
 
 if TYPE_CHECKING:
     from liqod.reflection.session import Session

@@ -20,7 +20,6 @@ from liqod.config import Config
 from liqod.consumer.namespaces import staying
 from liqod.consumer.namespaces.staying import Staying
 from liqod.consumer.remotes import Remotes
-from liqod.inspect.events import NamespaceSession
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.client import Client
@@ -42,6 +41,7 @@ from liqod.reflection.withdrawals import Withdrawals
 from liqod.reflection.worker import Worker
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES
 from liqod.resources.offloading import NamespaceMap
+from liqod.telemetry.events import NamespaceSession
 
 T = TypeVar("T")
 

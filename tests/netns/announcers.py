@@ -26,11 +26,11 @@ from liqod.announcing import SignedAdverts
 from liqod.config import parse
 from liqod.discovery.room import Discovery
 from liqod.identity import keys
-from liqod.inspect.hub import Hub
 from liqod.inspect.rooms import Rooms
 from liqod.plugins import loader
 from liqod.plugins.calls import Calls
 from liqod.plugins.loader import Plugins
+from liqod.telemetry.hub import Hub
 from simulator.suites.providers import share
 from tests.netns.lab import make, run
 
@@ -39,7 +39,7 @@ LONG = 60.0
 
 
 class Line(msgspec.Struct, frozen=True):
-    """What was printed; as :class:`liqod.inspect.events.Sighted`."""
+    """What was printed; as :class:`liqod.telemetry.events.Sighted`."""
 
     at: float
     cluster_id: str

@@ -22,7 +22,6 @@ import trio
 
 from liqod import config
 from liqod.context import ApiEndpoint, ClusterContext
-from liqod.inspect.hub import Hub
 from liqod.install import noderights
 from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
@@ -37,6 +36,7 @@ from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.writer import OverlayWriter
 from liqod.resources import CONFIGURATIONS, INTERNAL_NODES, NETWORKS
 from liqod.resources.networking import GATEWAY_SERVERS
+from liqod.telemetry.hub import Hub
 from liqod.tenancy import tenant_namespace
 from simulator import EmbeddedCluster
 from tests.netns import lab as labs

@@ -10,8 +10,6 @@ import trio
 from liqod import bounds, config
 from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.errors import NotFound
-from liqod.inspect.events import KeyFailed
-from liqod.inspect.hub import Hub
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
@@ -19,6 +17,8 @@ from liqod.kube.kinds import NAMESPACES, NODES, Kind
 from liqod.model import labels
 from liqod.network import addressing
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
+from liqod.telemetry.events import KeyFailed
+from liqod.telemetry.hub import Hub
 from liqod.tenancy import tenant_namespace
 from simulator import EmbeddedCluster
 from tests.simulated.prepared import installed, quiet

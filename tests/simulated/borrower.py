@@ -9,13 +9,13 @@ import trio
 from liqod import config
 from liqod.bounds import informers
 from liqod.context import ApiEndpoint, ClusterContext
-from liqod.inspect.hub import Hub
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES
 from liqod.peer import Peer
 from liqod.plugins.loader import Plugins
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
+from liqod.telemetry.hub import Hub
 from simulator.trial import Switch as Switch
 from simulator.trial import define as define
 from simulator.trial import eventually as eventually

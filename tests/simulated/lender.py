@@ -13,7 +13,6 @@ import trio
 from liqod import config
 from liqod.bounds import informers
 from liqod.context import Addressing, ApiEndpoint, ClusterContext
-from liqod.inspect.hub import Hub
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
@@ -22,6 +21,7 @@ from liqod.model import ids
 from liqod.peer import Peer
 from liqod.plugins.loader import Plugins
 from liqod.resources import QUOTAS, SHADOW_ENDPOINT_SLICES, SHADOW_PODS
+from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, Switch, eventually
 from tests.simulated.prepared import installed, quiet

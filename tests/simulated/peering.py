@@ -24,7 +24,6 @@ from liqod.context import ApiEndpoint, ClusterContext
 from liqod.discovery.merging import Seen
 from liqod.handshake.running import Handshake
 from liqod.identity import keys
-from liqod.inspect.hub import Hub
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
@@ -41,6 +40,7 @@ from liqod.procedures import peering, peeringusers, unpeering
 from liqod.procedures.wanted import Asked
 from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
+from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually, offload
 from tests.simulated.prepared import installed, quiet

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.inspect.events import KindRead
 from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES
 from liqod.plugins import loader
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, View, Watch
 from liqod.plugins.loader import Plugins
 from liqod.reflection import health
+from liqod.telemetry.events import KindRead
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, Pair, pair

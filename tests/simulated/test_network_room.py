@@ -10,7 +10,6 @@ import pytest
 import trio
 
 from liqod.identity import tunnelkeys
-from liqod.inspect.events import TunnelChanged
 from liqod.kube.kinds import NODES, SECRETS
 from liqod.latest import Latest
 from liqod.model import labels
@@ -30,6 +29,7 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
 )
+from liqod.telemetry.events import TunnelChanged
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT
 from tests.simulated.noting import ALIAS, Joined, joined, stand

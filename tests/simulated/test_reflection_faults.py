@@ -5,10 +5,10 @@ from typing import Any
 
 import trio
 
-from liqod.inspect.events import Reflected
 from liqod.kube.kinds import CONFIG_MAPS, EVENTS, NODES, PODS
 from liqod.kube.selection import Selection
 from liqod.resources import SHADOW_PODS
+from liqod.telemetry.events import Reflected
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.lendingpods import here, lending, ready

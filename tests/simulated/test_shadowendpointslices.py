@@ -6,7 +6,6 @@ import pytest
 import trio
 
 from liqod import reach
-from liqod.inspect.events import EndpointsRefused
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
@@ -17,6 +16,7 @@ from liqod.provider.workloads import shadowendpointslices
 from liqod.provider.workloads.endpoints import MOST
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
 from liqod.resources import CONFIGURATIONS, NETWORKS, SHADOW_ENDPOINT_SLICES
+from liqod.telemetry.events import EndpointsRefused
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP, TENANT, lender, shadow_slice

@@ -15,7 +15,6 @@ import trio
 
 from liqod import config
 from liqod.discovery.room import Discovery
-from liqod.inspect.hub import Hub
 from liqod.inspect.probing import Reader
 from liqod.inspect.rooms import Rooms
 from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, Kind
@@ -24,6 +23,7 @@ from liqod.plugins import loader
 from liqod.plugins.calls import Calls
 from liqod.plugins.diagnosis import ClusterFacts, PeerFacts, ok
 from liqod.plugins.loader import Plugins
+from liqod.telemetry.hub import Hub
 from simulator.trial import trial
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, pair

@@ -15,7 +15,6 @@ from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.context import ApiEndpoint, ClusterContext
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
-from liqod.inspect.hub import Hub
 from liqod.inspect.inspector import Inspector
 from liqod.install import check_revision
 from liqod.kube.client import Client
@@ -29,6 +28,7 @@ from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
 from liqod.resources import DEFINITIONS
 from liqod.supervise import leaves
+from liqod.telemetry.hub import Hub
 from tests.stateful.audit import CONSUMER, Broken
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import trio
 
 from liqod import log
 from liqod.errors import Invalid, Unreachable
-from liqod.inspect.hub import Hub
 from liqod.kube.kinds import SERVICES
 from liqod.log import PEER, Formatter, Seldom
 from liqod.peer import Peer
+from liqod.telemetry.hub import Hub
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import trio
 from liqod import config
 from liqod.context import ApiEndpoint, ClusterContext
 from liqod.errors import Unreachable
-from liqod.inspect.events import PeerGone
-from liqod.inspect.hub import Hub
 from liqod.kube.cache.store import Change
 from liqod.peers import Peers
+from liqod.telemetry.events import PeerGone
+from liqod.telemetry.hub import Hub
 from liqod.tenancy import tenant_namespace
 
 

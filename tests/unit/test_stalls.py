@@ -6,10 +6,10 @@ import time
 
 import trio
 
-from liqod.inspect.events import HeldUp
-from liqod.inspect.hub import Hub
 from liqod.plugins.calls import Gauge
 from liqod.stalls import Stalls
+from liqod.telemetry.events import HeldUp
+from liqod.telemetry.hub import Hub
 
 LATE = 0.2
 

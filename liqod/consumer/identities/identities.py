@@ -31,7 +31,6 @@ from liqod.consumer.identities.kubeconfigs import (
 from liqod.consumer.identities.places import may_move
 from liqod.errors import AlreadyExists, ProtocolError
 from liqod.identity import successions
-from liqod.inspect.events import IdentityChanged
 from liqod.kube import events
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
@@ -46,6 +45,7 @@ from liqod.model.peering import providerkeys
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES, RENEWS, Identity, Renew
 from liqod.resources.authentication import CONTROL_PLANE, AuthParams
+from liqod.telemetry.events import IdentityChanged
 
 TRY_AGAIN = 30.0
 """Seconds until a provider that says it has moved is looked for there again."""

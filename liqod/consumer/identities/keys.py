@@ -14,7 +14,6 @@ import trio
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, ConfigError, ProtocolError, TransientError
 from liqod.identity import certificates, keys, requests, successions
-from liqod.inspect.events import KeysFailed
 from liqod.kube.client import Client
 from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
@@ -22,6 +21,7 @@ from liqod.kube.watched import Watched
 from liqod.model import ids, labels
 from liqod.model.objects.partial import Secret
 from liqod.ownid import cluster_uid, notes
+from liqod.telemetry.events import KeysFailed
 
 RETRY = 1.0
 """Seconds between tries while this cluster's API server does not answer."""

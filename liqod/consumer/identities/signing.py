@@ -14,7 +14,6 @@ import trio
 
 from liqod.consumer.identities.keys import OwnKeys
 from liqod.identity import keys
-from liqod.inspect.events import NonceSigned
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import SECRETS
@@ -24,6 +23,7 @@ from liqod.model import ids, labels
 from liqod.model.objects.partial import Secret
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES
+from liqod.telemetry.events import NonceSigned
 
 NONCE = re.compile(rb"[A-Za-z0-9+/]{16,256}={0,2}")
 """Base64 text; Liqo's nonces have 88 characters."""

@@ -24,7 +24,6 @@ from liqod.consumer.namespaces.staying import Staying
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, Conflict, NotFound
-from liqod.inspect.events import OffloadingChanged
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
@@ -42,6 +41,7 @@ from liqod.resources import (
     NamespaceMap,
     NamespaceOffloading,
 )
+from liqod.telemetry.events import OffloadingChanged
 
 FINALIZER = labels.HOLD_NAMESPACE_OFFLOADING
 CONFLICT_PAUSE = 0.2

@@ -18,7 +18,6 @@ from liqod.consumer.nodes import drain, nodeevents, nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeevents import DRAINING as DRAINING_EVENT
 from liqod.consumer.nodes.nodeevents import Said
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
-from liqod.inspect.events import NodeChanged, NodeDraining
 from liqod.kube import events, times
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Store
@@ -33,6 +32,7 @@ from liqod.model.peering.heartbeat import Verdict
 from liqod.peer import Peer
 from liqod.resources import VIRTUAL_NODES, VirtualNode
 from liqod.resources.nodes import CREATING, DELETING, DRAINING, NONE, RUNNING
+from liqod.telemetry.events import NodeChanged, NodeDraining
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ import trio
 
 from liqod.consumer.nodes import nodeplan
 from liqod.consumer.nodes.nodes import NodeKeeper
-from liqod.inspect.events import NodeChanged
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import LEASES, NODES
@@ -23,6 +22,7 @@ from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import labels
 from liqod.peer import Peer
 from liqod.resources import VIRTUAL_NODES
+from liqod.telemetry.events import NodeChanged
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,6 @@ from liqod.consumer.slices.borrowed import (
 from liqod.errors import Conflict, ProtocolError
 from liqod.gather import gather
 from liqod.identity import requests
-from liqod.inspect.events import Borrowed
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
@@ -39,6 +38,7 @@ from liqod.model.objects.conditions import of_type
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES, Identity, ResourceSlice
 from liqod.resources.authentication import AUTHENTICATION, DENIED
+from liqod.telemetry.events import Borrowed
 
 
 async def deny(client: Client, found: ResourceSlice, reason: str, message: str) -> None:

@@ -19,7 +19,6 @@ import trio
 from liqod.consumer.webhook import certificate
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, LiqodError
-from liqod.inspect.events import WebhookChanged
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import ENDPOINT_SLICES, MUTATING_WEBHOOKS, PODS, SECRETS
 from liqod.kube.selection import Selection
@@ -29,6 +28,7 @@ from liqod.model import labels
 from liqod.model.objects import webhook
 from liqod.model.objects.patches import contained
 from liqod.model.peering.intervals import WEBHOOK_PROOF_EVERY
+from liqod.telemetry.events import WebhookChanged
 
 log = logging.getLogger(__name__)
 

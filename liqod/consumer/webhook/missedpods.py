@@ -17,7 +17,6 @@ from liqod.consumer.slices.borrowed import rules_of
 from liqod.consumer.webhook.claimed import claimed
 from liqod.context import ClusterContext
 from liqod.errors import Conflict, Invalid, NotFound
-from liqod.inspect.events import MissedPod
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
@@ -29,6 +28,7 @@ from liqod.model.objects import conditions, scheduling
 from liqod.model.objects.scheduling import Placement, Verdict, needs_toleration
 from liqod.reflection.placement import node_of
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading
+from liqod.telemetry.events import MissedPod
 
 CONDITION: Final = labels.OFFLOADED
 """On pods that are bound to a virtual node their reflector writes it."""

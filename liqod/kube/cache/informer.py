@@ -24,7 +24,6 @@ from liqod.errors import (
     Unauthorized,
     Unconnected,
 )
-from liqod.kube import registry
 from liqod.kube.cache.handlers import Handler, Handlers
 from liqod.kube.cache.holdings import Part
 from liqod.kube.cache.listed import Listed
@@ -38,6 +37,7 @@ from liqod.kube.meta import Partial, newer
 from liqod.kube.objects import Key, encode, slim_raw
 from liqod.kube.selection import EVERY, Selection
 from liqod.kube.watch import Bookmark, Watch
+from liqod.telemetry import registry
 
 TURN_OBJECTS = 64
 """Objects taken in before other tasks get a turn."""
@@ -171,7 +171,7 @@ class Informer:
     ) -> NoReturn:
         """Follow until cancelled; started once synced. What fails is tried again, with back-off."""
         try:
-            with registry.following(self):
+            with registry.current().of(Informer).holding(self):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._follow)
                     await self._synced.wait()

@@ -28,12 +28,12 @@ from liqod.errors import (
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.credentials.source import Source
 from liqod.kube.failures import EvictionBlocked, TooLarge, error_of, read_status
-from liqod.kube.histogram import Histogram
 from liqod.kube.http import proxies, tls
 from liqod.kube.http.connection import SWITCHING, Closed, Connection, Head
 from liqod.kube.http.pool import Pool
 from liqod.kube.http.turns import Budget
 from liqod.kube.http.wire import CONNECT_DEADLINE, TlsWire, Wire, connect
+from liqod.telemetry.histogram import Histogram
 
 MAX_TRIES = 4
 MAX_ERROR = 65536

@@ -16,7 +16,6 @@ import trio
 from liqod.bounds import KeptMap
 from liqod.errors import AlreadyExists, NotFound
 from liqod.fence import AGAIN as UNFENCED
-from liqod.inspect.events import NamespaceMapped
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
@@ -39,6 +38,7 @@ from liqod.resources import NAMESPACE_MAPS, TENANTS, NamespaceMap, Tenant
 from liqod.resources.authentication import DRAINED
 from liqod.resources.base import MAX_MAPPED
 from liqod.resources.offloading import MAPPING_ACCEPTED
+from liqod.telemetry.events import NamespaceMapped
 from liqod.tenancy import is_from
 
 AGAIN = 0.2

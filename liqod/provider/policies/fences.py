@@ -14,7 +14,6 @@ import msgspec
 import trio
 
 from liqod.context import ClusterContext
-from liqod.inspect.events import PoliciesChanged
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS
@@ -23,6 +22,7 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.model import labels
 from liqod.provider.policies import admission
+from liqod.telemetry.events import PoliciesChanged
 
 OURS = Selection(labels=f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}")
 POLICIES = "policies"

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from liqod.inspect.events import SliceLent
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.peer import Peer
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
+from liqod.telemetry.events import SliceLent
 
 
 class Cordons:

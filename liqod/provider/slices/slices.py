@@ -15,7 +15,6 @@ from liqod import fence
 from liqod.bounds import KeptSlice
 from liqod.config import Provider
 from liqod.errors import ConfigError, Conflict
-from liqod.inspect.events import SliceLent
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
@@ -55,6 +54,7 @@ from liqod.resources import (
 )
 from liqod.resources.authentication import ACTIVE, CORDONED, TOLERATE_NO_HANDSHAKE
 from liqod.resources.base import MAX_QUANTITIES
+from liqod.telemetry.events import SliceLent
 from liqod.tenancy import is_from
 
 Read = tuple[bytes, bytes | None]

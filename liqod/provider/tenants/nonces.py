@@ -9,7 +9,6 @@ import hashlib
 import secrets
 from base64 import b64encode
 
-from liqod.inspect.events import NonceMade
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import NAMESPACES, SECRETS
@@ -19,6 +18,7 @@ from liqod.kube.watched import Watched, by_name
 from liqod.model import labels
 from liqod.model.objects.partial import Secret
 from liqod.peer import Peer
+from liqod.telemetry.events import NonceMade
 
 NONCE_BYTES = 64
 

@@ -10,7 +10,6 @@ import msgspec
 
 from liqod.errors import ProtocolError
 from liqod.identity import keys
-from liqod.inspect.events import RenewalAnswered
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import SECRETS
@@ -22,6 +21,7 @@ from liqod.peer import Peer
 from liqod.provider.tenants.tenants import accepted_tenant
 from liqod.resources import RENEWS, TENANTS, Renew, Tenant
 from liqod.resources.authentication import CONTROL_PLANE, DRAINED, RenewStatus
+from liqod.telemetry.events import RenewalAnswered
 from liqod.tenancy import is_from
 
 

@@ -21,7 +21,6 @@ from liqod import fence
 from liqod.errors import ProtocolError
 from liqod.gather import gather
 from liqod.identity import certificates, keys
-from liqod.inspect.events import TenantChanged
 from liqod.kube import events, times
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.controller import Controller
@@ -54,6 +53,7 @@ from liqod.resources.authentication import (
     AuthParams,
     TenantStatus,
 )
+from liqod.telemetry.events import TenantChanged
 from liqod.tenancy import is_from, replicas_of
 
 FIRST_LOOK = 5.0

@@ -15,7 +15,6 @@ import msgspec
 
 from liqod.bounds import KeptEndpoints, trim_endpoints, without_room
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
-from liqod.inspect.events import EndpointsRefused
 from liqod.kube import events
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.holdings import everything
@@ -35,6 +34,7 @@ from liqod.provider.policies.guests import remedy
 from liqod.provider.workloads.endpoints import translate
 from liqod.resources import NETWORKS, SHADOW_ENDPOINT_SLICES, Network, ShadowEndpointSlice
 from liqod.resources.base import MAX_ENDPOINT_BYTES
+from liqod.telemetry.events import EndpointsRefused
 
 MADE_HERE: Final = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_ENDPOINT_SLICE}"
 """Selects, at the API server, the slices that were made from ShadowEndpointSlices."""

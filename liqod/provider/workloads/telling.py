@@ -8,7 +8,6 @@ from typing import Any, Final
 import msgspec
 
 from liqod.errors import Conflict, NotFound
-from liqod.inspect.events import ShadowPodPhase, ShadowPodWaits
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.kinds import PODS
@@ -19,6 +18,7 @@ from liqod.peer import Peer
 from liqod.provider.workloads import shadow as rules
 from liqod.provider.workloads.shadow import Shadow, ShadowStatus
 from liqod.resources import SHADOW_PODS
+from liqod.telemetry.events import ShadowPodPhase, ShadowPodWaits
 
 LAG: Final = 1.0
 """Seconds until a look at something that the store will show in a moment."""

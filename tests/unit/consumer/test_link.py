@@ -13,12 +13,12 @@ import trio.testing
 
 from liqod.consumer.link import IDLE, Link, Parted, dial_server
 from liqod.errors import ConfigError, Unauthorized, Unreachable, Untrusted
-from liqod.inspect.events import PeerDaemonChanged, Told
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.wire import StreamWire
 from liqod.kube.times import date_of
 from liqod.model.peering.foreigncluster import ANSWERS
 from liqod.model.peering.intervals import FROZEN_WITHIN, PROBE_EVERY, SECOND_DEADLINE
+from liqod.telemetry.events import PeerDaemonChanged, Told
 
 
 class Host:

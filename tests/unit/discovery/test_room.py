@@ -13,13 +13,13 @@ from liqod.discovery import introducing
 from liqod.discovery.merging import MOST_SEEN, Verified
 from liqod.discovery.room import BURST, Discovery
 from liqod.errors import ProtocolError
-from liqod.inspect.events import Sighted
-from liqod.inspect.hub import Hub
 from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.plugins.calls import Calls
 from liqod.plugins.loader import Plugins
 from liqod.plugins.providers import DiscoveryProvider, Sighting
+from liqod.telemetry.events import Sighted
+from liqod.telemetry.hub import Hub
 
 
 def seen(cluster: str, kubeconfig: str = "", *, gone: bool = False) -> Sighting:

@@ -14,11 +14,11 @@ from liqod.cli.inspector import InspectorClient
 from liqod.inspect import protocol, server
 from liqod.inspect.access import Guest
 from liqod.inspect.answers import Answers
-from liqod.inspect.hub import Hub
 from liqod.inspect.protocol import Done, GetHistory, GetLogs, RequestError, Text
 from liqod.inspect.session import Session
 from liqod.inspect.stream import Stream
 from liqod.model.view.state import State
+from liqod.telemetry.hub import Hub
 from tests.unit.model.states import peer, state
 
 PATH = protocol.PATH

@@ -9,7 +9,6 @@ import trio
 from liqod.errors import Forbidden
 from liqod.inspect import roomrows
 from liqod.inspect.doctor import KEPT, Doctor
-from liqod.inspect.hub import Hub
 from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.headline import first_failing
@@ -17,6 +16,7 @@ from liqod.model.view.told import told
 from liqod.plugins.calls import FAILING, Calls
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
 from liqod.plugins.loader import Loaded
+from liqod.telemetry.hub import Hub
 
 FINE = ok("fine")
 

@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
-from liqod.inspect import events
-from liqod.inspect.hub import Hub
+from liqod.inspect.stream import row
 from liqod.model.view import eventtext
 from liqod.model.view.rows import Event
+from liqod.telemetry import events
+from liqod.telemetry.hub import Hub
 
 TOPICS = [
     each
@@ -37,7 +38,7 @@ def test_a_viewer_gets_topic_peer_and_facts() -> None:
     hub = Hub()
     hub.publish(events.LinkChanged(up=False, reason="no answer"), "milan")
     hub.publish(events.KeyFailed(room="peer.lent", key="pool", failed="no"), "milan")
-    link, failed = (event.row() for event in hub.history)
+    link, failed = (row(event) for event in hub.history)
     assert (link.topic, link.peer, link.facts) == (
         *("peer.link", "milan"),
         {"up": False, "reason": "no answer"},

@@ -15,7 +15,6 @@ from liqod.cli import diagnosis, live, statustext
 from liqod.cli.commands import doctor as doctor_command
 from liqod.cli.live import Seen
 from liqod.inspect.doctor import Doctor
-from liqod.inspect.hub import Hub
 from liqod.inspect.protocol import Examine
 from liqod.inspect.rooms import Rooms
 from liqod.model.view import headline, ladder, wrong
@@ -33,6 +32,7 @@ from liqod.plugins.diagnosis import (
     ReflectionFacts,
     Trip,
 )
+from liqod.telemetry.hub import Hub
 from tests.unit.inspect.faults import FAULTS, Fault
 from tests.unit.model.states import NOW, state
 from tests.unit.model.states import peer as peer_row

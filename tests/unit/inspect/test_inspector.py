@@ -14,12 +14,12 @@ from liqod import config
 from liqod.account import Account
 from liqod.cli import inspector as client
 from liqod.fence import Fence
-from liqod.inspect.hub import Hub
 from liqod.inspect.inspector import Inspector
 from liqod.inspect.rooms import Rooms
 from liqod.ownpods import OwnPods
 from liqod.plugins import loader
 from liqod.plugins.calls import Calls
+from liqod.telemetry.hub import Hub
 
 
 async def answer(method: str, path: str) -> Any:

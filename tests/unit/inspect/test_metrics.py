@@ -15,9 +15,9 @@ from liqod.inspect.rooms import Rooms
 from liqod.inspect.sample import Figures
 from liqod.inspect.summary import EventSummary
 from liqod.install import workload
-from liqod.kube.histogram import Histogram
 from liqod.kube.http.transport import ClientStats
 from liqod.model.view.rows import Daemon, Pulse
+from liqod.telemetry.histogram import Histogram
 from tests.unit.model.states import failing
 
 DEPLOY = Path(__file__).parents[3] / "deploy"

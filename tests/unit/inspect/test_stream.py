@@ -6,12 +6,12 @@ import msgspec
 import trio
 
 from liqod.inspect import protocol
-from liqod.inspect.events import HeldUp, LinkChanged, Reflected
-from liqod.inspect.hub import KEPT_EVENTS, KEPT_OBJECTS, Hub
 from liqod.inspect.protocol import Snapshot, Update
 from liqod.inspect.stream import Stream, portions
 from liqod.model.view.rows import Line, PodRow
 from liqod.model.view.state import State, apply, join
+from liqod.telemetry.events import HeldUp, LinkChanged, Reflected
+from liqod.telemetry.hub import KEPT_EVENTS, KEPT_OBJECTS, Hub
 from tests.unit.model.states import NOW, peer, state
 
 

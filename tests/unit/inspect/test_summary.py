@@ -1,6 +1,7 @@
 """What events add up to, and what becomes of it when the trouble is over."""
 
-from liqod.inspect.events import (
+from liqod.inspect.summary import EventSummary
+from liqod.telemetry.events import (
     DiscoveryBegun,
     DiscoveryFailed,
     KeyFailed,
@@ -14,8 +15,7 @@ from liqod.inspect.events import (
     Replicated,
     WebhookChanged,
 )
-from liqod.inspect.hub import Hub
-from liqod.inspect.summary import EventSummary
+from liqod.telemetry.hub import Hub
 
 FAILED = PeerFailed(reason="no way", failures=2, retry_in=30.0, parked=False)
 

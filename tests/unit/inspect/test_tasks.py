@@ -4,10 +4,10 @@ import pytest
 import trio
 
 from liqod.inspect.tasks import TaskObserver, queues, watches
-from liqod.kube import registry
 from liqod.kube.queue import KeyedQueue
 from liqod.log import PEER
 from liqod.plugins.calls import Gauge
+from liqod.telemetry import registry
 
 
 class Room:

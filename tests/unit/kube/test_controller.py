@@ -12,8 +12,6 @@ import trio
 from liqod import config
 from liqod.context import ClusterContext
 from liqod.errors import Conflict
-from liqod.inspect.events import KeyFailed
-from liqod.inspect.hub import Hub
 from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.client import Client
@@ -23,9 +21,12 @@ from liqod.kube.ending import delete_all, set_finalizers
 from liqod.kube.http.turns import Budget
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
 from liqod.kube.meta import Partial
+from liqod.kube.queue import RunningQueue
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key, by_name
 from liqod.resources import TENANTS
+from liqod.telemetry.events import KeyFailed
+from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster, Fault
 from tests.unit.kube import notes
 from tests.unit.kube.notes import NOTE, Notes
@@ -106,10 +107,10 @@ async def test_everything_has_been_read_before_the_first_key_is_looked_at():
         secrets: Watched[str] = Watched(SECRETS, selection=Selection(labels=CASE))
         await home.client.create(SECRETS, config_map("s"), "place")
         room = Looks(home, maps, secrets)
-        assert list(home.registry.queues) == []
+        assert list(home.registry.of(RunningQueue)) == []
         async with at_work(room):
             assert room.prepared == [0]
-            assert [each.queue for each in home.registry.queues] == [room.queue]
+            assert [each.queue for each in home.registry.of(RunningQueue)] == [room.queue]
             assert (room.name, room.watches) == ("looks", (maps, secrets))
             await until(lambda: seen(room, 1))
             assert room.looked == ["1 of a"]
@@ -117,7 +118,7 @@ async def test_everything_has_been_read_before_the_first_key_is_looked_at():
             await home.client.create(CONFIG_MAPS, config_map("b"), "place")
             await until(lambda: seen(room, 2))
             assert room.looked == ["1 of a", "1 of b"]
-        assert list(home.registry.queues) == []
+        assert list(home.registry.of(RunningQueue)) == []
         assert home.informers.all() == []
 
 

@@ -21,8 +21,6 @@ from liqod.context import ApiEndpoint
 from liqod.discovery.room import Discovery
 from liqod.errors import ConfigError, LiqodError
 from liqod.inspect.doctor import Doctor
-from liqod.inspect.events import DiscoveryFailed
-from liqod.inspect.hub import Hub
 from liqod.inspect.rooms import Rooms
 from liqod.network import machines
 from liqod.network.datapath import KernelDatapath
@@ -36,6 +34,8 @@ from liqod.plugins.diagnosis import Check, ClusterFacts, ok
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import Plugins, Source
 from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider, TunnelSpec
+from liqod.telemetry.events import DiscoveryFailed
+from liqod.telemetry.hub import Hub
 from tests.simulated.test_plugin_walls import BROKEN_BETWEEN_CLUSTERS
 from tests.unit.plugins import broken
 from tests.unit.plugins.broken import BLOCKS, LONG, awaited_ways, cancelled, handed_over, plain_ways

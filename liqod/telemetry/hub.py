@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from liqod.inspect.events import Reflected, Told
-from liqod.model.view.rows import Event
+from liqod.telemetry.events import Reflected, Told
 
 KEPT_EVENTS = 1000
 KEPT_OBJECTS = 300
@@ -35,10 +34,6 @@ class Published(msgspec.Struct, frozen=True):
     at: float
     peer: str
     told: Told
-
-    def row(self) -> Event:
-        """As viewers see it."""
-        return Event(self.sequence, self.at, self.told.topic, self.peer, self.told.facts())
 
 
 Listener = Callable[[Published], None]

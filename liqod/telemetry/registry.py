@@ -8,13 +8,7 @@ several daemons in one process each has its own, and no room has to pass it on.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
-
-from liqod.log import PEER
-
-if TYPE_CHECKING:
-    from liqod.kube.cache.informer import Informer
-    from liqod.kube.queue import KeyedQueue
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -42,29 +36,15 @@ class Entries(Generic[T]):
         return len(self._entries)
 
 
-class RunningQueue(NamedTuple):
-    """A queue that is worked on.
-
-    Attributes:
-        queue: the queue; its name says what for.
-        peer: whom its tasks work for, if anybody.
-    """
-
-    queue: "KeyedQueue[Any]"
-    peer: str
-
-
 class Registry:
-    """What works now; whoever reads it changes nothing.
-
-    Attributes:
-        queues: those that are worked on, a controller's or not.
-        informers: those that follow.
-    """
+    """What works now, by its type; whoever reads it changes nothing."""
 
     def __init__(self) -> None:
-        self.queues: Entries[RunningQueue] = Entries()
-        self.informers: Entries[Informer] = Entries()
+        self._entries: dict[type[Any], Entries[Any]] = {}
+
+    def of(self, kind: type[T]) -> Entries[T]:
+        """Those of one type, such as the informers that follow."""
+        return self._entries.setdefault(kind, Entries())
 
 
 _REGISTRY: ContextVar[Registry] = ContextVar("registry", default=Registry())  # noqa: B039
@@ -80,17 +60,3 @@ def begin() -> Registry:
     registry = Registry()
     _REGISTRY.set(registry)
     return registry
-
-
-@contextmanager
-def running(queue: "KeyedQueue[Any]") -> Iterator[None]:
-    """Enter a queue for as long as it is worked on."""
-    with current().queues.holding(RunningQueue(queue, PEER.get())):
-        yield
-
-
-@contextmanager
-def following(informer: "Informer") -> Iterator[None]:
-    """Enter an informer for as long as it follows."""
-    with current().informers.holding(informer):
-        yield
