@@ -23,6 +23,7 @@ from typing import Any
 import trio
 
 from benchmarks.report import Aim, Report
+from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.handshake.channel import Door
 from liqod.handshake.dialing import Dialler
 from liqod.handshake.listening import Listener
@@ -34,7 +35,6 @@ from liqod.handshake.tls import dialler_context, listener_context
 from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
 from liqod.kube.http.wire import TlsWire, Wire, connect, wire_of
-from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.plugins import loader
 from tests.simulated.borrower import offload
 from tests.simulated.channels import apart

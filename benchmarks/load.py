@@ -11,11 +11,11 @@ from pathlib import Path
 
 import trio
 
+from liqod.apimachinery.kinds import PODS
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.kube.kinds import PODS
 from liqod.kube.selection import Selection
 from tests.testbed.errors import TestbedError
 from tests.testbed.workloads import is_ready, pod

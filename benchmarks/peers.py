@@ -24,7 +24,7 @@ from benchmarks.embedded import CONSUMER, Farm
 from benchmarks.report import Aim, Report, mib, number
 from benchmarks.stage import Stage, parser, run, say, stage
 from benchmarks.watching import watching
-from liqod.kube.kinds import NODES
+from liqod.apimachinery.kinds import NODES
 from tests.testbed.errors import TestbedError
 from tests.testbed.federation import ASKED, Member
 from tests.testbed.processes import plain_environment

@@ -27,7 +27,7 @@ from benchmarks.load import each
 from benchmarks.report import Aim, Report
 from benchmarks.stage import offloaded, parser, peered, pod_cidr, run, say, stage
 from benchmarks.watching import Watcher, watching
-from liqod.kube.kinds import (
+from liqod.apimachinery.kinds import (
     CONFIG_MAPS,
     ENDPOINT_SLICES,
     NAMESPACES,

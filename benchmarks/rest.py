@@ -38,7 +38,7 @@ from benchmarks.stage import (
     stage,
 )
 from benchmarks.watching import watching
-from liqod.kube.kinds import NODES
+from liqod.apimachinery.kinds import NODES
 from tests.testbed.federation import Member
 from tests.testbed.workloads import is_ready
 

@@ -37,7 +37,7 @@ from benchmarks.stage import (
     stage,
 )
 from benchmarks.watching import watching
-from liqod.kube.kinds import PODS, Kind
+from liqod.apimachinery.kinds import PODS, Kind
 from liqod.resources import SHADOW_PODS
 from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Member

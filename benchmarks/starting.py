@@ -23,8 +23,8 @@ import trio
 from benchmarks.report import Report, number
 from benchmarks.stage import parser, run, say
 from benchmarks.watching import watching
+from liqod.apimachinery.kinds import PODS
 from liqod.kube.cache.store import Change
-from liqod.kube.kinds import PODS
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import DAEMONS_OWN
 from tests.testbed.controlplane import ControlPlane, Settings

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 import trio
 
 import liqod
-from liqod.kube.kinds import NAMESPACES
+from liqod.apimachinery.kinds import NAMESPACES
 from liqod.peer import Peer
 from liqod.provider.workloads.shadowpods import ShadowPods
 from tests.simulated.borrower import Switch

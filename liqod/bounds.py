@@ -14,15 +14,15 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import ObjectMeta, Partial
+from liqod.apimachinery.objects import UNREADABLE
 from liqod.config import Config
 from liqod.kube.cache.holdings import Holdings
 from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import ObjectMeta, Partial
-from liqod.kube.objects import UNREADABLE
-from liqod.model import labels
 from liqod.resources import (
     NAMESPACE_MAPS,
     RESOURCE_SLICES,

@@ -22,6 +22,8 @@ import msgspec
 import trio
 
 from liqod import __version__, account, announcing, bounds, health, log, preflight, sdnotify
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES
 from liqod.arguments import Parser
 from liqod.config import Config, load
 from liqod.consumer.claims import Claims
@@ -45,8 +47,6 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.election import Election, LeadershipLost
 from liqod.kube.http.resolver import Resolver
-from liqod.kube.kinds import LEASES
-from liqod.model import labels
 from liqod.model.view import whereabouts
 from liqod.model.view.whereabouts import Whereabouts
 from liqod.network import addressing, machines

@@ -6,12 +6,13 @@ longer to import: every command asks for the id.
 
 from collections.abc import Mapping
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Forbidden, NotFound
 from liqod.kube.client import Client
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 
 
 class WrongClusterId(ConfigError):

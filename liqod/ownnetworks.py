@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.latest import News
-from liqod.model import labels
 from liqod.model.objects.partial import Node
 
 NOTHING: frozenset[str] = frozenset()

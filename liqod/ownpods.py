@@ -10,13 +10,13 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES
+from liqod.apimachinery.meta import Partial
 from liqod.errors import LiqodError
 from liqod.kube.client import Client
-from liqod.kube.kinds import NODES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.latest import News
-from liqod.model import labels
 
 NOT_GUESTS: Final = labels.NO_GUEST_PODS
 """Pods that were made here for consumers are kept off virtual nodes, and who lends holds them

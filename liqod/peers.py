@@ -14,12 +14,12 @@ import msgspec
 import trio
 
 from liqod import bounds
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.config import PeerSettings
 from liqod.context import ClusterContext
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
 from liqod.kube.watched import Watched
 from liqod.log import PEER
 from liqod.supervise import Failure, Supervision

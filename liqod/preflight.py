@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CONFIG_MAPS, NODES, Kind
 from liqod.config import Config
 from liqod.context import Addressing, ApiEndpoint
 from liqod.errors import ConfigError, Forbidden, NotFound, TransientError
@@ -24,9 +26,7 @@ from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
-from liqod.kube.kinds import CONFIG_MAPS, NODES, Kind
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.objects.partial import Node
 from liqod.ownid import WrongClusterId, id_problem, own_cluster_id
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery.kinds import DEPLOYMENTS
 from liqod.context import ClusterContext
 from liqod.install.workload import COMPONENT, STAND_IN
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import DEPLOYMENTS
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from liqod.apimachinery import labels
 from liqod.errors import ConfigError
 from liqod.kube.http import proxies
-from liqod.model import labels
 from liqod.model.crossing import keys
 from liqod.model.crossing.addresses import is_network
 from liqod.model.network.claims import malformed

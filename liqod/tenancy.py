@@ -5,12 +5,13 @@ Whoever makes it lets the peer in; the commands of both sides do.
 
 from typing import Any
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.errors import AlreadyExists, ConfigError
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.resources import (
     IDENTITIES,
     NAMESPACE_MAPS,

@@ -18,6 +18,7 @@ from typing import Any, cast
 import trio
 
 from liqod import config, reach
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES, Kind
 from liqod.bounds import informers
 from liqod.consumer.degradations import Degradations
 from liqod.consumer.peerdaemon import PeerDaemon
@@ -27,7 +28,6 @@ from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.errors import AlreadyExists, NotFound
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import CUSTOM_RESOURCES, NAMESPACES, Kind
 from liqod.peer import Peer
 from liqod.plugins import loader
 from liqod.plugins.loader import Plugins

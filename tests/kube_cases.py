@@ -12,20 +12,20 @@ import pytest
 import trio
 
 from liqod import errors
-from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.informers import Informers
-from liqod.kube.cache.store import Change
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import Credentials
-from liqod.kube.election import Election
-from liqod.kube.kinds import (
+from liqod.apimachinery.kinds import (
     ACCESS_REVIEWS,
     CONFIG_MAPS,
     NAMESPACES,
     SECRETS,
     SERVICES,
 )
-from liqod.kube.meta import Partial
+from liqod.apimachinery.meta import Partial
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informers import Informers
+from liqod.kube.cache.store import Change
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.election import Election
 from liqod.kube.selection import Selection
 
 

@@ -38,11 +38,11 @@ class Channels:
         return await self._ways(url)
 
     async def _begin(self) -> "Ways":
+        from liqod.apimachinery import labels
         from liqod.consumer.identities.keys import cluster_keys
         from liqod.handshake.outputs import Expected, Own
         from liqod.handshake.ownkeys import present_key
         from liqod.handshake.ways import Ways, by_own_key
-        from liqod.model import labels
         from liqod.ownid import own_cluster_id
         from liqod.ownkeys import own_side
 

@@ -38,7 +38,7 @@ def offloaded(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
     """The namespaces that begin so and may leave this cluster."""
-    from liqod.model import labels
+    from liqod.apimachinery import labels
     from liqod.model.crossing import crossing
 
     found = _names(ctx, incomplete, "")
@@ -68,9 +68,9 @@ def _within(look: Callable[[], Awaitable[list[str]]]) -> list[str]:
 
 async def _listed(ctx: typer.Context, kind: str, field: str) -> list[str]:
     from liqod import resources
+    from liqod.apimachinery.kinds import NAMESPACES
+    from liqod.apimachinery.meta import Partial
     from liqod.cli.clusters import connect
-    from liqod.kube.kinds import NAMESPACES
-    from liqod.kube.meta import Partial
 
     given = ctx.params.get("kubeconfig")
     async with await connect(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec
 import trio
 import typer
 
+from liqod.apimachinery import labels
 from liqod.cli import clusters, files, options, output, presence, terminal
 from liqod.cli.channels import Channels
 from liqod.cli.progress import Progress
@@ -31,7 +32,7 @@ from liqod.errors import (
 )
 from liqod.kube.client import Client
 from liqod.kube.http import proxies
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.text import printable
 from liqod.supervise import leaves
 

@@ -15,6 +15,7 @@ import trio
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection
 from trio_websocket import wrap_client_stream as greet
 
+from liqod.apimachinery import labels
 from liqod.cli.clusters import AGENT
 from liqod.errors import ConfigError, LiqodError, ProtocolError, Unreachable
 from liqod.inspect import protocol
@@ -22,7 +23,6 @@ from liqod.inspect.protocol import ClientMessage, Hello, Refused, ServerMessage,
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.credentials.credentials import Credentials
-from liqod.model import labels
 from liqod.model.view import sockets
 from liqod.model.view.state import State, join
 from liqod.ownid import cluster_id as own_id

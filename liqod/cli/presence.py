@@ -14,15 +14,15 @@ from pathlib import Path
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS, SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.cli.clusters import connect
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.gather import gather
 from liqod.kube import leases
 from liqod.kube.client import Client
-from liqod.kube.kinds import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS, SECRETS
 from liqod.kube.leases import Look
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.model.peering.intervals import (
     LEADER_RENEWS_EVERY,
     LEADER_STOPS_AFTER,

@@ -7,6 +7,17 @@ from typing import TypeVar
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
+    ADMISSION_POLICIES,
+    ADMISSION_POLICY_BINDINGS,
+    CUSTOM_RESOURCES,
+    NODES,
+    PODS,
+    SECRETS,
+    Kind,
+)
+from liqod.apimachinery.meta import Partial
 from liqod.cli.presence import beat, how_to_start, webhook_verdict
 from liqod.consumer.identities.formerkey import bound, needing
 from liqod.consumer.identities.keys import keys_here
@@ -16,18 +27,7 @@ from liqod.install import daemonpolicies, homepolicies
 from liqod.kube.candidates import standbys
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
-from liqod.kube.kinds import (
-    ADMISSION_POLICIES,
-    ADMISSION_POLICY_BINDINGS,
-    CUSTOM_RESOURCES,
-    NODES,
-    PODS,
-    SECRETS,
-    Kind,
-)
-from liqod.kube.meta import Partial
 from liqod.kube.selection import EVERY, Selection
-from liqod.model import labels
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of, pod_of, unready
 from liqod.model.peering import capacity

@@ -14,16 +14,16 @@ from typing import Any, Final, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound, PermanentError
 from liqod.kube import events
 from liqod.kube.cache.holdings import nothing
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
-from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.watched import DOUBT, Watched
-from liqod.model import labels
 from liqod.model.objects import claims
 
 FAILED: Final = "ProvisioningFailed"

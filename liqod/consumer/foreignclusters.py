@@ -11,6 +11,9 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.remote import KubeconfigSecret
 from liqod.consumer.remotes import Remotes
@@ -21,11 +24,9 @@ from liqod.kube import events, times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.http import proxies
-from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
 from liqod.model.peering import foreigncluster

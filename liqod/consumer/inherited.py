@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+from liqod.apimachinery.kinds import SECRETS, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import Conflict
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.ending import set_finalizers
-from liqod.kube.kinds import SECRETS, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import EVERY, Selection
 from liqod.kube.watched import Watched
 from liqod.model import finalizers

@@ -1,7 +1,7 @@
 """Leaving a provider: what is ours there is removed when it answers, and nothing here waits for it.
 
 A user who unpeers deletes the objects of the peering and marks the tenant namespace
-(:data:`liqod.model.labels.TOMBSTONE`); when nothing is left in it, it is deleted here.
+(:data:`liqod.apimachinery.labels.TOMBSTONE`); when nothing is left in it, it is deleted here.
 
 The tombstone is the kubeconfig Secret of a control plane whose Identity is gone (the ForeignCluster
 shows it, annotated with what is to be removed there). It ends when the provider confirms that all
@@ -16,6 +16,9 @@ from functools import partial
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.consumer.remotes import Remotes
 from liqod.errors import Conflict, Forbidden, LiqodError, NotFound, Unauthorized
@@ -23,12 +26,10 @@ from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.ending import delete_all
-from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.latest import News
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.peer import Peer
 from liqod.resources import (
     IDENTITIES,

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from liqod.kube.kinds import LEASES
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES
 from liqod.kube.leases import Look, read
-from liqod.model import labels
 from liqod.model.peering.heartbeat import Beat, Sight, Verdict, judge, observe
 from liqod.model.peering.intervals import PEER_DAEMON_EVERY
 from liqod.telemetry.events import PeerDaemonChanged, Told

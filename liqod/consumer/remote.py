@@ -4,9 +4,10 @@ import time
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects.partial import Secret
 
 

@@ -13,6 +13,8 @@ from typing import NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
 from liqod.consumer.beside import replaceable
 from liqod.consumer.inband import ServerDial
 from liqod.consumer.remote import KubeconfigSecret, Remote
@@ -24,10 +26,8 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials as kubeconfigs
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.turns import Budget
-from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
 from liqod.latest import News
-from liqod.model import labels
 from liqod.peer import Peer
 from liqod.telemetry.events import IdentityChanged
 from liqod.ticks import next_tick

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.objects import bounded
 from liqod.model.objects.patches import exact_patch
 from liqod.resources.authentication import ACCEPTED, AUTHENTICATION, DENIED, RESOURCES

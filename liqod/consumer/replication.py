@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import trio
 
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
@@ -15,7 +16,6 @@ from liqod.consumer.slices.borrowed import is_source
 from liqod.errors import Forbidden, LiqodError
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Store
-from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.peer import Peer

@@ -12,6 +12,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.namespaces.clusterviews import ClusterViews
 from liqod.consumer.namespaces.protected import ProtectedMappings
@@ -25,12 +28,9 @@ from liqod.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import NAMESPACES, NODES, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
-from liqod.model import labels
 from liqod.model.crossing import namespaceuids
 from liqod.peer import Peer
 from liqod.resources import (

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery.kinds import Kind
 from liqod.kube.client import Client
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import Kind
 
 
 async def publish(client: Client, kind: Kind, manifest: Mapping[str, Any]) -> None:

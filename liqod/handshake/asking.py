@@ -16,6 +16,9 @@ from typing import NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.config import PeerSettings
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, LiqodError
@@ -24,11 +27,8 @@ from liqod.handshake.standing import Standing, counted
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
-from liqod.model import labels
 from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
 from liqod.supervise import explain
 from liqod.tenancy import find_tenant_namespace, tenant_of

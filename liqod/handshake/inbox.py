@@ -16,6 +16,8 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError
 from liqod.handshake import incoming, policies
@@ -23,8 +25,6 @@ from liqod.handshake.standing import Event, Standing, after, counted
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.procedures import agreements, answering, peeringusers

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.handshake.messages import Ask
 from liqod.handshake.outputs import Peer
 from liqod.kube import times
-from liqod.model import labels
 from liqod.model.objects.conditions import set_condition
 from liqod.places import networks_of, source_of
 from liqod.procedures.answering import key_of

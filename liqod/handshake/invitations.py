@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError, Conflict, NotFound
 from liqod.handshake.messages import Refused
@@ -23,7 +24,7 @@ from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects.conditions import set_condition
 from liqod.resources import INVITATIONS, Invitation
 from liqod.resources.peering import VALID, Use

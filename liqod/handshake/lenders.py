@@ -14,6 +14,7 @@ from typing import Final
 
 import trio
 
+from liqod.apimachinery import labels
 from liqod.context import ClusterContext
 from liqod.errors import LiqodError, Unconnected
 from liqod.handshake import incoming
@@ -26,7 +27,7 @@ from liqod.handshake.ownkeys import present_key
 from liqod.handshake.standing import ENDS
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.text import printable
 from liqod.procedures import asking
 from liqod.procedures.asking import Request

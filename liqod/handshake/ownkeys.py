@@ -7,12 +7,12 @@ anew is agreed with the present key.
 
 from collections.abc import Awaitable, Callable
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.handshake.outputs import CAPABILITIES, Expected, Own
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.peering import providerkeys
 from liqod.tenancy import tenant_of
 

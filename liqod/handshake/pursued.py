@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery.kinds import SECRETS
 from liqod.context import ClusterContext
 from liqod.errors import ProtocolError
 from liqod.handshake import outgoing
@@ -14,7 +15,6 @@ from liqod.handshake.meeting import Over
 from liqod.handshake.messages import Invited
 from liqod.handshake.standing import ENDS, Event, after
 from liqod.kube.backoff import Backoff
-from liqod.kube.kinds import SECRETS
 from liqod.model.objects.partial import Secret
 from liqod.model.text import printable
 from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering

@@ -7,6 +7,7 @@ from typing import Any, Final, NoReturn
 
 import trio
 
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError, LiqodError, NotFound, Overloaded, Unreachable
 from liqod.handshake import outgoing
@@ -19,7 +20,6 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import proxies
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model.text import printable
 from liqod.procedures import networkobjects, peering

@@ -12,6 +12,9 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.errors import AlreadyExists, ConfigError, Conflict, NotFound
 from liqod.handshake import incoming, policies
 from liqod.handshake.encoding import unpack
@@ -32,9 +35,7 @@ from liqod.handshake.outputs import Peer
 from liqod.handshake.policies import Asker, Verdict
 from liqod.handshake.standing import Standing, after
 from liqod.kube import times
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects.conditions import holds
 from liqod.places import source_of
 from liqod.procedures import answering, peeringusers

@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 import trio
 
 from liqod.account import STREAMS
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
 from liqod.context import ClusterContext
 from liqod.errors import LiqodError
 from liqod.handshake.asking import Asking
@@ -38,8 +40,6 @@ from liqod.handshake.talking import API
 from liqod.handshake.ways import Ways
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
-from liqod.kube.kinds import SECRETS
-from liqod.model import labels
 from liqod.resources import OutgoingPeering
 from liqod.sharedport import SHARED
 

@@ -12,14 +12,15 @@ from typing import Final, NoReturn
 
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.discovery.merging import Seen
 from liqod.errors import LiqodError
 from liqod.handshake import policies
 from liqod.handshake.policies import Asker
-from liqod.kube.meta import Partial
 from liqod.log import Seldom
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.procedures import asking
 from liqod.procedures.asking import ENDED, Request
 from liqod.resources import IDENTITIES, OUTGOING_PEERINGS, OutgoingPeering

@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SIGNING_REQUESTS
 from liqod.errors import Invalid, LiqodError, TransientError
 from liqod.gather import gather
 from liqod.kube.client import Client
-from liqod.kube.kinds import SIGNING_REQUESTS
 from liqod.kube.selection import Selection
 from liqod.latest import News
-from liqod.model import labels
 from liqod.model.objects.conditions import Condition
 
 SIGNER = "kubernetes.io/kube-apiserver-client"

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.discovery.introducing import introduce
 from liqod.errors import ConfigError
 from liqod.inspect.decisions import FLAGS, LESS, Decisions
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.protocol import RequestError
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects.requirements import node_selector
 from liqod.procedures import unpeering

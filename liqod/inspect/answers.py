@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import trio
 import yaml
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, Kind
 from liqod.context import ClusterContext
 from liqod.inspect import history, tasks
 from liqod.inspect.access import Guest
@@ -37,8 +39,6 @@ from liqod.inspect.protocol import (
 )
 from liqod.inspect.sample import Sampler
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES, NODES, PODS, Kind
-from liqod.model import labels
 from liqod.model.view.redact import redact
 from liqod.resources import (
     FOREIGN_CLUSTERS,

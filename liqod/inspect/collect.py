@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 
 from liqod import __version__
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES, PODS
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.context import ClusterContext
 from liqod.identity import certificates
@@ -19,9 +21,7 @@ from liqod.inspect import roomrows
 from liqod.inspect.caches import Cache, Placed, itself
 from liqod.inspect.sample import Figures
 from liqod.inspect.summary import EventSummary
-from liqod.kube.kinds import NODES, PODS
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of
 from liqod.model.peering import capacity

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from liqod.apimachinery.kinds import NODES
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect.caches import Cache
 from liqod.inspect.sample import Sampler
 from liqod.inspect.summary import Counted, EventSummary
-from liqod.kube.kinds import NODES
 from liqod.kube.queue import K, KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node

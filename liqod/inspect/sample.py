@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS
+from liqod.apimachinery.meta import Partial
 from liqod.inspect.caches import Cache
 from liqod.inspect.history import Histories
-from liqod.kube.kinds import PODS
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.view import peerview
 from liqod.model.view.rows import Daemon, Pulse
 from liqod.reflection.placement import placement

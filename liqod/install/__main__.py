@@ -6,9 +6,9 @@ Made of the manifests themselves: the daemon's reasons are the annotations of it
 from pathlib import Path
 from typing import Any, Final
 
+from liqod.apimachinery import labels
 from liqod.install import noderights, rights
 from liqod.install.rarerights import RARE
-from liqod.model import labels
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "rights.md"
 INTRODUCTION: Final = """\

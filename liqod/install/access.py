@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import yaml
 
+from liqod.apimachinery.kinds import NODES, SECRETS, SERVICE_ACCOUNTS
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Invalid, NotFound
 from liqod.install import noderights, rights
 from liqod.install.manifests import MANAGED
@@ -17,8 +19,6 @@ from liqod.install.verbs import POLL, Progress
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import NODES, SECRETS, SERVICE_ACCOUNTS
-from liqod.kube.meta import Partial
 from liqod.model.objects.partial import TokenRequest
 from liqod.polling import poll_until
 

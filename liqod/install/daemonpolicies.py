@@ -8,8 +8,8 @@ policies that look at this one user refuse that, by whatever labels it gives a n
 
 from typing import Any, Final
 
+from liqod.apimachinery import labels
 from liqod.install.rights import SERVICE_ACCOUNT
-from liqod.model import labels
 from liqod.model.crossing.crossing import RESERVED
 from liqod.model.objects import webhook
 from liqod.model.objects.homeapi import LONGEST

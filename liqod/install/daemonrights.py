@@ -2,7 +2,7 @@
 
 from typing import Any, Final, NamedTuple
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 
 Manifest = dict[str, Any]
 

@@ -7,10 +7,10 @@ less. Why each is needed is said where it stands; docs/security.md says what it 
 
 from typing import Any, Final
 
+from liqod.apimachinery import labels
 from liqod.install import noderights
 from liqod.keeper.server import DEFAULT
 from liqod.keeper.wire import VARIABLE
-from liqod.model import labels
 
 Manifest = dict[str, Any]
 

@@ -7,7 +7,8 @@ what was recorded before can still be brought back. The functions are pure and r
 
 from typing import Final
 
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.model import ids
 from liqod.model.crossing.crossing import RESERVED
 from liqod.provider.policies.cel import Manifest, policy, rule
 

@@ -10,17 +10,8 @@ import msgspec
 import yaml
 
 from liqod import __version__
-from liqod.errors import ConfigError
-from liqod.install import (
-    daemonpolicies,
-    gateway,
-    gatewaytemplates,
-    homepolicies,
-    noderights,
-    rights,
-    workload,
-)
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
     CLUSTER_ROLE_BINDINGS,
@@ -39,7 +30,17 @@ from liqod.kube.kinds import (
     STORAGE_CLASSES,
     Kind,
 )
-from liqod.model import ids, labels
+from liqod.errors import ConfigError
+from liqod.install import (
+    daemonpolicies,
+    gateway,
+    gatewaytemplates,
+    homepolicies,
+    noderights,
+    rights,
+    workload,
+)
+from liqod.model import ids
 from liqod.provider.policies import admission
 
 Manifest = dict[str, Any]

@@ -16,14 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.errors import ConfigError, NotFound
-from liqod.install.manifests import INSTALLER, Options, manifests
-from liqod.install.overlayremoval import overlay_down
-from liqod.install.removal import daemon_stopped
-from liqod.install.verbs import POLL, SELECTOR, Progress
-from liqod.kube.client import Client
-from liqod.kube.ending import set_finalizers
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
     CLUSTER_ROLE_BINDINGS,
@@ -46,9 +40,15 @@ from liqod.kube.kinds import (
     SERVICES,
     Kind,
 )
-from liqod.kube.meta import Partial
+from liqod.apimachinery.meta import Partial
+from liqod.errors import ConfigError, NotFound
+from liqod.install.manifests import INSTALLER, Options, manifests
+from liqod.install.overlayremoval import overlay_down
+from liqod.install.removal import daemon_stopped
+from liqod.install.verbs import POLL, SELECTOR, Progress
+from liqod.kube.client import Client
+from liqod.kube.ending import set_finalizers
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.network import gatewayplan
 from liqod.network.gatewayplan import Here, Listening, Object
 from liqod.network.keysecrets import KeySecret

@@ -9,13 +9,8 @@ from typing import Any, Final
 
 import trio
 
-from liqod.errors import ConfigError, NotFound
-from liqod.identity import signingrequests
-from liqod.install import rights
-from liqod.install.overlayremoval import overlay_down
-from liqod.install.verbs import POLL, SELECTOR, Progress
-from liqod.kube.client import Client
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
     CLAIMS,
@@ -39,10 +34,15 @@ from liqod.kube.kinds import (
     STORAGE_CLASSES,
     Kind,
 )
+from liqod.apimachinery.meta import Partial
+from liqod.errors import ConfigError, NotFound
+from liqod.identity import signingrequests
+from liqod.install import rights
+from liqod.install.overlayremoval import overlay_down
+from liqod.install.verbs import POLL, SELECTOR, Progress
+from liqod.kube.client import Client
 from liqod.kube.leases import Lease
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.objects import webhook
 from liqod.polling import poll_until
 from liqod.provider.workloads import directpods

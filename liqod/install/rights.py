@@ -11,6 +11,7 @@ A plugin brings the rights of its kind in ClusterRoles of its own, labelled
 
 from typing import Final
 
+from liqod.apimachinery import labels
 from liqod.install import noderights, pluginrights
 from liqod.install.daemonrights import (
     AUTHENTICATION,
@@ -26,7 +27,6 @@ from liqod.install.daemonrights import (
     rule,
 )
 from liqod.install.storagerights import REAL_CLAIMS, STORAGE
-from liqod.model import labels
 
 RBAC: Final = "rbac.authorization.k8s.io/v1"
 SERVICE_ACCOUNT: Final = "liqod"

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, SERVICES
 from liqod.errors import ConfigError, LiqodError
 from liqod.install.verbs import POLL, Progress
 from liqod.install.workload import COMPONENT, CONFIG_FILE, NAME
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import check_url
-from liqod.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, SERVICES
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.polling import poll_until
 
 Json = dict[str, Any]

@@ -12,14 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.errors import ConfigError, NotFound, TransientError
-from liqod.gather import gather
-from liqod.install import gateway, pluginrights, rights, workload
-from liqod.install.manifests import INSTALLER, KINDS, MANAGED, Manifest, Options, manifests
-from liqod.kube.client import Client
-from liqod.kube.definitions import name_of
-from liqod.kube.ensure import ensure
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
     CLUSTER_ROLE_BINDINGS,
@@ -35,9 +29,15 @@ from liqod.kube.kinds import (
     STORAGE_CLASSES,
     Kind,
 )
-from liqod.kube.meta import Partial
+from liqod.apimachinery.meta import Partial
+from liqod.errors import ConfigError, NotFound, TransientError
+from liqod.gather import gather
+from liqod.install import gateway, pluginrights, rights, workload
+from liqod.install.manifests import INSTALLER, KINDS, MANAGED, Manifest, Options, manifests
+from liqod.kube.client import Client
+from liqod.kube.definitions import name_of
+from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.objects.conditions import is_status
 from liqod.model.objects.patches import contained
 from liqod.ownid import known_as

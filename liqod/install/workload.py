@@ -9,8 +9,8 @@ Without a network the pod fits the Pod Security level ``restricted``; with one i
 from typing import Any, Final
 
 from liqod import __version__
+from liqod.apimachinery import labels
 from liqod.install import gateway
-from liqod.model import labels
 from liqod.model.view import sockets
 from liqod.model.view.whereabouts import DEPLOYMENT
 

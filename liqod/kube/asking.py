@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import Partial
+from liqod.apimachinery.objects import Key, decode_as
 from liqod.errors import ProtocolError
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial
-from liqod.kube.objects import Key, decode_as
 
 Query = Mapping[str, str | Sequence[str]]
 JSON = "application/json"

@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES
 from liqod.errors import LiqodError, NotFound
 from liqod.kube import leases, times
 from liqod.kube.client import Client
-from liqod.kube.kinds import LEASES
-from liqod.model import labels
 
 RENEW = 10.0
 """Seconds between renewals."""

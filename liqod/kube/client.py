@@ -12,8 +12,11 @@ from typing import Any, Self, TypeVar, overload
 
 import msgspec
 
+from liqod.apimachinery import objects
+from liqod.apimachinery.kinds import LEASES, Kind
+from liqod.apimachinery.meta import Partial
+from liqod.apimachinery.objects import MAX_OBJECT, decode_as
 from liqod.errors import Expired, NotFound
-from liqod.kube import objects
 from liqod.kube.asking import JSON, Query, headers_of, label, place, target, written
 from liqod.kube.cache.outage import Outage
 from liqod.kube.credentials.credentials import Credentials
@@ -29,9 +32,6 @@ from liqod.kube.http.transport import (
 )
 from liqod.kube.http.turns import Budget, Turn
 from liqod.kube.http.wire import connect
-from liqod.kube.kinds import LEASES, Kind
-from liqod.kube.meta import Partial
-from liqod.kube.objects import MAX_OBJECT, decode_as
 from liqod.kube.pages import MAX_PAGE, PAGE_LIMIT, Page, Pages, read_page
 from liqod.kube.selection import EVERY, Selection
 from liqod.kube.watch import Watch

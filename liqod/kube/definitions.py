@@ -9,10 +9,10 @@ from typing import Final
 
 import trio
 
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, Kind
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
-from liqod.kube.meta import ObjectMeta, Partial
 
 RETURN: Final = 75.0
 """Seconds after its return for which a kind still counts as missing: those who make its objects

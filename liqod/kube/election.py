@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import LEASES
+from liqod.apimachinery.meta import Partial
 from liqod.errors import AlreadyExists, Conflict, Expired, LiqodError, NotFound, TransientError
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.kinds import LEASES
 from liqod.kube.leases import Lease
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Bookmark
 from liqod.model.peering import intervals

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.errors import NotFound
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import ObjectMeta, Partial
 
 
 async def set_finalizers(

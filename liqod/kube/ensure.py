@@ -11,11 +11,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import AlreadyExists, Conflict, Invalid
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.model.objects import patches
 
 HASH: Final = labels.APPLIED_HASH

@@ -6,11 +6,11 @@ from typing import Any
 
 import trio
 
+from liqod.apimachinery.kinds import EVENTS, Kind
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import LiqodError
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.kinds import EVENTS, Kind
-from liqod.kube.meta import ObjectMeta
 
 MESSAGE_LIMIT = 1024
 """Longest message that API servers take (``core/v1`` validation)."""

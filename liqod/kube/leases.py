@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery.kinds import LEASES
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import NotFound, ProtocolError
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.kinds import LEASES
-from liqod.kube.meta import ObjectMeta
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):

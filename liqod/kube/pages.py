@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
+from liqod.apimachinery import objects
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.objects import MAX_OBJECT, UNREADABLE, Key, Slim
 from liqod.errors import ProtocolError
-from liqod.kube import objects
 from liqod.kube.cache import nesting
 from liqod.kube.failures import TooLarge
 from liqod.kube.http.turns import Budget, Turn
-from liqod.kube.kinds import Kind
-from liqod.kube.objects import MAX_OBJECT, UNREADABLE, Key, Slim
 
 PAGE_LIMIT = 500
 """Objects per page of a list."""

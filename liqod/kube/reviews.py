@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery.kinds import ACCESS_REVIEWS, TOKEN_REVIEWS
 from liqod.kube.client import Client
-from liqod.kube.kinds import ACCESS_REVIEWS, TOKEN_REVIEWS
 
 TOKEN_LIMIT = 16384
 """Bytes of a token that is worth a question."""

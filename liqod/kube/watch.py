@@ -12,14 +12,14 @@ from typing import NamedTuple
 import msgspec
 import trio
 
+from liqod.apimachinery import objects
+from liqod.apimachinery.meta import Partial
+from liqod.apimachinery.objects import MAX_OBJECT, Slim
 from liqod.errors import ProtocolError, Unreachable
-from liqod.kube import objects
 from liqod.kube.failures import Status, error_of
 from liqod.kube.http.connection import FULL
 from liqod.kube.http.transport import Stream
 from liqod.kube.http.turns import Budget, Turn
-from liqod.kube.meta import Partial
-from liqod.kube.objects import MAX_OBJECT, Slim
 
 MAX_LINE = MAX_OBJECT + 64
 """Bytes of one event: an object and its envelope."""

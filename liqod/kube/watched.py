@@ -6,14 +6,14 @@ from typing import Any, Final, Generic
 
 import trio
 
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import Partial
 from liqod.kube.cache.holdings import Stub
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.store import Change, Index, Key, Store
 from liqod.kube.client import Client
 from liqod.kube.definitions import is_defined
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial
 from liqod.kube.queue import K, KeyedQueue
 from liqod.kube.selection import EVERY, Selection
 

@@ -10,8 +10,8 @@ import hashlib
 import re
 from typing import Final
 
+from liqod.apimachinery import labels
 from liqod.errors import ConfigError
-from liqod.model import labels
 
 LABEL_LIMIT: Final = 63
 """Longest DNS label, label value and namespace name (RFC 1123, Kubernetes)."""

@@ -10,14 +10,15 @@ from typing import Any, Final, Literal
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta, owner_reference
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
-from liqod.kube.meta import ObjectMeta, owner_reference
 from liqod.kube.watched import Watched
 from liqod.latest import Latest
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.network.ends import Ends
 from liqod.network.failover.role import Role

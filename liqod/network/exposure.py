@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.kube.meta import ObjectMeta, owner_reference
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta, owner_reference
+from liqod.model import ids
 from liqod.model.crossing.addresses import family
 from liqod.network.gatewayplan import Gateway, Refusal
 from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer

@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from liqod.kube.kinds import Kind
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import Kind
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
 from liqod.network.failover.messages import PORT as CANDIDATES

@@ -12,16 +12,17 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.identity.tunnelkeys import TunnelKeys
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.latest import Latest
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch

@@ -11,14 +11,15 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
+from liqod.apimachinery.meta import owner_reference
 from liqod.errors import AlreadyExists, ProtocolError
 from liqod.identity import tunnelkeys
 from liqod.identity.tunnelkeys import TunnelKeys
 from liqod.kube.client import Client
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import SECRETS
-from liqod.kube.meta import owner_reference
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects.partial import Secret
 from liqod.network.gatewayplan import Object
 

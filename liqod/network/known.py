@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
-from liqod.model import labels
 from liqod.model.crossing.addresses import parse
 from liqod.model.network.ranges import Entrance, PeerRanges, Ranges
 from liqod.model.objects import conditions

@@ -10,8 +10,8 @@ from ipaddress import ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
-from liqod.kube.kinds import NODES
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES
 from liqod.model.network import claims
 from liqod.model.network.ranges import Ranges
 from liqod.model.objects.partial import Node

@@ -9,14 +9,15 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.network import keysecrets
 from liqod.network.machine import Machine, take_down
 from liqod.network.names import Names

@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import Partial
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.resources.networking import (
     CONFIGURATIONS,

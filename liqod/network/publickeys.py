@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.identity import tunnelkeys
-from liqod.model import labels
 from liqod.network.gatewayplan import Refusal
 from liqod.resources.networking import PublicKey
 

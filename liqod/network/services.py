@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
+from liqod.apimachinery.meta import Partial
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import ENDPOINT_SLICES, SERVICES
-from liqod.kube.meta import Partial
 from liqod.kube.watched import Watched
 from liqod.latest import Latest
 from liqod.model import ids

@@ -13,16 +13,17 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import DEPLOYMENTS, PODS
+from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import DEPLOYMENTS, PODS
-from liqod.kube.meta import ObjectMeta, Partial, owner_reference
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.latest import Latest
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects import conditions
 from liqod.network.connections import Connections, Way
 from liqod.network.ends import Ends

@@ -13,12 +13,12 @@ from typing import Final
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.network.backends import Backend, backend
 from liqod.network.datapath import KernelDatapath
 from liqod.network.failover.fence import Fence

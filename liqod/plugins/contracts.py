@@ -16,13 +16,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from liqod.kube.kinds import CLAIMS as CLAIMS
-from liqod.kube.kinds import CONFIG_MAPS as CONFIG_MAPS
-from liqod.kube.kinds import ENDPOINT_SLICES as ENDPOINT_SLICES
-from liqod.kube.kinds import PODS as PODS
-from liqod.kube.kinds import SECRETS as SECRETS
-from liqod.kube.kinds import SERVICES as SERVICES
-from liqod.kube.kinds import Kind as Kind
+from liqod.apimachinery.kinds import CLAIMS as CLAIMS
+from liqod.apimachinery.kinds import CONFIG_MAPS as CONFIG_MAPS
+from liqod.apimachinery.kinds import ENDPOINT_SLICES as ENDPOINT_SLICES
+from liqod.apimachinery.kinds import PODS as PODS
+from liqod.apimachinery.kinds import SECRETS as SECRETS
+from liqod.apimachinery.kinds import SERVICES as SERVICES
+from liqod.apimachinery.kinds import Kind as Kind
 from liqod.model.network.ranges import PeerRanges as PeerRanges
 from liqod.model.objects.homeapi import HomeApi as HomeApi
 

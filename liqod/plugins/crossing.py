@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from liqod.kube.kinds import Kind
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import Kind
 from liqod.plugins.contracts import Json, View, VirtualNode
 
 STAY_HOME = frozenset(

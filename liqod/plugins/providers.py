@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, NoReturn, Protocol, TypeVar
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import Kind
 from liqod.errors import LiqodError
-from liqod.kube.kinds import Kind
 from liqod.plugins.contracts import API
 from liqod.plugins.contracts import NoSettings as NoSettings
 

@@ -6,13 +6,13 @@ ends these first, so that nothing begins it again.
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS, Kind
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import NotFound
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.kinds import SECRETS, Kind
-from liqod.kube.meta import ObjectMeta
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.procedures.answering import is_barred, key_of
 from liqod.procedures.asking import secret_of
 from liqod.resources import (

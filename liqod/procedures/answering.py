@@ -6,12 +6,12 @@ key is accepted where that is said, and by nothing else.
 
 from typing import Any, Final
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
 from liqod.errors import ConfigError, Misuse, ProtocolError
 from liqod.identity import keys
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.objects import quantities
 from liqod.model.peering import providerkeys
 from liqod.polling import poll_until

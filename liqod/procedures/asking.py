@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.errors import AlreadyExists, ConfigError, Conflict, LiqodError, NotFound
 from liqod.kube.client import Client
-from liqod.kube.kinds import SECRETS
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.model.objects import quantities
 from liqod.polling import poll_until
 from liqod.procedures import Progress

@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.errors import ConfigError, Misuse
 from liqod.kube.http import proxies
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.network.ranges import Ranges, server_in, translate
 from liqod.network.names import PROXY_PORT
 from liqod.polling import poll_until

@@ -5,9 +5,9 @@ It refuses nothing: nodes may be added, or made as they are needed.
 
 from collections.abc import Mapping
 
+from liqod.apimachinery.kinds import NODES
 from liqod.errors import Forbidden, NotFound
 from liqod.kube.client import Client
-from liqod.kube.kinds import NODES
 from liqod.model.objects.partial import Node
 from liqod.model.peering import capacity
 from liqod.model.view.detail import owner

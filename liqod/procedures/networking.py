@@ -16,11 +16,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import AlreadyExists, ConfigError, Conflict, Forbidden, NotFound
-from liqod.kube.kinds import SECRETS, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Secret
 from liqod.network.gatewayplan import NOT_MADE, made_instead, told_websocket

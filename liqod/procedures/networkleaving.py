@@ -7,12 +7,13 @@ from typing import Final
 
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.kube.client import Client
 from liqod.kube.ending import delete_all
-from liqod.kube.kinds import SECRETS
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.polling import poll_until
 from liqod.resources import CONFIGURATIONS
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS

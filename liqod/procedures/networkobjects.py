@@ -5,8 +5,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from liqod.kube.meta import ObjectMeta
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.resources.networking import (
     GROUP,
     VERSION,

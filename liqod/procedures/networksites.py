@@ -5,10 +5,10 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.network import podpath
 from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.polling import poll_until

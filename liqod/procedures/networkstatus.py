@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES, NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Forbidden, NotFound
 from liqod.kube.client import Client
-from liqod.kube.kinds import LEASES, NAMESPACES
 from liqod.kube.leases import Lease
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.network import podpath
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.nodeways import ways
@@ -78,7 +78,7 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
         ranges: the peer's, as it uses them itself.
         aliases: those under which they are seen here, in the same order.
         pods: whether a packet goes from a pod's address here to one there and back, as
-            :data:`liqod.model.labels.PODS`; empty where nobody says.
+            :data:`liqod.apimachinery.labels.PODS`; empty where nobody says.
         gateway: name of the node that has the tunnels, where one of several has them.
         standbys: names of the others.
         nodes: this cluster's own, where there are several: the same of all peers.

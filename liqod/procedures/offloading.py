@@ -6,11 +6,11 @@ What the command line does and what a viewer asks for; the daemon does the rest 
 from collections.abc import Mapping
 from typing import Any
 
+from liqod.apimachinery import labels
 from liqod.consumer.namespaces.offloadplan import draining
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.objects.conditions import holds
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR
 from liqod.model.text import printable

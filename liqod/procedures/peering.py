@@ -13,6 +13,9 @@ from typing import TypeVar
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.identities.keys import ClusterKeys, cluster_keys
 from liqod.consumer.identities.kubeconfigs import auth_patch, problem_of
 from liqod.consumer.identities.places import Place, known_place, place_of, strange, vouched
@@ -22,9 +25,7 @@ from liqod.gather import gather
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.http import proxies
-from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.kube.meta import Partial
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR, ESTABLISHED
 from liqod.ownid import cluster_id, own_cluster_id
 from liqod.polling import poll_until

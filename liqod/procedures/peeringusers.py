@@ -11,6 +11,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS, ROLES, SIGNING_REQUESTS, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import AlreadyExists, ConfigError, Conflict, ProtocolError
 from liqod.gather import gather
 from liqod.identity import keys, requests
@@ -19,10 +22,8 @@ from liqod.install import rights
 from liqod.install.daemonrights import rule
 from liqod.kube.client import Client
 from liqod.kube.credentials.render import kubeconfig
-from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, ROLES, SIGNING_REQUESTS, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.procedures.revocations import living, marked
 from liqod.provider.tenants import narrowing
 from liqod.provider.tenants.tenants import proven

@@ -4,10 +4,10 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.errors import ConfigError, Forbidden
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.network.ranges import Ranges, translate
 from liqod.network.addressing.relays import PREFIX
 from liqod.ownid import cluster_id

@@ -12,15 +12,16 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import NotFound, ProtocolError
 from liqod.identity import certificates
 from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.ending import delete_all
-from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.procedures import peeringusers
 from liqod.procedures.revocations import Living, Mark, marked
 from liqod.provider.tenants.certificates import CERTIFICATE_FIELD

@@ -6,16 +6,16 @@ its administrator removes it.
 
 from base64 import b64decode
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates
 from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.ending import delete_all
-from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.resources import IDENTITIES, RENEWS, RESOURCE_SLICES
 
 SOURCES = f"{labels.REPLICATION}={labels.TRUE}"

@@ -7,12 +7,12 @@ again, until nothing comes back.
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.procedures import (
     Progress,
     agreements,

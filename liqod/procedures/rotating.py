@@ -11,13 +11,13 @@ from typing import Literal
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
 from liqod.consumer.identities.formerkey import Bound, bound, listener_of, needing
 from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, succeed
 from liqod.errors import ConfigError
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.resources import (

@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES
 from liqod.consumer.slices.borrowed import group_of, request_of
 from liqod.errors import AlreadyExists, ConfigError
 from liqod.identity.keys import public_pem
 from liqod.kube.client import Client
-from liqod.kube.kinds import NODES
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects import conditions, quantities
 from liqod.model.objects.partial import Node
 from liqod.model.objects.patches import exact_patch

@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import EVENTS, SECRETS
 from liqod.consumer.identities.keys import ClusterKeys, keyed_request
 from liqod.errors import Forbidden, ProtocolError
 from liqod.identity import requests
 from liqod.kube.client import Client
-from liqod.kube.kinds import EVENTS, SECRETS
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects.partial import Event, Secret
 from liqod.resources import TENANTS, Tenant
 

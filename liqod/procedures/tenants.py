@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.resources import NAMESPACE_MAPS, QUOTAS, RESOURCE_SLICES, TENANTS

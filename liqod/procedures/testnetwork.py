@@ -11,12 +11,12 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import EVENTS, NAMESPACES, NODES, PODS, SERVICES, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Forbidden, Invalid, NotFound
 from liqod.kube.client import Client
-from liqod.kube.kinds import EVENTS, NAMESPACES, NODES, PODS, SERVICES, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Event, Node, Pod, PodStatus

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.crossing.addresses import parse
 
 Json = dict[str, Any]

@@ -12,12 +12,13 @@ import datetime
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Forbidden, LiqodError
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects.conditions import holds
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR
 from liqod.ownid import own_cluster_id

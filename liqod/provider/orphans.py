@@ -15,16 +15,17 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.errors import NotFound
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
-from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.provider.tenants import bindings
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS, NamespaceMap
 from liqod.telemetry.events import OrphanSwept

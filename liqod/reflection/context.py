@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.remotes import Remotes
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial
 from liqod.model.network.wayhome import way_home
 from liqod.ownnetworks import OwnNetworks
 from liqod.peer import Peer

@@ -2,9 +2,9 @@
 
 from contextlib import suppress
 
+from liqod.apimachinery.meta import Partial
 from liqod.errors import Conflict, Forbidden, Invalid, NotFound
 from liqod.kube.client import Client
-from liqod.kube.meta import Partial
 from liqod.model.crossing import graces
 from liqod.plugins.contracts import RemoteKind
 from liqod.reflection.remotecache import RemoteCache

@@ -16,6 +16,7 @@ from typing import NoReturn, TypeVar
 
 import trio
 
+from liqod.apimachinery.kinds import CLAIMS, NAMESPACES, NODES, PODS, Kind
 from liqod.config import Config
 from liqod.consumer.namespaces import staying
 from liqod.consumer.namespaces.staying import Staying
@@ -23,7 +24,6 @@ from liqod.consumer.remotes import Remotes
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.client import Client
-from liqod.kube.kinds import CLAIMS, NAMESPACES, NODES, PODS, Kind
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.network.ranges import PeerRanges

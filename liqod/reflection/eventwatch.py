@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import EVENTS, PODS, Kind
+from liqod.apimachinery.meta import Partial, newer
 from liqod.errors import Expired, Forbidden, LiqodError, PermanentError
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.http.turns import Budget
-from liqod.kube.kinds import EVENTS, PODS, Kind
-from liqod.kube.meta import Partial, newer
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Bookmark
 from liqod.latest import News
 from liqod.log import Seldom
-from liqod.model import labels
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.objects import remoteevents
 from liqod.model.objects.partial import Event, Pod

@@ -18,10 +18,10 @@ from typing import Final, NamedTuple, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import EVENTS
 from liqod.errors import AlreadyExists, NotFound, PermanentError
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
-from liqod.kube.kinds import EVENTS
 from liqod.kube.queue import KeyedQueue
 from liqod.log import Seldom
 from liqod.model.objects.remoteevents import NORMAL, TYPES, WARNING, Json, again

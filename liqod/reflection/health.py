@@ -9,8 +9,8 @@ watch that does not show what was written long ago is begun anew.
 from collections.abc import Callable
 from typing import NoReturn
 
+from liqod.apimachinery.kinds import Kind
 from liqod.consumer.degradations import Degradation
-from liqod.kube.kinds import Kind
 from liqod.reflection.context import Context
 from liqod.ticks import sleep_until_tick
 

@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import AlreadyExists, Conflict
 from liqod.kube.cache.store import Store
 from liqod.kube.client import Client
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.plugins.contracts import Json
 
 SHOWN_WITHIN: Final = 30.0

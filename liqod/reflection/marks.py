@@ -18,10 +18,11 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CONFIG_MAPS, SECRETS, Kind
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.kube import ensure
-from liqod.kube.kinds import CONFIG_MAPS, SECRETS, Kind
-from liqod.kube.meta import ObjectMeta, Partial
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.crossing.adoption import is_adopted
 from liqod.model.objects.following import laid, picked
 from liqod.model.objects.patches import (

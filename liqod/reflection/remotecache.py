@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import Partial, newer
 from liqod.consumer.degradations import Degradation
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial, newer
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Watch
 from liqod.reflection.contents import differs

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.remote import Remote
 from liqod.errors import (
     AlreadyExists,
@@ -24,9 +26,7 @@ from liqod.errors import (
 )
 from liqod.kube import ensure
 from liqod.kube.client import Client
-from liqod.kube.meta import Partial
 from liqod.kube.watched import DOUBT
-from liqod.model import labels
 from liqod.model.crossing import graces, keys
 from liqod.model.crossing.adoption import is_adopted, stands_for
 from liqod.model.crossing.crossing import STAYS_HOME, object_stays

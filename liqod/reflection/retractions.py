@@ -9,13 +9,13 @@ takes; a daemon that ends in between leaves what a next reflection of the object
 import logging
 from typing import Any
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.errors import NotFound, PermanentError
 from liqod.kube.backoff import Backoff
 from liqod.kube.controller import Controller
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.reflection import localmaking, statuswriter
 from liqod.reflection.view import Subject
 from liqod.reflection.voices import Retraction, taken_back

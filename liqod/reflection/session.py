@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery import labels as marks
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.errors import LiqodError
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.informer import SUSPECT_ABOVE, SUSPECT_GRACE, Informer
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.selection import Selection
 from liqod.latest import News
-from liqod.model import labels as marks
 from liqod.plugins.contracts import Reflector, RemoteKind, Scope, Watch
 from liqod.reflection.context import Context
 from liqod.reflection.eventwatch import PODLIKE, EventWatch

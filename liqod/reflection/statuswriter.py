@@ -14,6 +14,8 @@ from functools import partial
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import EVENTS, Kind
+from liqod.apimachinery.meta import Partial, newer
 from liqod.errors import (
     Conflict,
     Forbidden,
@@ -24,8 +26,6 @@ from liqod.errors import (
 )
 from liqod.kube import events, times
 from liqod.kube.client import Client
-from liqod.kube.kinds import EVENTS, Kind
-from liqod.kube.meta import Partial, newer
 from liqod.model.objects.patches import digest
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reason, Reflector, Scope
 from liqod.plugins.sound import unwritable

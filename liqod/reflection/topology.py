@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from liqod.kube.meta import ObjectMeta
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
+from liqod.model import ids
 from liqod.model.crossing.annotations import says
 from liqod.plugins.contracts import Absence, Json, Policy, VirtualNode
 from liqod.resources.base import IngressClass, LoadBalancerClass, StorageClass

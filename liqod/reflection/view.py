@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import SERVICE_ACCOUNTS, Kind
 from liqod.errors import PermanentError, PluginError
 from liqod.kube.cache.store import Store
 from liqod.kube.client import Client
-from liqod.kube.kinds import SERVICE_ACCOUNTS, Kind
 from liqod.model.objects.homeapi import life
 from liqod.model.objects.partial import TokenRequest
 from liqod.plugins.contracts import (

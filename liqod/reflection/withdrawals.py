@@ -13,9 +13,9 @@ from typing import Final, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import PODS
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
-from liqod.kube.kinds import PODS
 from liqod.kube.queue import KeyedQueue
 from liqod.model.objects import podstatus
 from liqod.plugins.contracts import Json

@@ -13,12 +13,12 @@ from typing import NamedTuple, NoReturn, ParamSpec
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
 from liqod.errors import LiqodError, PluginError, TransientError
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.watched import DOUBT
-from liqod.model import labels
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.crossing.crossing import STAYS_HOME, object_stays
 from liqod.model.view.told import BROKEN

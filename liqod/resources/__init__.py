@@ -1,7 +1,7 @@
 """Liqo's custom resources, and the hand-shake's, as typed structs.
 
-There is one :class:`~liqod.kube.kinds.Kind` for each. The structs decode what the API server gives
-and describe the CRDs that ``python -m liqod.resources`` writes to ``crds/``.
+There is one :class:`~liqod.apimachinery.kinds.Kind` for each. The structs decode what the API
+server gives and describe the CRDs that ``python -m liqod.resources`` writes to ``crds/``.
 :mod:`~liqod.resources.manifests` reads those back, for installing and upgrading.
 """
 

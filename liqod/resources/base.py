@@ -14,8 +14,8 @@ from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import ObjectMeta
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import ObjectMeta
 
 CRD_REVISION: Final = 6
 """Revision of the generated CRDs: raised with each change of a schema, never lowered."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import field
 
-from liqod.kube.kinds import Kind
+from liqod.apimachinery.kinds import Kind
 from liqod.resources.base import (
     AGE,
     Address,

@@ -6,8 +6,8 @@ peering user may create an IP.
 
 from typing import Annotated, ClassVar, Final
 
-from liqod.kube.kinds import Kind
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import Kind
 from liqod.resources.base import (
     AGE,
     Base,

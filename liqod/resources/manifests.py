@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.resources import CRD_REVISION, DEFINITIONS
 from liqod.resources.base import Column, Definition
 from liqod.resources.schema import Schema, object_schema

@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, Final
 
 from msgspec import field
 
-from liqod.kube.kinds import Kind
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import Kind
 from liqod.resources.base import (
     AGE,
     Address,

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import field
 
-from liqod.kube.kinds import Kind
+from liqod.apimachinery.kinds import Kind
 from liqod.resources.base import (
     AGE,
     Base,

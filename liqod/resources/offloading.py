@@ -6,7 +6,7 @@ without its schema spelt out, as are the deep types of Kubernetes' own in the ot
 
 from typing import Annotated, Any, ClassVar
 
-from liqod.kube.kinds import Kind
+from liqod.apimachinery.kinds import Kind
 from liqod.resources.base import (
     AGE,
     MAX_ENDPOINTS,

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from liqod.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, SECRETS, SERVICES, Kind
+from liqod.apimachinery.kinds import CONFIG_MAPS, DEPLOYMENTS, SECRETS, SERVICES, Kind
 
 NAMESPACE: Final = "shop"
 REPLICAS: Final = 6

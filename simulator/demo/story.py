@@ -17,16 +17,16 @@ from typing import TypeVar
 
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES, NAMESPACES, PODS, SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.cli.output import table
 from liqod.consumer.identities.keys import cluster_keys
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.kube.kinds import LEASES, NAMESPACES, PODS, SECRETS
 from liqod.kube.leases import Lease
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.polling import poll_until
 from liqod.procedures import answering
 from liqod.resources import OUTGOING_PEERINGS, IncomingPeering, OutgoingPeering

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, SECRETS
 from liqod.errors import AlreadyExists, Conflict, Invalid, LiqodError, NotFound
 from liqod.kube import times
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
-from liqod.kube.kinds import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, SECRETS
 from liqod.kube.queue import KeyedQueue
 from simulator.nodes import kubelet
 from simulator.nodes.kubelet import Lived, Wait

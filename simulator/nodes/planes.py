@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import Kind
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
-from liqod.kube.kinds import Kind
 from simulator.catalog import Resource
 from simulator.storage import deletion, patch
 from simulator.storage.deletion import DeleteOptions, Preconditions

@@ -20,9 +20,9 @@ import msgspec
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import Kind
 from liqod.errors import LiqodError, NotFound, PluginError
 from liqod.kube.cache.store import Store
-from liqod.kube.kinds import Kind
 from liqod.kube.selection import EVERY, Selection
 from liqod.plugins import loader
 from liqod.plugins.calls import Gauge

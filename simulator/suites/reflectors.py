@@ -22,8 +22,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from liqod.apimachinery.kinds import Kind
 from liqod.errors import PluginError
-from liqod.kube.kinds import Kind
 from liqod.model import ids
 from liqod.model.objects.following import picked
 from liqod.model.objects.patches import merged

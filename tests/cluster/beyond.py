@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from liqod.kube.kinds import CONFIG_MAPS, EVENTS, SECRETS, SERVICES, Kind
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, SECRETS, SERVICES, Kind
 from liqod.resources import SHADOW_ENDPOINT_SLICES, SHADOW_PODS
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP, Lender

@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from liqod.cli.snapshot import take
-from liqod.consumer.nodes import serving
-from liqod.errors import Forbidden
-from liqod.identity import certificates, keys
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     CLUSTER_ROLE_BINDINGS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
@@ -24,8 +21,11 @@ from liqod.kube.kinds import (
     SIGNING_REQUESTS,
     Kind,
 )
+from liqod.cli.snapshot import take
+from liqod.consumer.nodes import serving
+from liqod.errors import Forbidden
+from liqod.identity import certificates, keys
 from liqod.kube.reviews import user_of
-from liqod.model import labels
 from liqod.plugins.contracts import ServiceAccountToken, Token
 from liqod.reflection.view import given, token_request
 from tests.simulated.borrower import eventually

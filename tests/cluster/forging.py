@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ROLE_BINDINGS, SECRETS, Kind
 from liqod.errors import Forbidden
 from liqod.install.rights import PEERING_USER_TENANT_ROLE
-from liqod.kube.kinds import ROLE_BINDINGS, SECRETS, Kind
-from liqod.model import labels
 from liqod.resources import NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES, TENANTS
 from liqod.resources.networking import GATEWAY_SERVERS
 from tests.simulated.borrower import eventually

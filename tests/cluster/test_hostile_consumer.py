@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.errors import Forbidden
-from liqod.install.rights import PEERING_USER_TENANT_ROLE
-from liqod.kube.backoff import Backoff
-from liqod.kube.client import Client
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     CONFIG_MAPS,
     EVENTS,
     NAMESPACES,
@@ -23,8 +20,12 @@ from liqod.kube.kinds import (
     SERVICES,
     Kind,
 )
+from liqod.errors import Forbidden
+from liqod.install.rights import PEERING_USER_TENANT_ROLE
+from liqod.kube.backoff import Backoff
+from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.crossing import keys
 from liqod.provider.namespaces.mapping import QUOTA_NAME
 from liqod.provider.slices.objectquotas import AFFINITY_QUOTA, ObjectQuotas

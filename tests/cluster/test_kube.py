@@ -3,11 +3,11 @@
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.errors import Unreachable
 from liqod.kube.cache.informer import Informer
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
-from liqod.kube.kinds import CONFIG_MAPS
 from liqod.kube.selection import Selection
 from tests.kube_cases import *  # noqa: F403  # the cases
 from tests.kube_cases import config_map, until

@@ -9,18 +9,19 @@ import pytest
 import trio
 
 from liqod import install
-from liqod.errors import ConfigError, Forbidden, LiqodError
-from liqod.kube.backoff import Backoff
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     CLUSTER_ROLE_BINDINGS,
     NAMESPACES,
     PODS,
     RESOURCE_QUOTAS,
     ROLE_BINDINGS,
 )
-from liqod.model import ids, labels
+from liqod.errors import ConfigError, Forbidden, LiqodError
+from liqod.kube.backoff import Backoff
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.model import ids
 from liqod.provider.workloads import shadowpods
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
 from liqod.provider.workloads.shadowpods import ShadowPods

@@ -11,9 +11,9 @@ from urllib.parse import urlencode, urlsplit
 
 import trio
 
+from liqod.apimachinery.kinds import Kind
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
-from liqod.kube.kinds import Kind
 
 T = TypeVar("T")
 Json = dict[str, Any]

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import NAMESPACES, NODES, SERVICE_ACCOUNTS
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES, NODES, SERVICE_ACCOUNTS
 from simulator import EmbeddedCluster
 from simulator.nodes.agent import run_nodes
 from tests.contract.api import Api, eventually

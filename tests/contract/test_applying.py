@@ -3,9 +3,9 @@
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, LEASES, NAMESPACES, NODES, PODS, SERVICES
 from liqod.errors import Conflict
 from liqod.kube import leases
-from liqod.kube.kinds import CONFIG_MAPS, LEASES, NAMESPACES, NODES, PODS, SERVICES
 from tests.contract.api import APPLY
 
 

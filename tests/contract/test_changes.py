@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from liqod.kube.kinds import PODS
+from liqod.apimachinery.kinds import PODS
 from tests.contract.api import MERGE, Api
 from tests.contract.test_pods import pod
 

@@ -4,8 +4,8 @@ import secrets
 
 import pytest
 
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, Kind
 from liqod.errors import Forbidden, Invalid, NotFound
-from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
 from tests.contract.api import MERGE, TABLE, Json, eventually
 
 SPEC = {

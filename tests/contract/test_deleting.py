@@ -2,8 +2,8 @@
 
 import pytest
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
 from liqod.errors import Conflict
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
 from liqod.kube.selection import Selection
 from tests.contract.api import MERGE, eventually
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, SECRETS, SERVICES
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
-from liqod.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, SECRETS, SERVICES
 from tests.contract.api import MERGE, OPERATIONS, STRATEGIC
 
 

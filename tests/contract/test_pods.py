@@ -2,8 +2,8 @@
 
 import pytest
 
+from liqod.apimachinery.kinds import POD_DISRUPTION_BUDGETS, PODS, RUNTIME_CLASSES
 from liqod.errors import Invalid
-from liqod.kube.kinds import POD_DISRUPTION_BUDGETS, PODS, RUNTIME_CLASSES
 from tests.contract.api import MERGE, eventually
 
 UNPLACED = {"schedulerName": "nobody"}

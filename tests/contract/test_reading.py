@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS
 from liqod.kube.selection import Selection
 from tests.contract.api import MERGE, PARTIAL, PARTIAL_LIST, TABLE
 

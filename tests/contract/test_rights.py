@@ -6,12 +6,7 @@ import secrets
 import msgspec
 import pytest
 
-from liqod.errors import Forbidden, Unauthorized
-from liqod.identity import certificates
-from liqod.identity.keys import generate
-from liqod.identity.requests import make_csr
-from liqod.kube.client import Client
-from liqod.kube.kinds import (
+from liqod.apimachinery.kinds import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CONFIG_MAPS,
@@ -24,6 +19,11 @@ from liqod.kube.kinds import (
     SIGNING_REQUESTS,
     TOKEN_REVIEWS,
 )
+from liqod.errors import Forbidden, Unauthorized
+from liqod.identity import certificates
+from liqod.identity.keys import generate
+from liqod.identity.requests import make_csr
+from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from tests.contract.api import Json, eventually
 

@@ -1,6 +1,6 @@
 """Services and EndpointSlices."""
 
-from liqod.kube.kinds import DEPLOYMENTS, ENDPOINT_SLICES, PODS, SERVICES
+from liqod.apimachinery.kinds import DEPLOYMENTS, ENDPOINT_SLICES, PODS, SERVICES
 from liqod.kube.selection import Selection
 from tests.contract.api import MERGE, eventually
 from tests.contract.workloads import deployment, settled

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from liqod.kube.kinds import CONFIG_MAPS, PODS
+from liqod.apimachinery.kinds import CONFIG_MAPS, PODS
 from tests.contract.api import PARTIAL
 
 

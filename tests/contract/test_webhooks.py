@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS
 from liqod.identity import certificates
 from liqod.kube.http.server import Request, Response, serve
-from liqod.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS
 from tests.contract.api import Json, eventually
 
 POD = {

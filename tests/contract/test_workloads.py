@@ -2,7 +2,7 @@
 
 import trio
 
-from liqod.kube.kinds import (
+from liqod.apimachinery.kinds import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     NODES,

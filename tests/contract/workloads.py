@@ -1,6 +1,6 @@
 """Pods and Deployments for the fake nodes of contract tests."""
 
-from liqod.kube.kinds import DEPLOYMENTS
+from liqod.apimachinery.kinds import DEPLOYMENTS
 from tests.contract.api import eventually
 
 

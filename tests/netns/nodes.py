@@ -21,13 +21,13 @@ from urllib.parse import urlsplit
 import trio
 
 from liqod import config
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, NODES
 from liqod.context import ApiEndpoint, ClusterContext
 from liqod.install import noderights
 from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES, NODES
-from liqod.model import labels
 from liqod.network.kernel.apply import change
 from liqod.network.kernel.namespaces import enter
 from liqod.network.machine import Machine

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery import labels
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.network.gatewayplan import told_websocket
 from liqod.network.kernel.namespaces import inside
 from liqod.plugins.network import carriage, endpoints, uapi

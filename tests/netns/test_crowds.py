@@ -13,9 +13,9 @@ import pytest
 import trio
 
 from liqod.account import PROXY, SHARED
-from liqod.kube.kinds import ENDPOINT_SLICES
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.network.kernel.namespaces import enter
 from liqod.network.names import PROXY_PORT, Names
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS

@@ -23,11 +23,12 @@ import trio
 import trio.testing
 
 from liqod import config
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES, NODES
 from liqod.consumer.link import Link
 from liqod.errors import Unreachable
-from liqod.kube.kinds import LEASES, NODES
 from liqod.kube.leases import Lease
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.network import addressing, nodeplan
 from liqod.network.datapath import KernelDatapath
 from liqod.network.failover import standing

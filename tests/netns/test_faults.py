@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from liqod.kube.meta import Partial
+from liqod.apimachinery.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.model.view.networkfacts import NetworkFacts

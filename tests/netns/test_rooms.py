@@ -19,9 +19,10 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.apimachinery import labels
 from liqod.errors import ConfigError
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.network import addressing
 from liqod.network.datapath import KernelDatapath
 from liqod.network.gatewayplan import Listening

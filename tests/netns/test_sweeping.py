@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES
-from liqod.model import labels
 from liqod.network import sweeping
 from liqod.network.datapath import KernelDatapath
 from liqod.network.machine import Machine

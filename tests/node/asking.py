@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from tests.testbed import rootfs
 
 OWN_POD = """

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from tests.testbed import inventory
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import DAEMONS_OWN

@@ -8,13 +8,13 @@ from typing import Any
 import trio
 
 from liqod import bounds, config
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
 from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.errors import NotFound
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES, NODES, Kind
-from liqod.model import labels
 from liqod.network import addressing
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
 from liqod.telemetry.events import KeyFailed

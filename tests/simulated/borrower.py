@@ -7,11 +7,11 @@ from typing import Any, Protocol, cast
 import trio
 
 from liqod import config
+from liqod.apimachinery.kinds import NAMESPACES
 from liqod.bounds import informers
 from liqod.context import ApiEndpoint, ClusterContext
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES
 from liqod.peer import Peer
 from liqod.plugins.loader import Plugins
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES

@@ -10,8 +10,8 @@ from typing import Any
 
 import trio
 
+from liqod.apimachinery.kinds import Kind
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
 from tests.simulated.processes import Site
 
 MIB = 1 << 20

@@ -13,12 +13,12 @@ from uuid import UUID
 import trio
 
 from liqod.account import Account
+from liqod.apimachinery.kinds import NAMESPACES
 from liqod.errors import LiqodError
 from liqod.handshake.dialing import Dialler
 from liqod.handshake.messages import Ask
 from liqod.handshake.outputs import Expected, Own
 from liqod.kube.http.wire import Wire, wire_of
-from liqod.kube.kinds import NAMESPACES
 from liqod.kube.selection import Selection
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from tests.simulated.borrower import eventually

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import trio
 
+from liqod.apimachinery.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS, ROLE_BINDINGS
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS, ROLE_BINDINGS
 from liqod.peer import Peer
 from liqod.provider.workloads import directpods
 from liqod.provider.workloads.shadowpods import ShadowPods

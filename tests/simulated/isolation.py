@@ -14,9 +14,9 @@ from pathlib import Path
 
 import trio
 
+from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, Kind
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES, NODES, PODS, Kind
 from liqod.kube.selection import Selection
 from liqod.resources import SHADOW_PODS
 from tests.simulated.borrower import condition, eventually

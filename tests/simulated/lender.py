@@ -11,12 +11,12 @@ from typing import Any, cast
 import trio
 
 from liqod import config
+from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.bounds import informers
 from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.model import ids
 from liqod.peer import Peer
 from liqod.plugins.loader import Plugins

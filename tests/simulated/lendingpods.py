@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import trio
 
-from liqod.kube.kinds import NAMESPACES, PODS
+from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.peer import Peer
 from liqod.provider.workloads.shadowpods import ShadowPods
 from liqod.resources import QUOTAS

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import Kind
 from liqod.errors import NetworkError
-from liqod.kube.kinds import Kind
 from liqod.network import peerplan
 from liqod.network.backends import backend
 from liqod.network.gatewayplan import Listening

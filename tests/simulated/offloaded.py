@@ -1,7 +1,7 @@
 """What stands of an offloaded namespace: its entry in a peer's map, the provider's answer, its
 label, and the phase of its NamespaceOffloading; and which peers such a one selects."""
 
-from liqod.kube.kinds import NAMESPACES
+from liqod.apimachinery.kinds import NAMESPACES
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS
 from tests.simulated.borrower import eventually
 

@@ -15,6 +15,8 @@ import trio
 import trio.testing
 
 from liqod import config
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, PODS, SECRETS, Kind
 from liqod.bounds import informers
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.formerkey import FormerKey
@@ -28,8 +30,7 @@ from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.election import Election
-from liqod.kube.kinds import NAMESPACES, PODS, SECRETS, Kind
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.network.leftovers import Leftovers
 from liqod.network.machine import NOWHERE, Machine
 from liqod.ownkeys import FollowedKeys, take_to

@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, PODS, SECRETS, Kind
 from liqod.kube.client import Client
-from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS, Kind
 from liqod.model import ids
 from liqod.resources import SHADOW_PODS
 from tests.simulated.reflecting import SHOP, THERE, Pair

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from liqod.apimachinery.kinds import PODS
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import PODS
 from liqod.plugins.loader import Plugins
 from simulator import EmbeddedCluster, trial
 from simulator.trial import SHOP as SHOP

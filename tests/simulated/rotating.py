@@ -2,10 +2,10 @@
 
 import pytest
 
+from liqod.apimachinery.kinds import PODS
 from liqod.consumer.identities import formerkey
 from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, succeed
 from liqod.identity import certificates, keys
-from liqod.kube.kinds import PODS
 from liqod.model import ids
 from liqod.plugins import loader
 from liqod.provider.tenants import tenants

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES, NAMESPACES, NODES, PODS, Kind
 from liqod.consumer.nodes import nodeplan
 from liqod.consumer.nodes.virtualnodes import SELECTOR
-from liqod.kube.kinds import LEASES, NAMESPACES, NODES, PODS, Kind
 from liqod.kube.selection import EVERY, Selection
-from liqod.model import labels
 from liqod.model.ids import slice_user
 from liqod.plugins import loader
 from liqod.provider import orphans

@@ -3,10 +3,10 @@
 from contextlib import suppress
 from typing import Any
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, SERVICES
 from liqod.errors import NotFound
 from liqod.kube.cache.store import Key, Store
-from liqod.kube.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, SERVICES
-from liqod.model import labels
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
 from tests.simulated.addressed import MILAN, SETTINGS, TURIN, gone, networks, node, rome, until
 from tests.simulated.borrower import eventually

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS
+from liqod.apimachinery.kinds import CONFIG_MAPS, PODS, SECRETS
 from liqod.reflection import remotewriter
 from liqod.resources import QUOTAS, SHADOW_PODS
 from tests.simulated.borrower import eventually

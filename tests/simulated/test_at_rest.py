@@ -2,7 +2,7 @@
 
 import trio
 
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES
 from liqod.plugins import loader
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import members

@@ -7,6 +7,8 @@ import pytest
 import trio
 
 from liqod import account
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, PODS
+from liqod.apimachinery.meta import Partial
 from liqod.cli.channels import Channels
 from liqod.cli.frame import Frame
 from liqod.consumer.nodes.kubelet import KubeletServer
@@ -14,8 +16,6 @@ from liqod.errors import Unauthorized, Unreachable
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.http import proxies
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, PODS
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Event
 from liqod.plugins import loader

@@ -6,11 +6,19 @@ from typing import Any
 
 import trio
 
+from liqod.apimachinery.kinds import (
+    CLAIMS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    STORAGE_CLASSES,
+    VOLUMES,
+)
 from liqod.consumer import claims as room
 from liqod.consumer.claims import Claims
 from liqod.install.manifests import storage_class
 from liqod.kube.cache.holdings import Holdings
-from liqod.kube.kinds import CLAIMS, EVENTS, NAMESPACES, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from liqod.kube.selection import Selection
 from liqod.resources import VIRTUAL_NODES
 from simulator.controllers.volumes import PROVISIONER, SELECTED

@@ -5,6 +5,15 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import (
+    CLAIMS,
+    CLUSTER_ROLES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    STORAGE_CLASSES,
+    VOLUMES,
+)
 from liqod.consumer.claims import Claims
 from liqod.consumer.namespaces import offloading as offloading_room
 from liqod.consumer.namespaces.offloading import Offloading
@@ -18,15 +27,6 @@ from liqod.install.removal import uninstall
 from liqod.install.verbs import install
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import (
-    CLAIMS,
-    CLUSTER_ROLES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    STORAGE_CLASSES,
-    VOLUMES,
-)
 from liqod.model.objects import claims
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from simulator import EmbeddedCluster

@@ -5,11 +5,7 @@ import logging
 import pytest
 import trio
 
-from liqod.errors import Expired, Invalid, Overloaded, Unreachable
-from liqod.kube.cache.informer import Informer
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import (
+from liqod.apimachinery.kinds import (
     CONFIG_MAPS,
     DAEMON_SETS,
     ENDPOINT_SLICES,
@@ -19,6 +15,10 @@ from liqod.kube.kinds import (
     SERVICES,
     Kind,
 )
+from liqod.errors import Expired, Invalid, Overloaded, Unreachable
+from liqod.kube.cache.informer import Informer
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
 from simulator import EmbeddedCluster, Fault, builtins
 from simulator.controllers import nodes as node_controller

@@ -6,9 +6,9 @@ from typing import Any
 import trio
 
 from liqod.announcing import SignedAdverts
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES
 from liqod.discovery.room import Discovery
 from liqod.identity import keys
-from liqod.kube.kinds import CUSTOM_RESOURCES, NAMESPACES
 from liqod.plugins import loader
 from liqod.plugins.discovery import clusterprofile
 from liqod.plugins.discovery.clusterprofile import PROFILES, manifest

@@ -13,10 +13,10 @@ import pytest
 import trio
 import yaml
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, LEASES, NAMESPACES, NODES, PODS
 from liqod.cli import __main__ as page
 from liqod.cli import presence
-from liqod.kube.kinds import CUSTOM_RESOURCES, LEASES, NAMESPACES, NODES, PODS
-from liqod.model import labels
 from liqod.model.peering.intervals import SILENT_AFTER
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from tests.simulated.borrower import eventually

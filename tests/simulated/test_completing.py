@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import NAMESPACES
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES
 from liqod.resources import FOREIGN_CLUSTERS
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import define, eventually

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, LEASES, NODES, SECRETS
 from liqod.cli import inspector
 from liqod.errors import ConfigError
 from liqod.inspect.protocol import Act, ActionPlan, Done, Preview
 from liqod.kube.definitions import name_of
-from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, LEASES, NODES, SECRETS
-from liqod.model import labels
 from liqod.ownid import known_as, notes
 from liqod.resources import TENANTS
 from tests.simulated.borrower import eventually

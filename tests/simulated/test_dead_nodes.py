@@ -1,7 +1,7 @@
 """Nodes that die at the provider: seen at the consumer, by its virtual node and by `status`."""
 
-from liqod.kube.kinds import NODES
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES
 from liqod.plugins import loader
 from liqod.resources import VIRTUAL_NODES
 from tests.simulated.borrower import condition

@@ -2,7 +2,7 @@
 
 import trio
 
-from liqod.kube.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
+from liqod.apimachinery.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.procedures import unpeering

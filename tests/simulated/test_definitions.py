@@ -7,9 +7,9 @@ import pytest
 import trio
 
 from liqod import install
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES, NODES
 from liqod.kube import definitions
 from liqod.kube.definitions import name_of
-from liqod.kube.kinds import CUSTOM_RESOURCES, NAMESPACES, NODES
 from liqod.kube.selection import Selection
 from liqod.provider import orphans
 from liqod.resources import (

@@ -7,11 +7,7 @@ import pytest
 import trio
 
 from liqod import config, install
-from liqod.errors import AlreadyExists, Forbidden
-from liqod.install.manifests import MANAGED
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import (
+from liqod.apimachinery.kinds import (
     ADMISSION_POLICIES,
     CLUSTER_ROLES,
     MUTATING_WEBHOOKS,
@@ -21,6 +17,10 @@ from liqod.kube.kinds import (
     SERVICE_ACCOUNTS,
     Kind,
 )
+from liqod.errors import AlreadyExists, Forbidden
+from liqod.install.manifests import MANAGED
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
 from liqod.provider.workloads import directpods
 from liqod.resources import QUOTAS, SHADOW_PODS

@@ -2,7 +2,7 @@
 
 import trio.testing
 
-from liqod.kube.kinds import CONFIG_MAPS
+from liqod.apimachinery.kinds import CONFIG_MAPS
 from tests.simulated.reflecting import SHOP, THERE
 from tests.simulated.test_reflection import running
 

@@ -7,12 +7,13 @@ from typing import Any
 import trio
 
 from liqod import install
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, ROLE_BINDINGS
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.failures import EvictionBlocked
-from liqod.kube.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, ROLE_BINDINGS
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.plugins.reflectors import disruptionbudgets
 from liqod.provider.namespaces import namespacemaps
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, EVENTS, LEASES, NAMESPACES
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.kube import events as kube_events
 from liqod.kube import times
 from liqod.kube.definitions import name_of
-from liqod.kube.kinds import CUSTOM_RESOURCES, EVENTS, LEASES, NAMESPACES
-from liqod.kube.meta import ObjectMeta
-from liqod.model import labels
 from liqod.model.view import whereabouts
 from liqod.resources import TENANTS
 from simulator import EmbeddedCluster

@@ -5,10 +5,10 @@ from base64 import b64encode
 
 import trio
 
+from liqod.apimachinery.kinds import NAMESPACES
 from liqod.discovery import introducing
 from liqod.discovery.room import Discovery
 from liqod.identity import certificates
-from liqod.kube.kinds import NAMESPACES
 from liqod.resources import IDENTITIES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, borrower, eventually, peer_of

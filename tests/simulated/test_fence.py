@@ -8,9 +8,15 @@ import pytest
 import trio
 
 from liqod import fence, install
+from liqod.apimachinery.kinds import (
+    ADMISSION_POLICIES,
+    ADMISSION_POLICY_BINDINGS,
+    EVENTS,
+    NAMESPACES,
+    PODS,
+)
 from liqod.cli.snapshot import take
 from liqod.errors import ConfigError
-from liqod.kube.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, EVENTS, NAMESPACES, PODS
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.provider.policies import admission, guestobjects

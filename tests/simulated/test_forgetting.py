@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS, SERVICES
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.inspect.inspector import Inspector
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS, SERVICES
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, VIRTUAL_NODES

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import trio
 
-from liqod.kube.kinds import ENDPOINT_SLICES, SERVICES
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
 from liqod.latest import Latest
 from liqod.network import exposure
 from liqod.network.connections import Connections

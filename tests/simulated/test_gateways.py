@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import SECRETS, Kind
 from liqod.identity import tunnelkeys
-from liqod.kube.kinds import SECRETS, Kind
 from liqod.latest import Latest
 from liqod.network import keysecrets
 from liqod.network.connections import Connections, Way

@@ -3,8 +3,8 @@
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import PODS
 from liqod.kube.backoff import Backoff
-from liqod.kube.kinds import PODS
 from liqod.model import ids
 from liqod.provider.workloads import shadowpods
 from liqod.resources import QUOTAS, SHADOW_PODS

@@ -2,8 +2,8 @@
 
 import pytest
 
+from liqod.apimachinery.kinds import PODS
 from liqod.config import Guests
-from liqod.kube.kinds import PODS
 from liqod.provider.workloads.podshape import pod_manifest
 from liqod.provider.workloads.shadow import Shadow
 from liqod.resources import SHADOW_PODS

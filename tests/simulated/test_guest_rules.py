@@ -1,9 +1,9 @@
 """What a provider lets no guest have reaches its consumer, which keeps such pods at home."""
 
+from liqod.apimachinery.kinds import PODS
+from liqod.apimachinery.labels import VIRTUAL_NODE_TAINT
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
-from liqod.kube.kinds import PODS
 from liqod.model.crossing import guestrules
-from liqod.model.labels import VIRTUAL_NODE_TAINT
 from liqod.resources import RESOURCE_SLICES
 from tests.simulated.borrower import condition, eventually, offload
 from tests.simulated.peering import SETTINGS, members

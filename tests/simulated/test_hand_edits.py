@@ -2,9 +2,9 @@
 
 import trio
 
+from liqod.apimachinery.kinds import EVENTS, NODES, PODS, SERVICES
 from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.kube.client import Client
-from liqod.kube.kinds import EVENTS, NODES, PODS, SERVICES
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json
 from liqod.resources import SHADOW_PODS

@@ -2,10 +2,10 @@
 
 import pytest
 
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, EVENTS, NAMESPACES, PODS
 from liqod.errors import Invalid
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import CUSTOM_RESOURCES, EVENTS, NAMESPACES, PODS
 from liqod.kube.selection import Selection
 from liqod.provider.workloads import shadowpods
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, SHADOW_PODS

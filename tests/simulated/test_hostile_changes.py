@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from liqod.kube.kinds import PODS
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS
 from liqod.provider.workloads import changes
 from liqod.resources import SHADOW_PODS
 from simulator import EmbeddedCluster

@@ -4,14 +4,14 @@ from base64 import b64decode, b64encode
 
 import pytest
 
+from liqod.apimachinery.kinds import EVENTS, NAMESPACES, SECRETS
+from liqod.apimachinery.labels import CORDON
 from liqod.errors import ConfigError
 from liqod.identity import certificates, keys, requests
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import EVENTS, NAMESPACES, SECRETS
 from liqod.kube.selection import Selection
 from liqod.model.ids import slice_user
-from liqod.model.labels import CORDON
 from liqod.resources import (
     NAMESPACE_MAPS,
     NAMESPACE_OFFLOADINGS,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from liqod.kube.kinds import NAMESPACES, PODS
+from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.resources import (
     CONFIGURATIONS,
     NAMESPACE_MAPS,

@@ -2,8 +2,8 @@
 
 import pytest
 
+from liqod.apimachinery.kinds import PODS
 from liqod.bounds import trim_to, without_room
-from liqod.kube.kinds import PODS
 from liqod.resources import SHADOW_PODS
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually

@@ -6,7 +6,7 @@ import pytest
 import trio
 import yaml
 
-from liqod.kube.kinds import NAMESPACES, NODES, SECRETS
+from liqod.apimachinery.kinds import NAMESPACES, NODES, SECRETS
 from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES
 from tests.simulated.borrower import eventually

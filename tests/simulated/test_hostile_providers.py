@@ -16,8 +16,8 @@ import msgspec
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES
 from liqod.kube.http.server import Request, Response
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES
 from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, SHADOW_PODS
 from tests.simulated.borrower import eventually

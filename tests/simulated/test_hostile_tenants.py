@@ -1,6 +1,6 @@
 """What a tenant of a borrowing cluster cannot get of another tenant's, with a name it chose."""
 
-from liqod.kube.kinds import NAMESPACES, SECRETS
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS
 from tests.simulated.borrower import Json, eventually, offload
 from tests.simulated.peering import Member, members

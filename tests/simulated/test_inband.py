@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import trio
 
 from liqod import config
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.consumer.link import Link
 from liqod.context import ClusterContext
-from liqod.kube.kinds import ENDPOINT_SLICES
-from liqod.model import labels
 from liqod.model.network.ranges import Entrance
 from liqod.network.known import KnownRanges
 from liqod.peer import Peer

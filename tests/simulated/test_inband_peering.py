@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery import labels
 from liqod.errors import ConfigError, Misuse
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.model import labels
 from liqod.procedures import peering
 from liqod.procedures.inband import InBand
 from liqod.procedures.networksites import Site

@@ -8,10 +8,10 @@ import trio
 
 from liqod import config
 from liqod.announcing import free_now
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.errors import ConfigError
 from liqod.handshake.running import Handshake
-from liqod.kube.kinds import NODES, SECRETS
-from liqod.model import labels
 from liqod.procedures import asking
 from liqod.resources import INCOMING_PEERINGS, QUOTAS, RESOURCE_SLICES, IncomingPeering
 from tests.simulated.borrower import eventually

@@ -2,8 +2,8 @@
 
 import pytest
 
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.consumer.inherited import LEFT
-from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.resources import FOREIGN_CLUSTERS, NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES
 from tests.simulated.borrower import Json
 from tests.simulated.peering import Member, members

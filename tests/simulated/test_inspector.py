@@ -11,6 +11,11 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import (
+    NAMESPACES,
+    PODS,
+    SECRETS,
+)
 from liqod.cli import inspector
 from liqod.cli.inspector import InspectorClient
 from liqod.errors import ConfigError
@@ -27,11 +32,6 @@ from liqod.inspect.protocol import (
     Preview,
     Text,
     Update,
-)
-from liqod.kube.kinds import (
-    NAMESPACES,
-    PODS,
-    SECRETS,
 )
 from liqod.model.view.headline import condition, first_failing, worst
 from liqod.model.view.state import State, apply

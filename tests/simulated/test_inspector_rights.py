@@ -6,15 +6,15 @@ from pathlib import Path
 import trio
 from trio_websocket import open_websocket_url
 
+from liqod.apimachinery.kinds import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    SERVICE_ACCOUNTS,
+)
 from liqod.cli import inspector
 from liqod.inspect import protocol
 from liqod.inspect.protocol import (
     Examine,
-)
-from liqod.kube.kinds import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    SERVICE_ACCOUNTS,
 )
 from tests.simulated.processes import Site, sites
 from tests.testbed import pki

@@ -5,11 +5,8 @@ import base64
 import pytest
 
 from liqod import install
-from liqod.errors import ConfigError, NotFound
-from liqod.install import access
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
     CUSTOM_RESOURCES,
@@ -20,8 +17,11 @@ from liqod.kube.kinds import (
     SECRETS,
     Kind,
 )
+from liqod.errors import ConfigError, NotFound
+from liqod.install import access
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.resources import (
     DEFINITIONS,
     FOREIGN_CLUSTERS,

@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, SECRETS
 from liqod.consumer import beside
 from liqod.errors import ConfigError
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.http import proxies
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, SECRETS
 from liqod.plugins import loader
 from liqod.procedures import asking
 from liqod.procedures.asking import secret_of

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import NODES
 from liqod.errors import ConfigError, Conflict
 from liqod.handshake import websockets
 from liqod.handshake.websockets import Websocket
 from liqod.kube.http.wire import Wire
-from liqod.kube.kinds import NODES
 from liqod.procedures import answering
 from liqod.resources import INCOMING_PEERINGS, OUTGOING_PEERINGS
 from tests.simulated.borrower import eventually

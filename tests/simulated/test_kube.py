@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES
 from liqod.errors import Overloaded, Unreachable
 from liqod.kube.cache.informer import Informer
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES
 from liqod.kube.selection import Selection
 from simulator import EmbeddedCluster, Fault
 from tests.kube_cases import *  # noqa: F403  # the cases

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES
+from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES
 from liqod.plugins import loader
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, View, Watch
 from liqod.plugins.loader import Plugins

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, SECRETS
 from liqod.errors import ConfigError, Unconnected
 from liqod.handshake.tokens import Token
 from liqod.kube.http import proxies
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, SECRETS
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.procedures import answering, asking, revoking, unpeering

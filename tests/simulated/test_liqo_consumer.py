@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.kube.kinds import EVENTS, NAMESPACES
+from liqod.apimachinery.kinds import EVENTS, NAMESPACES
 from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, TENANTS
 from simulator import EmbeddedCluster

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, SIGNING_REQUESTS
 from liqod.consumer.identities import signing
 from liqod.errors import Forbidden
 from liqod.identity import keys, requests
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
-from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, SIGNING_REQUESTS
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.procedures import peering, peeringusers, revokedconsumer
 from liqod.provider.tenants import narrowing
 from liqod.provider.tenants.nonces import new_nonce

@@ -4,8 +4,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES
 from liqod.consumer import link as links
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES
 from liqod.plugins import loader
 from liqod.resources import FOREIGN_CLUSTERS, RESOURCE_SLICES
 from tests.simulated.borrower import eventually, offload

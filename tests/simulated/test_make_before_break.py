@@ -7,9 +7,9 @@ from typing import Any
 
 import trio
 
+from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
-from liqod.kube.kinds import DEPLOYMENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.resources import NAMESPACE_OFFLOADINGS, TENANTS

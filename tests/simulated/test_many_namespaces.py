@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from liqod import install
+from liqod.apimachinery.kinds import NAMESPACES, RESOURCE_QUOTAS, ROLE_BINDINGS
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES, RESOURCE_QUOTAS, ROLE_BINDINGS
 from liqod.kube.selection import Selection
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
 from liqod.resources import NAMESPACE_MAPS, TENANTS

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.kube.kinds import NODES, PODS
+from liqod.apimachinery.kinds import NODES, PODS
 from liqod.reflection.view import AT_ONCE, PATIENT
 from liqod.resources import QUOTAS
 from tests.simulated.lendingpods import LENDER, lending

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import LEASES, NODES
 from liqod.cli import qr
 from liqod.cli.lend import _Lender
 from liqod.cli.meet import asked_of
@@ -16,7 +17,6 @@ from liqod.errors import ConfigError, LiqodError, Misuse
 from liqod.handshake import adverts
 from liqod.handshake.tokens import Token, format_token
 from liqod.kube import times
-from liqod.kube.kinds import LEASES, NODES
 from liqod.kube.selection import Selection
 from liqod.procedures import asking
 from liqod.procedures.wanted import Asked

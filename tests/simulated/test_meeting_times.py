@@ -10,9 +10,9 @@ import pytest
 import time_machine
 import trio
 
+from liqod.apimachinery.kinds import NODES
 from liqod.errors import ConfigError
 from liqod.kube import times
-from liqod.kube.kinds import NODES
 from liqod.procedures import answering, asking
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import (

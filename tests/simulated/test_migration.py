@@ -6,14 +6,7 @@ import pytest
 import trio
 
 from liqod import install
-from liqod.cli.commands.migrate import lines
-from liqod.errors import ConfigError
-from liqod.identity import tunnelkeys
-from liqod.install import migration
-from liqod.install.manifests import MANAGED
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import (
+from liqod.apimachinery.kinds import (
     ADMISSION_POLICIES,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -32,7 +25,14 @@ from liqod.kube.kinds import (
     SERVICES,
     Kind,
 )
-from liqod.model.labels import STAND_IN
+from liqod.apimachinery.labels import STAND_IN
+from liqod.cli.commands.migrate import lines
+from liqod.errors import ConfigError
+from liqod.identity import tunnelkeys
+from liqod.install import migration
+from liqod.install.manifests import MANAGED
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.network import keysecrets
 from liqod.provider.workloads.directpods import take_over
 from liqod.resources import IPS, NETWORKS, RENEWS, RESOURCE_SLICES, VIRTUAL_NODES

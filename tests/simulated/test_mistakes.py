@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from liqod.apimachinery.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PODS
 from liqod.cli import presence
 from liqod.identity import certificates
-from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PODS
 from simulator import EmbeddedCluster
 from tests.simulated.processes import Ended, command, sites
 

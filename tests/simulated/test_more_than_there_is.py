@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from liqod.kube.kinds import PODS
+from liqod.apimachinery.kinds import PODS
 from liqod.plugins import loader
 from liqod.plugins.reflectors import pods
 from tests.simulated.borrower import eventually, offload

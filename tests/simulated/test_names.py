@@ -5,15 +5,23 @@ from base64 import b64decode
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
+    CLUSTER_ROLE_BINDINGS,
+    NAMESPACES,
+    PODS,
+    ROLE_BINDINGS,
+    SECRETS,
+    Kind,
+)
 from liqod.consumer.identities import identities
 from liqod.consumer.slices import slices
 from liqod.errors import ConfigError, Forbidden
 from liqod.identity import certificates
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
-from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES, PODS, ROLE_BINDINGS, SECRETS, Kind
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.procedures import peering, revoking, tenantrequest
 from liqod.provider.tenants import names, tenants
 from liqod.resources import RENEWS, RESOURCE_SLICES, SHADOW_PODS, TENANTS

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import NODES
 from liqod.consumer.namespaces.offloading import Offloading
 from liqod.consumer.nodes.virtualnodes import SELECTOR
-from liqod.kube.kinds import NODES
 from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES
 from simulator import EmbeddedCluster

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.identity import tunnelkeys
-from liqod.kube.kinds import NODES, SECRETS
 from liqod.latest import Latest
-from liqod.model import labels
 from liqod.model.network.ranges import Ranges
 from liqod.network import room
 from liqod.network.connections import Connections

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import SECRETS, Kind
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import SECRETS, Kind
 from liqod.kube.selection import Selection
 from liqod.network import peerplan
 from liqod.network.machine import Heard, Machine

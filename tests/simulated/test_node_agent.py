@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import trio
 
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES
 from liqod.errors import NetworkError
 from liqod.install import noderights
 from liqod.install.overlayremoval import overlay_down
@@ -14,7 +15,6 @@ from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
 from liqod.kube.controller import tell_failures
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import CUSTOM_RESOURCES
 from liqod.network.overlay import agent as agents
 from liqod.network.overlay.agent import NodeAgent
 from liqod.network.overlay.kernel import NodeKernel

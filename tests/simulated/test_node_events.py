@@ -1,7 +1,7 @@
 """A virtual node's own Events: what `kubectl describe node` says of it."""
 
+from liqod.apimachinery.kinds import EVENTS, NODES
 from liqod.consumer.nodes.virtualnodes import VirtualNodes
-from liqod.kube.kinds import EVENTS, NODES
 from liqod.kube.selection import Selection
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Switch, borrower, eventually, peer_of, virtual_node

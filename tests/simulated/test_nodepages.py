@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCES,
+    NODES,
+    PODS,
+)
 from liqod.consumer.nodes import kubeletaccess, podusage
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.nodes.podusage import POD_METRICS
-from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CUSTOM_RESOURCES, NODES, PODS
-from liqod.model import labels
 from liqod.plugins import loader
 from simulator.access.identities import User
 from tests.simulated.borrower import eventually

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import DAEMON_SETS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.kube import times
-from liqod.kube.kinds import DAEMON_SETS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.resources import VIRTUAL_NODES
 from simulator import EmbeddedCluster
 from simulator.storage import deletion, registry

@@ -5,11 +5,11 @@ from functools import partial
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import NAMESPACES, NODES
 from liqod.consumer.namespaces import offloading as offloading_room
 from liqod.consumer.namespaces.offloading import Offloading
 from liqod.context import ClusterContext
 from liqod.errors import NotFound
-from liqod.kube.kinds import NAMESPACES, NODES
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, eventually, offload, peer_of, virtual_node

@@ -6,8 +6,8 @@ from typing import Any
 
 import trio
 
-from liqod.kube.kinds import CUSTOM_RESOURCES, NODES
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NODES
 from liqod.network.machine import Machine
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.writer import OverlayWriter

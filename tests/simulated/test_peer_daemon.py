@@ -2,9 +2,9 @@
 
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES, NODES
 from liqod.consumer import link, peerdaemon
-from liqod.kube.kinds import LEASES, NODES
-from liqod.model import labels
 from liqod.model.peering import heartbeat
 from liqod.resources import FOREIGN_CLUSTERS
 from tests.simulated.borrower import condition

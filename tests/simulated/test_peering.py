@@ -5,11 +5,8 @@ import pytest
 import trio
 
 from liqod import config
-from liqod.errors import ConfigError, Forbidden
-from liqod.identity import certificates
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     CLUSTER_ROLE_BINDINGS,
     NAMESPACES,
     NODES,
@@ -17,8 +14,12 @@ from liqod.kube.kinds import (
     ROLE_BINDINGS,
     SECRETS,
 )
+from liqod.errors import ConfigError, Forbidden
+from liqod.identity import certificates
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.procedures import peeringusers, tenants
 from liqod.provider.policies import guestkeys
 from liqod.resources import (

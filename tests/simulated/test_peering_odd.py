@@ -6,14 +6,14 @@ from contextlib import AsyncExitStack
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS
+from liqod.apimachinery.labels import KEYS_SECRET
 from liqod.consumer.identities.keys import OwnKeys, cluster_keys
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
-from liqod.model.labels import KEYS_SECRET
 from liqod.procedures import peeringusers, unpeering
 from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import (

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CONFIG_MAPS, SECRETS
 from liqod.errors import ConfigError
 from liqod.identity import certificates
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import CONFIG_MAPS, SECRETS
-from liqod.model import labels
 from liqod.procedures import peering
 from liqod.resources import IDENTITIES, RENEWS, TENANTS
 from simulator import EmbeddedCluster

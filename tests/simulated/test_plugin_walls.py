@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.kube.kinds import CONFIG_MAPS, EVENTS, SECRETS, SERVICES
+from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, SECRETS, SERVICES
 from liqod.kube.selection import Selection
 from liqod.model.view.told import BROKEN
 from liqod.plugins import calls

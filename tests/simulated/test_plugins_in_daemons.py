@@ -7,8 +7,8 @@ from pathlib import Path
 
 import trio
 
-from liqod.kube.kinds import LEASES
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, command, sites
 

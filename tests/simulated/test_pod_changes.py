@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from liqod import config
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS, Kind
 from liqod.errors import Forbidden, Invalid, NotFound
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
-from liqod.kube.kinds import PODS, Kind
-from liqod.model import labels
 from liqod.plugins.reflectors.pods import CHANGED
 from liqod.provider.workloads import changes
 from liqod.resources import QUOTAS, SHADOW_PODS

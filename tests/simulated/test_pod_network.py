@@ -3,8 +3,8 @@
 import pytest
 import trio
 
-from liqod.kube.kinds import ENDPOINT_SLICES, NODES, PODS
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, NODES, PODS
 from liqod.plugins import loader
 from liqod.resources import CONFIGURATIONS, FOREIGN_CLUSTERS, SHADOW_ENDPOINT_SLICES
 from simulator import Fault

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 import trio
 
-from liqod.kube.kinds import EVENTS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
-from liqod.kube.meta import Partial
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import EVENTS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
+from liqod.apimachinery.meta import Partial
 from liqod.kube.reviews import user_of
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.objects import homeapi
 from liqod.plugins.contracts import ServiceAccountToken
 from liqod.plugins.reflectors import tokens

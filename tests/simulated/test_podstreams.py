@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from liqod.account import KUBELET
+from liqod.apimachinery.kinds import CLUSTER_ROLES, PODS
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.errors import Unreachable
-from liqod.kube.kinds import CLUSTER_ROLES, PODS
 from liqod.plugins import loader
 from simulator.access.identities import User
 from tests.simulated.borrower import eventually

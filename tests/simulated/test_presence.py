@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES
 from liqod.cli import presence
 from liqod.kube import leases, times
 from liqod.kube.client import Client
-from liqod.kube.kinds import LEASES
-from liqod.model import labels
 from liqod.model.peering import standing
 from tests.simulated.processes import Site, sites
 

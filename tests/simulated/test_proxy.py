@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, SECRETS
 from liqod.consumer.link import dial_server
 from liqod.errors import ProtocolError, Unconnected, Unreachable
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.http import proxies
-from liqod.kube.kinds import CONFIG_MAPS, SECRETS
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Event
 from liqod.resources import FOREIGN_CLUSTERS, RESOURCE_SLICES, TENANTS

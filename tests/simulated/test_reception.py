@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS
+from liqod.apimachinery.meta import Partial
 from liqod.config import parse
 from liqod.handshake import inbox, incoming, invitations
 from liqod.handshake.encoding import pack, unpack
@@ -14,10 +17,8 @@ from liqod.handshake.inbox import Inbox
 from liqod.handshake.messages import Accepted, Ask, Cancel, Denied, Done, Failed, Refused
 from liqod.handshake.reception import Reception
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS
-from liqod.kube.meta import Partial
 from liqod.kube.selection import EVERY, Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.procedures import answering, peeringusers, revoking
 from liqod.resources import (
     IDENTITIES,

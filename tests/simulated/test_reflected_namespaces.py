@@ -6,7 +6,7 @@ import weakref
 import trio
 import trio.testing
 
-from liqod.kube.kinds import (
+from liqod.apimachinery.kinds import (
     CONFIG_MAPS,
     NAMESPACES,
     PODS,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import trio
 
-from liqod.kube.kinds import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
+from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from liqod.kube.selection import Selection
 from liqod.network.known import KnownRanges
 from liqod.plugins import loader

@@ -8,8 +8,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from liqod.errors import Forbidden
-from liqod.kube.kinds import (
+from liqod.apimachinery.kinds import (
     CONFIG_MAPS,
     ENDPOINT_SLICES,
     EVENTS,
@@ -17,6 +16,7 @@ from liqod.kube.kinds import (
     SECRETS,
     SERVICES,
 )
+from liqod.errors import Forbidden
 from liqod.kube.selection import Selection
 from liqod.reflection import remotewriter
 from liqod.resources import SHADOW_ENDPOINT_SLICES, SHADOW_PODS

@@ -5,7 +5,7 @@ from typing import Any
 
 import trio
 
-from liqod.kube.kinds import CONFIG_MAPS, EVENTS, NODES, PODS
+from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, NODES, PODS
 from liqod.kube.selection import Selection
 from liqod.resources import SHADOW_PODS
 from liqod.telemetry.events import Reflected

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, PODS, SECRETS, SERVICE_ACCOUNTS, Kind
 from liqod.errors import Conflict
 from liqod.kube.cache.store import Store
-from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS, SERVICE_ACCOUNTS, Kind
 from liqod.plugins import loader
 from liqod.plugins.contracts import (
     NOTHING,

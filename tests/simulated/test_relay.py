@@ -3,10 +3,10 @@
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.errors import Expired, Forbidden, LiqodError, Overloaded, ProtocolError, Unreachable
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import CONFIG_MAPS
 from liqod.kube.selection import Selection
 from simulator import EmbeddedCluster
 from tests.simulated.relaying import relayed

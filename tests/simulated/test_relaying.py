@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
 from liqod.errors import ConfigError
-from liqod.kube.kinds import NAMESPACES
-from liqod.model import labels
 from liqod.procedures import relaying
 from liqod.procedures.networkobjects import Asked
 from liqod.procedures.relaying import Relay

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from liqod import config
+from liqod.apimachinery import labels
 from liqod.errors import ConfigError
-from liqod.model import labels
 from liqod.model.network.ranges import Entrance
 from liqod.resources import CONFIGURATIONS, IPS
 from liqod.resources.networking import GATEWAY_SERVERS

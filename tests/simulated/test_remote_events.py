@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.kube.kinds import EVENTS, PODS, SERVICES
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import EVENTS, PODS, SERVICES
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.reflection import eventwriter
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually

@@ -4,15 +4,15 @@ and then neither ends what is the other's."""
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError
 from liqod.handshake import incoming
 from liqod.handshake.messages import Accepted, Ask, Cancel, Done, Failed, Refused
 from liqod.handshake.outputs import Peer
 from liqod.handshake.reception import Reception
-from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.procedures import answering
 from liqod.resources import (
     INCOMING_PEERINGS,

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.errors import Unreachable
 from liqod.handshake.encoding import pack
 from liqod.handshake.invitations import Wanted, invite
@@ -17,8 +19,6 @@ from liqod.handshake.meeting import Meeting
 from liqod.handshake.messages import Cancel, Offer, Report
 from liqod.handshake.pursuit import Pursuit
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
-from liqod.model import labels
 from liqod.procedures import asking
 from liqod.procedures.asking import Request
 from liqod.resources import (

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.errors import ConfigError, Forbidden
-from liqod.identity import certificates, keys, requests
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     CLUSTER_ROLE_BINDINGS,
     EVENTS,
     NAMESPACES,
@@ -20,8 +17,11 @@ from liqod.kube.kinds import (
     ROLE_BINDINGS,
     SECRETS,
 )
+from liqod.errors import ConfigError, Forbidden
+from liqod.identity import certificates, keys, requests
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.procedures import peering, peeringusers, revoking
 from liqod.procedures.revokedconsumer import is_theirs
 from liqod.procedures.revoking import Revoked

@@ -3,11 +3,12 @@
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.errors import ConfigError
 from liqod.kube import times
-from liqod.kube.kinds import NODES, SECRETS
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.plugins import loader
 from liqod.procedures import answering, asking, networkleaving, revokedconsumer, revoking
 from liqod.procedures.revocations import Living, Mark

@@ -11,14 +11,14 @@ from typing import Any, cast
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, succeed
 from liqod.errors import ConfigError, LiqodError
 from liqod.handshake.dialing import Dialler
 from liqod.handshake.messages import Offer
 from liqod.handshake.outputs import CAPABILITIES, Expected, Own
 from liqod.identity import certificates, keys
-from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.model import labels
 from liqod.model.peering.foreigncluster import API_SERVER
 from liqod.procedures import asking
 from liqod.provider.tenants import tenants

@@ -5,14 +5,15 @@ from base64 import b64decode, b64encode
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import EVENTS, NAMESPACES, SECRETS
 from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, offer_of
 from liqod.handshake import incoming
 from liqod.handshake.messages import Refused
 from liqod.handshake.ownkeys import present_key
 from liqod.identity import keys, successions
-from liqod.kube.kinds import EVENTS, NAMESPACES, SECRETS
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.procedures import answering
 from liqod.provider.tenants import tenants
 from liqod.resources import INCOMING_PEERINGS, OUTGOING_PEERINGS, RENEWS, RESOURCE_SLICES, TENANTS

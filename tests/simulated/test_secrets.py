@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from liqod import __main__ as program
 from liqod import config
+from liqod.apimachinery.kinds import SECRETS
 from liqod.cli import app, inspector
 from liqod.cli.meet import asked_of
 from liqod.errors import ConfigError, LiqodError
@@ -28,7 +29,6 @@ from liqod.handshake.tokens import Token, format_token
 from liqod.inspect import protocol
 from liqod.inspect.inspector import Inspector
 from liqod.kube.credentials import credentials
-from liqod.kube.kinds import SECRETS
 from liqod.log import Formatter
 from liqod.plugins import loader
 from liqod.procedures import asking

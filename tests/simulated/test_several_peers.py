@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, INGRESSES
 from liqod.kube.backoff import Backoff
-from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, INGRESSES
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, Several, View, Watch
 from liqod.plugins.reflectors import ingresses

@@ -6,10 +6,10 @@ import pytest
 import trio
 
 from liqod import reach
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, EVENTS, NAMESPACES, NODES
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import ENDPOINT_SLICES, EVENTS, NAMESPACES, NODES
 from liqod.kube.selection import Selection
 from liqod.network.known import KnownRanges
 from liqod.provider.workloads import shadowendpointslices

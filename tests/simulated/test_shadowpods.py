@@ -3,8 +3,8 @@
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.kube.backoff import Backoff
-from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.kube.selection import Selection
 from liqod.provider.workloads import shadowpods
 from liqod.resources import SHADOW_PODS

@@ -1,7 +1,7 @@
 """The labels that a cluster declares, on the Deployment in which `liqoctl info` looks for them."""
 
+from liqod.apimachinery.kinds import DEPLOYMENTS
 from liqod.install import workload
-from liqod.kube.kinds import DEPLOYMENTS
 from liqod.shownlabels import ShownLabels, arguments
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, borrower, eventually

@@ -4,9 +4,9 @@ from base64 import b64encode
 
 import trio
 
+from liqod.apimachinery.kinds import SIGNING_REQUESTS
+from liqod.apimachinery.meta import Partial
 from liqod.identity import keys, requests
-from liqod.kube.kinds import SIGNING_REQUESTS
-from liqod.kube.meta import Partial
 from liqod.provider import orphans
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from liqod.kube.kinds import DEPLOYMENTS, PODS
+from liqod.apimachinery.kinds import DEPLOYMENTS, PODS
 from liqod.kube.selection import Selection
 from liqod.latest import Latest
 from liqod.network.connections import Connections, Way

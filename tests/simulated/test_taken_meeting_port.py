@@ -3,9 +3,9 @@
 import socket
 from functools import partial
 
-from liqod.kube.kinds import SECRETS
-from liqod.kube.meta import Partial
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.plugins.checks import cluster
 from liqod.plugins.diagnosis import ClusterFacts
 from tests.simulated.borrower import eventually

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from liqod.kube.kinds import NAMESPACES, NODES, PODS
+from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS
 from liqod.plugins import loader
 from liqod.resources import FOREIGN_CLUSTERS
 from tests.simulated.borrower import eventually, offload

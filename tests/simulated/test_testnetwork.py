@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import EVENTS, NAMESPACES, NODES, PODS, SERVICES
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import ConfigError
 from liqod.kube import events, times
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import EVENTS, NAMESPACES, NODES, PODS, SERVICES
-from liqod.kube.meta import ObjectMeta
 from liqod.kube.selection import Selection
 from liqod.procedures import testnetwork
 from liqod.procedures.testnetwork import Asked

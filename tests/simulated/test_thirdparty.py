@@ -14,10 +14,10 @@ import pytest
 import trio
 
 from liqod import config
+from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, Kind
 from liqod.discovery.room import Discovery
 from liqod.inspect.probing import Reader
 from liqod.inspect.rooms import Rooms
-from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, Kind
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.plugins.calls import Calls

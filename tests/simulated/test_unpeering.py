@@ -3,13 +3,13 @@
 import pytest
 import trio
 
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     NODES,
 )
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.procedures import unpeering
 from liqod.resources import (
     FOREIGN_CLUSTERS,

@@ -13,7 +13,7 @@ the write of the status here."""
 
 def way(walk: Walk) -> set[str]:
     """The modules that carry the event."""
-    contract = ("plugins/contracts.py", "plugins/crossing.py", "kube/kinds.py")
+    contract = ("plugins/contracts.py", "plugins/crossing.py", "apimachinery/kinds.py")
     decides = ("model/", "plugins/reflectors/", *contract)
     return {module for module in walk.modules if not module.startswith(decides)}
 

@@ -6,14 +6,8 @@ import msgspec
 import pytest
 import trio
 
-from liqod.consumer.namespaces.offloading import Offloading
-from liqod.consumer.nodes.kubelet import KubeletServer
-from liqod.consumer.webhook import controller
-from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
-from liqod.consumer.webhook.server import PodWebhook
-from liqod.errors import ConfigError, LiqodError
-from liqod.kube.http.server import Request
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     ENDPOINT_SLICES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -21,7 +15,13 @@ from liqod.kube.kinds import (
     RUNTIME_CLASSES,
     SECRETS,
 )
-from liqod.model import labels
+from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.nodes.kubelet import KubeletServer
+from liqod.consumer.webhook import controller
+from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
+from liqod.consumer.webhook.server import PodWebhook
+from liqod.errors import ConfigError, LiqodError
+from liqod.kube.http.server import Request
 from liqod.model.objects import webhook
 from liqod.model.objects.scheduling import TOLERATION
 from liqod.resources import NAMESPACE_OFFLOADINGS

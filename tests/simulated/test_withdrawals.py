@@ -4,7 +4,7 @@ from typing import Any
 
 import trio
 
-from liqod.kube.kinds import ENDPOINT_SLICES, PODS, SERVICES
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, PODS, SERVICES
 from liqod.kube.selection import Selection
 from liqod.model.network.ranges import PeerRanges
 from liqod.model.objects.podready import UNAVAILABLE

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.objects import webhook
 from simulator.storage.storage import Item
 from tests.stateful.audit import CONSUMER, ENDED, FOREIGN, Broken, seen

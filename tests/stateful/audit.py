@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.model import ids
 from simulator import EmbeddedCluster
 from simulator.access.identities import REQUESTER
 from simulator.storage.storage import Change, Item

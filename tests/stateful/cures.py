@@ -8,11 +8,11 @@ import msgspec
 import trio
 
 from liqod import install
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES
 from liqod.errors import LiqodError, ProtocolError
 from liqod.identity import certificates
 from liqod.identity.certificates import Facts
 from liqod.kube.definitions import RETURN, name_of
-from liqod.kube.kinds import CUSTOM_RESOURCES
 from liqod.kube.watched import RESYNC
 from liqod.model import ids
 from liqod.procedures.tenants import find_tenant, set_condition

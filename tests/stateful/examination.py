@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES
 from liqod.cli import diagnosis as examination
 from liqod.cli import inspector, live
 from liqod.cli.commands import doctor
@@ -17,9 +19,7 @@ from liqod.errors import LiqodError
 from liqod.inspect import metrics
 from liqod.inspect.protocol import Examine
 from liqod.kube.http import wire
-from liqod.kube.kinds import NODES
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.view.headline import first_failing
 from liqod.model.view.overview import Overview, overview
 from liqod.model.view.rows import Verdict

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
     CONFIG_MAPS,
@@ -12,7 +13,6 @@ from liqod.kube.kinds import (
     NAMESPACES,
     PODS,
 )
-from liqod.model import labels
 from liqod.procedures import unpeering
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
 from simulator.faults import Fault

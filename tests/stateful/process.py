@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 import trio
 
 from liqod import config
+from liqod.apimachinery import labels
 from liqod.bounds import informers
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.keys import Keys
@@ -19,7 +20,6 @@ from liqod.inspect.inspector import Inspector
 from liqod.install import check_revision
 from liqod.kube.client import Client
 from liqod.kube.election import Election, LeadershipLost
-from liqod.model import labels
 from liqod.peers import Peers
 from liqod.peertask import run_peer
 from liqod.plugins import loader

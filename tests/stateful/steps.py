@@ -10,8 +10,8 @@ from typing import Any
 
 import trio
 
-from liqod.errors import LiqodError
-from liqod.kube.kinds import (
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
@@ -22,7 +22,7 @@ from liqod.kube.kinds import (
     SERVICES,
     Kind,
 )
-from liqod.model import labels
+from liqod.errors import LiqodError
 from liqod.procedures import unpeering
 from liqod.resources import (
     NAMESPACE_OFFLOADINGS,

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import trio
 
 from liqod import install
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, MUTATING_WEBHOOKS, Kind
 from liqod.kube.definitions import name_of
-from liqod.kube.kinds import CUSTOM_RESOURCES, MUTATING_WEBHOOKS, Kind
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects import webhook
 from liqod.procedures.tenants import find_tenant, set_condition
 from liqod.resources import (

@@ -18,10 +18,10 @@ import trio.testing
 from trio._core import _run
 
 from liqod import install
+from liqod.apimachinery.kinds import NAMESPACES
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES
 from liqod.procedures import peering, peeringusers
 from liqod.procedures.wanted import Asked
 from liqod.resources import NAMESPACE_OFFLOADINGS

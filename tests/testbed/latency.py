@@ -18,11 +18,11 @@ from pathlib import Path
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import PODS
 from liqod.errors import LiqodError
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
-from liqod.kube.kinds import PODS
 from liqod.kube.selection import Selection
 from tests.testbed.errors import TestbedError
 from tests.testbed.processes import Child

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from liqod.__main__ import main
+from liqod.apimachinery.kinds import Kind
 from liqod.kube import client
-from liqod.kube.kinds import Kind
 from liqod.resources import NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES, SHADOW_PODS, TENANTS
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from tests.testbed import evidence, programs, rootfs
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import Settings

@@ -13,6 +13,8 @@ import pytest
 import typer
 
 from liqod import __version__
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.cli import app
 from liqod.cli.commands.events import line
 from liqod.cli.live import Seen, figures, remembered
@@ -21,8 +23,6 @@ from liqod.cli.presence import verdict
 from liqod.cli.statustext import render
 from liqod.errors import Unreachable
 from liqod.kube.leases import Lease, LeaseSpec, Look
-from liqod.kube.meta import ObjectMeta
-from liqod.model import labels
 from liqod.model.view.detail import SliceRow
 from liqod.model.view.figures import span
 from liqod.model.view.overview import NamespaceRow, NodeRow, PeerRow, overview

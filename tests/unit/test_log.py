@@ -12,8 +12,8 @@ import pytest
 import trio
 
 from liqod import log
+from liqod.apimachinery.kinds import SERVICES
 from liqod.errors import Invalid, Unreachable
-from liqod.kube.kinds import SERVICES
 from liqod.log import PEER, Formatter, Seldom
 from liqod.peer import Peer
 from liqod.telemetry.hub import Hub

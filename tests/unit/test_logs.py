@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from liqod.apimachinery.kinds import PODS, SECRETS
 from liqod.cli.commands import logs
 from liqod.cli.frame import Frame
-from liqod.kube.kinds import PODS, SECRETS
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES, NamespaceMap, VirtualNode
 
 KUBECONFIG = """

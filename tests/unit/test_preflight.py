@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 
 from liqod import config, preflight
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.errors import Forbidden, NotFound, Unreachable
 from liqod.kube.credentials.credentials import Credentials
-from liqod.kube.kinds import CONFIG_MAPS
 from liqod.kube.selection import EVERY
-from liqod.model import labels
 
 SERVER = "https://127.0.0.1:6443"
 

@@ -1,8 +1,8 @@
 """What ``status`` reads from the API server, where something of it is nonsense."""
 
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.cli.snapshot import _expiries
 from liqod.identity import certificates
-from liqod.kube.meta import ObjectMeta
 from liqod.resources import Identity
 from liqod.resources.authentication import AuthParams, IdentitySpec
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.errors import NotFound
-from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.selection import EVERY, Selection
-from liqod.model import labels
 from liqod.tenancy import ensure_tenant_namespace, find_tenant, look_up_tenant
 
 MINE = {labels.TENANT_NAMESPACE: labels.TRUE, labels.REMOTE_CLUSTER_ID: "rome"}

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from liqod.kube.kinds import NAMESPACES
+from liqod.apimachinery.kinds import NAMESPACES
 from tests.simulated.processes import Site, sites
 
 NAMES = ("rome", "milan", "turin")

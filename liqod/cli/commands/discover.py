@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
+from liqod.apimachinery import labels
 from liqod.cli import output, typed
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, MetAt
 from liqod.cli.statustext import quantities
 from liqod.errors import ConfigError, Misuse
-from liqod.model import labels
 from liqod.model.view.figures import span
 from liqod.model.view.seen import Cluster, Source, clusters
 

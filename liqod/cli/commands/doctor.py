@@ -14,14 +14,14 @@ import msgspec
 import typer
 
 from liqod import __version__
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES, PODS, Kind
 from liqod.cli import files, output
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, OnePeer
 from liqod.errors import LiqodError
 from liqod.inspect.protocol import Examine, Findings, GetHistory, GetTasks, Metrics, Series, Tasks
-from liqod.kube.kinds import NODES, PODS, Kind
 from liqod.kube.selection import EVERY, Selection
-from liqod.model import labels
 from liqod.model.text import printable
 from liqod.model.view import wrong
 from liqod.model.view.figures import counted, span

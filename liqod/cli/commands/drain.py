@@ -1,9 +1,9 @@
 """``drain tenant``: send a consumer's work away, but stay peered."""
 
+from liqod.apimachinery import labels
 from liqod.cli import presence
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, TenantName, Yes
-from liqod.model import labels
 from liqod.procedures.tenants import drain, find_tenant, lent_to
 
 

@@ -9,15 +9,15 @@ import msgspec
 import trio
 import typer
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import EVENTS, NAMESPACES
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.cli import terminal
 from liqod.cli.frame import Frame, command, warn
 from liqod.errors import ConfigError
 from liqod.inspect.protocol import Update
 from liqod.kube import times
 from liqod.kube.client import Selection
-from liqod.kube.kinds import EVENTS, NAMESPACES
-from liqod.kube.meta import ObjectMeta, Partial
-from liqod.model import labels
 from liqod.model.text import printable
 from liqod.model.view.eventtext import facts
 from liqod.model.view.rows import Event

@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from liqod.apimachinery import labels
 from liqod.cli import files
 from liqod.cli.clusters import AGENT
 from liqod.cli.frame import Frame, command
@@ -13,7 +14,6 @@ from liqod.errors import ConfigError
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.model import labels
 from liqod.ownid import own_cluster_id
 from liqod.procedures import peeringusers
 from liqod.provider.tenants import narrowing

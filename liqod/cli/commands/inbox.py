@@ -5,12 +5,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from liqod.apimachinery import labels
 from liqod.cli import typed
 from liqod.cli.commands.peer import Others
 from liqod.cli.frame import OUTPUTS, Frame, command, warn
 from liqod.cli.options import LiqoNamespace
 from liqod.cli.output import table
-from liqod.model import labels
 from liqod.procedures import answering, lending
 from liqod.resources import IncomingPeering
 from liqod.resources.peering import DENY

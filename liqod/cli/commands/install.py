@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from liqod.apimachinery import labels
 from liqod.cli import files, output, terminal
 from liqod.cli.clusters import AGENT
 from liqod.cli.frame import OUTPUTS, Frame, command
@@ -17,7 +18,6 @@ from liqod.install.access import daemon_kubeconfig
 from liqod.install.manifests import Options, daemon_manifests, printable, render
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.model import labels
 from liqod.ownid import take_over
 from liqod.procedures import Progress
 from liqod.resources.manifests import crd_manifests

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from liqod.apimachinery import labels
 from liqod.cli import presence, qr, typed
 from liqod.cli.commands.peer import Others
 from liqod.cli.frame import OUTPUTS, Frame, command, warn
@@ -18,7 +19,7 @@ from liqod.handshake import invitations, tokens
 from liqod.identity import keys
 from liqod.kube import times
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.procedures import lending
 from liqod.resources import INVITATIONS, Invitation
 

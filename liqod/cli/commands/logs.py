@@ -5,6 +5,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, PODS, SECRETS
 from liqod.cli import terminal
 from liqod.cli.clusters import AGENT
 from liqod.cli.frame import Frame, command
@@ -13,9 +15,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import proxies
-from liqod.kube.kinds import NAMESPACES, PODS, SECRETS
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES, NamespaceMap, VirtualNode
 
 

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
+from liqod.apimachinery import labels
 from liqod.cli import terminal
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, Yes
 from liqod.errors import ConfigError
 from liqod.install import migration
 from liqod.install.migration import Found
-from liqod.model import labels
 
 MINUTES = 5
 """How long Kubernetes leaves pods on a node whose kubelet has ended, unless they ask for another

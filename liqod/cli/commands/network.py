@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
+from liqod.apimachinery import labels
 from liqod.cli import completion
 from liqod.cli.frame import OUTPUTS, Frame, command, warn
 from liqod.cli.networktext import render
 from liqod.cli.options import LiqoNamespace
 from liqod.errors import LiqodError
-from liqod.model import labels
 from liqod.ownid import known_as
 from liqod.procedures import networkstatus
 

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.cli import output, presence, terminal
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, NamespaceName
 from liqod.errors import ConfigError, LiqodError, Misuse
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects.requirements import node_selector
 from liqod.model.text import printable

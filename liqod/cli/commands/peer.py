@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from liqod.apimachinery import labels
 from liqod.cli import meet, presence, typed
 from liqod.cli.clusters import connect_there
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, OwnFile
 from liqod.errors import Misuse
-from liqod.model import labels
 from liqod.procedures import networkobjects
 from liqod.procedures.wanted import Asked
 

@@ -1,9 +1,9 @@
 """``revoke``: take back at once what a peer was given, or gave."""
 
+from liqod.apimachinery import labels
 from liqod.cli import typed
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, PeerId, Yes
-from liqod.model import labels
 from liqod.procedures import agreements
 from liqod.procedures.revoking import carry_out, roles_of
 

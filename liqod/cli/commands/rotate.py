@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from liqod.apimachinery import labels
 from liqod.cli import presence
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, Yes
-from liqod.model import labels
 from liqod.ownid import own_cluster_id
 from liqod.procedures import rotating
 from liqod.procedures.rotating import Standing

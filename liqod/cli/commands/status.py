@@ -5,6 +5,7 @@ import time
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
 from liqod.cli import output
 from liqod.cli.frame import OUTPUTS, Frame, command, warn
 from liqod.cli.options import LiqoNamespace, OnePeer
@@ -12,7 +13,6 @@ from liqod.cli.snapshot import take
 from liqod.cli.statustext import render
 from liqod.errors import ConfigError, LiqodError, TransientError, Unreachable
 from liqod.kube.client import Client
-from liqod.model import labels
 from liqod.model.view.overview import Overview, overview
 from liqod.model.view.wrong import dated
 

@@ -4,16 +4,16 @@ from typing import Annotated
 
 import typer
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.cli import terminal
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, Yes
 from liqod.errors import ConfigError, NotFound
 from liqod.install import removal
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.ownid import cluster_id
 
 

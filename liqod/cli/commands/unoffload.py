@@ -2,14 +2,14 @@
 
 from contextlib import suppress
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.cli import presence, terminal
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, OffloadedNamespace, Yes
 from liqod.consumer.namespaces.heldvolumes import lying, would_be_lost
 from liqod.errors import ConfigError, Forbidden
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.procedures.offloading import NAME, bring_back, remote_namespaces
 from liqod.resources import NAMESPACE_OFFLOADINGS
 

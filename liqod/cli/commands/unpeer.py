@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
+from liqod.apimachinery import labels
 from liqod.cli import presence
 from liqod.cli.clusters import connect_there
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, OwnFile, PeerId, Yes
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
-from liqod.model import labels
 from liqod.procedures import unpeering
 from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster
 

@@ -12,6 +12,8 @@ from typing import TypeVar
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import Kind
 from liqod.consumer.identities.keys import ClusterKeys, OwnKeys, forget_former
 from liqod.consumer.slices.borrowed import is_source
 from liqod.context import ClusterContext
@@ -21,9 +23,7 @@ from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.http import proxies
-from liqod.kube.kinds import Kind
 from liqod.kube.watched import DOUBT, Watched
-from liqod.model import labels
 from liqod.resources import (
     IDENTITIES,
     RENEWS,

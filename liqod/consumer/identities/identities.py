@@ -12,6 +12,9 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS
+from liqod.apimachinery.meta import Partial, owner_reference
 from liqod.consumer.identities import places
 from liqod.consumer.identities.formerkey import listener_of
 from liqod.consumer.identities.keys import (
@@ -36,11 +39,9 @@ from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.peering import providerkeys
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES, RENEWS, Identity, Renew

@@ -11,14 +11,15 @@ from typing import Any, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, ConfigError, ProtocolError, TransientError
 from liqod.identity import certificates, keys, requests, successions
 from liqod.kube.client import Client
-from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects.partial import Secret
 from liqod.ownid import cluster_uid, notes
 from liqod.telemetry.events import KeysFailed

@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.consumer.identities.keys import ClusterKeys
 from liqod.consumer.identities.places import way
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates, keys
 from liqod.kube.credentials.credentials import check_url
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.resources.authentication import CONTROL_PLANE, AuthParams, Identity
 
 

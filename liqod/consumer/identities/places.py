@@ -16,6 +16,9 @@ from urllib.parse import urlsplit
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.identities.keys import ClusterKeys
 from liqod.errors import ConfigError, LiqodError, ProtocolError
 from liqod.identity import certificates
@@ -24,10 +27,8 @@ from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.credentials.render import kubeconfig
 from liqod.kube.http.proxies import Dial
 from liqod.kube.http.wire import connect
-from liqod.kube.kinds import SECRETS
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.crossing.addresses import parse, refuse
 from liqod.model.objects.partial import Secret
 from liqod.resources import IDENTITIES, RENEWS, AuthParams, Identity

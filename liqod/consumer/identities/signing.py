@@ -12,14 +12,15 @@ from base64 import b64encode
 
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
 from liqod.consumer.identities.keys import OwnKeys
 from liqod.identity import keys
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects.partial import Secret
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES

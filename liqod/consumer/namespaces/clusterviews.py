@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.namespaces.offloadplan import ClusterView, VirtualNodeView
 from liqod.consumer.nodes import nodeplan
 from liqod.kube.cache.store import Key, Store
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.model.crossing import refusednames
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Node

@@ -1,8 +1,8 @@
 """Volumes that would be lost with a namespace at a peer, which keep it there."""
 
+from liqod.apimachinery.kinds import CLAIMS, VOLUMES
 from liqod.context import ClusterContext
 from liqod.kube.client import Client
-from liqod.kube.kinds import CLAIMS, VOLUMES
 from liqod.kube.selection import Selection
 from liqod.model.objects import claims
 

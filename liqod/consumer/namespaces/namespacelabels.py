@@ -3,13 +3,13 @@
 import contextlib
 from typing import Any
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.namespaces import offloadplan
 from liqod.context import ClusterContext
 from liqod.errors import NotFound
 from liqod.kube.cache.store import Store
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.model.objects import webhook
 from liqod.resources import NamespaceOffloading
 

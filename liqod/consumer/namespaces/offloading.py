@@ -14,6 +14,9 @@ from functools import cached_property
 
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, NODES
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.namespaces import clusterviews, offloadplan
 from liqod.consumer.namespaces.clusterviews import ClusterViews
 from liqod.consumer.namespaces.heldvolumes import held_by
@@ -29,11 +32,9 @@ from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.ending import set_finalizers
-from liqod.kube.kinds import NAMESPACES, NODES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.model import finalizers, labels
+from liqod.model import finalizers
 from liqod.resources import (
     NAMESPACE_MAPS,
     NAMESPACE_OFFLOADINGS,

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.model import ids
 from liqod.model.crossing.crossing import NAMESPACE_STAYS
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import selectors

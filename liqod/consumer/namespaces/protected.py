@@ -8,11 +8,11 @@ provider must not hear of it, since it would end the namespace with all that run
 from collections.abc import Mapping
 from typing import Any
 
+from liqod.apimachinery import labels
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.namespaces.clusterviews import ClusterViews
 from liqod.consumer.namespaces.staying import Staying
 from liqod.kube.cache.store import Store
-from liqod.model import labels
 from liqod.resources import NamespaceOffloading
 
 

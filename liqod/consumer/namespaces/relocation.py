@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import trio
 
+from liqod.apimachinery.kinds import PODS
 from liqod.consumer.nodes import drain
 from liqod.kube.client import Client
-from liqod.kube.kinds import PODS
 from liqod.kube.selection import Selection
 from liqod.model.objects.disruption import Pod, Sizes
 from liqod.model.view.figures import counted

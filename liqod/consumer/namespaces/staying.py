@@ -4,9 +4,9 @@ What decides is :mod:`liqod.model.crossing.crossing`. A namespace that is not in
 by its name alone.
 """
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
 from liqod.kube.cache.store import Change, Store
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.model.crossing.crossing import namespace_stays
 
 _MARKS = (labels.TENANT_NAMESPACE.encode(), labels.REMOTE_CLUSTER_ID.encode())

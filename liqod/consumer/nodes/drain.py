@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 
 import trio
 
+from liqod.apimachinery.kinds import NODES, PODS
 from liqod.errors import Conflict, Forbidden, NotFound
 from liqod.kube.client import Client
 from liqod.kube.failures import EvictionBlocked
-from liqod.kube.kinds import NODES, PODS
 from liqod.kube.selection import Selection
 from liqod.model.objects import disruption
 from liqod.model.objects.disruption import Pod, Sizes

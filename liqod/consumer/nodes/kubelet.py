@@ -18,6 +18,9 @@ import msgspec
 import trio
 
 from liqod import account
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.nodes import nodepages
 from liqod.consumer.nodes.kubeletaccess import Access
 from liqod.context import ClusterContext, PodPlace, PodWay
@@ -37,9 +40,6 @@ from liqod.kube.http.server import Limits, Open, Request, Response
 from liqod.kube.http.splice import Broken, Silent, splice
 from liqod.kube.http.transport import Stream, Upgraded
 from liqod.kube.http.wire import Wire
-from liqod.kube.kinds import PODS
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.model.crossing import noderequests
 from liqod.model.crossing.noderequests import NodeRequest, node_request
 from liqod.model.crossing.podrequests import LOG, PodRequest, agreed, pod_request, switch

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.consumer.nodes.serving import Serving
 from liqod.context import ClusterContext
 from liqod.errors import Forbidden, LiqodError, Unauthorized
 from liqod.identity.certificates import Pair
 from liqod.kube.http import tls
 from liqod.kube.http.server import Request
-from liqod.kube.kinds import CONFIG_MAPS
 from liqod.kube.reviews import User, bearer_in, may, user_of
 
 AUTHORITY: Final = "extension-apiserver-authentication"

@@ -7,8 +7,8 @@ twice. Reasons are a kubelet's where it has one. Pure.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from liqod.apimachinery import labels
 from liqod.kube.events import NORMAL, WARNING
-from liqod.model import labels
 from liqod.model.objects import conditions
 
 Json = Mapping[str, Any]

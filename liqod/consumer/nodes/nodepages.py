@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery.objects import UNREADABLE
 from liqod.errors import ProtocolError
 from liqod.kube import times
-from liqod.kube.objects import UNREADABLE
 from liqod.model.crossing.usage import NodeReading, Reading, Running
 from liqod.model.objects.partial import Pod
 from liqod.model.objects.quantities import NANO

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.config import PodNetwork
-from liqod.model import labels
 from liqod.model.crossing.noderequests import metrics_path
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import contained, digest

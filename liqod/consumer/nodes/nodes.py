@@ -13,6 +13,9 @@ from typing import Any
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES, NODES
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.consumer.link import IDLE
 from liqod.consumer.nodes import drain, nodeevents, nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeevents import DRAINING as DRAINING_EVENT
@@ -24,10 +27,8 @@ from liqod.kube.cache.store import Store
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.ending import set_finalizers
-from liqod.kube.kinds import LEASES, NODES
-from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.watched import DOUBT
-from liqod.model import finalizers, labels
+from liqod.model import finalizers
 from liqod.model.peering.heartbeat import Verdict
 from liqod.peer import Peer
 from liqod.resources import VIRTUAL_NODES, VirtualNode

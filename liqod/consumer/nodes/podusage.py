@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 import trio
 
+from liqod.apimachinery.kinds import Kind
 from liqod.consumer.nodes import nodepages
 from liqod.context import PodPlace
 from liqod.errors import Forbidden, LiqodError, NotFound, Unreachable
 from liqod.gather import gather
 from liqod.kube.http.turns import Turn
-from liqod.kube.kinds import Kind
 from liqod.kube.selection import Selection
 from liqod.model.crossing import usage
 from liqod.model.crossing.usage import Counters, NodeReading, PodMetrics, Running, Sample

@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 import trio
 
+from liqod.apimachinery.kinds import PODS
 from liqod.consumer.nodes.podusage import PodUsage
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
@@ -17,7 +18,6 @@ from liqod.context import PodPlace
 from liqod.errors import NotFound, Overloaded, Unreachable
 from liqod.kube.http import proxies
 from liqod.kube.http.turns import Budget
-from liqod.kube.kinds import PODS
 from liqod.peer import Peer
 from liqod.reflection.engine import Engine
 from liqod.reflection.placement import placement

@@ -15,14 +15,14 @@ from typing import Final, NoReturn
 
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SIGNING_REQUESTS
 from liqod.context import ClusterContext
 from liqod.errors import LiqodError, ProtocolError
 from liqod.identity import certificates, keys, signingrequests
 from liqod.identity.certificates import Pair
 from liqod.kube.backoff import Backoff
-from liqod.kube.kinds import SIGNING_REQUESTS
 from liqod.kube.selection import Selection
-from liqod.model import labels
 
 SIGNER: Final = "kubernetes.io/kubelet-serving"
 USAGES: Final = ("digital signature", "key encipherment", "server auth")

@@ -11,15 +11,15 @@ from typing import Any, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES, NODES
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.nodes import nodeplan
 from liqod.consumer.nodes.nodes import NodeKeeper
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import LEASES, NODES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
-from liqod.model import labels
 from liqod.peer import Peer
 from liqod.resources import VIRTUAL_NODES
 from liqod.telemetry.events import NodeChanged

@@ -5,12 +5,13 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import owner_reference
 from liqod.consumer.slices import sanitized
 from liqod.errors import ProtocolError
 from liqod.identity import certificates, keys, requests
 from liqod.kube.cache.store import Store
-from liqod.kube.meta import owner_reference
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.crossing.keys import ALL_KEYS

@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from liqod.apimachinery import labels
 from liqod.errors import ConfigError
-from liqod.model import labels
 from liqod.model.crossing.keys import key_allowed
 from liqod.model.objects import quantities
 

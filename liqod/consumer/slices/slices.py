@@ -11,6 +11,9 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import Partial
 from liqod.consumer.identities.keys import OwnKeys
 from liqod.consumer.slices.borrowed import (
     denied_here,
@@ -30,10 +33,8 @@ from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.ending import delete_all
 from liqod.kube.ensure import Written, ensure, stamped
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial
 from liqod.kube.watched import DOUBT, Watched, by_name
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects.conditions import of_type
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES, Identity, ResourceSlice

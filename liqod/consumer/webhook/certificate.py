@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.errors import ProtocolError
 from liqod.identity import certificates
 from liqod.identity.certificates import Pair
-from liqod.model import labels
 from liqod.model.objects.partial import Secret
 
 SECRET = labels.WEBHOOK_SECRET

@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import CLAIMS
 from liqod.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.kube.kinds import CLAIMS
 from liqod.model.objects import claims
 from liqod.model.objects.scheduling import Placement
 

@@ -12,6 +12,8 @@ from typing import Any, Final, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.borrowed import rules_of
 from liqod.consumer.webhook.claimed import claimed
@@ -20,9 +22,7 @@ from liqod.errors import Conflict, Invalid, NotFound
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import PODS
 from liqod.kube.watched import Watched
-from liqod.model import labels
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects import conditions, scheduling
 from liqod.model.objects.scheduling import Placement, Verdict, needs_toleration

@@ -15,6 +15,8 @@ from typing import NoReturn
 import trio
 
 from liqod import account
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.borrowed import rules_of
 from liqod.consumer.webhook import certificate
@@ -27,10 +29,8 @@ from liqod.kube.cache.store import Store
 from liqod.kube.http import tls
 from liqod.kube.http.listening import listen, wildcard
 from liqod.kube.http.server import Limits, Open, Request, Response
-from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
 from liqod.log import Seldom
-from liqod.model import labels
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects import webhook
 from liqod.model.objects.scheduling import Placement

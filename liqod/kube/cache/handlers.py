@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable
 
+from liqod.apimachinery.kinds import Kind
 from liqod.kube.cache.store import Change, Store
-from liqod.kube.kinds import Kind
 
 Handler = Callable[[Change], None]
 

@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from liqod.kube.objects import Key
+from liqod.apimachinery.objects import Key
 from liqod.log import Seldom
 
 OVERHEAD = 600

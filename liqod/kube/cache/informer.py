@@ -12,6 +12,9 @@ from typing import Any, NoReturn
 
 import trio
 
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import Partial, newer
+from liqod.apimachinery.objects import Key, encode, slim_raw
 from liqod.errors import (
     Expired,
     Forbidden,
@@ -32,9 +35,6 @@ from liqod.kube.cache.store import Index, Store
 from liqod.kube.cache.telling import Telling
 from liqod.kube.cache.witness import witness
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial, newer
-from liqod.kube.objects import Key, encode, slim_raw
 from liqod.kube.selection import EVERY, Selection
 from liqod.kube.watch import Bookmark, Watch
 from liqod.telemetry import registry

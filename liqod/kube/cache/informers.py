@@ -6,12 +6,12 @@ from typing import Any
 
 import trio
 
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import Partial
 from liqod.kube.cache.holdings import Holdings, Stub
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Index
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import EVERY, Selection
 from liqod.log import PEER
 

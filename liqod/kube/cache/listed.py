@@ -1,7 +1,7 @@
 """A complete list on its way into a store."""
 
+from liqod.apimachinery.objects import Key, Slim
 from liqod.kube.cache.store import Store
-from liqod.kube.objects import Key, Slim
 
 
 class Listed:

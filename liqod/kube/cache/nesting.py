@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from liqod.apimachinery.meta import ObjectMeta
+from liqod.apimachinery.objects import UNREADABLE, Key
 from liqod.errors import ProtocolError
-from liqod.kube.meta import ObjectMeta
-from liqod.kube.objects import UNREADABLE, Key
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.DOTALL)
 

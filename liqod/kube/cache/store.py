@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from liqod.apimachinery.meta import Partial
+from liqod.apimachinery.objects import UNREADABLE, Key
 from liqod.errors import ProtocolError
 from liqod.kube.cache.holdings import Part
-from liqod.kube.meta import Partial
-from liqod.kube.objects import UNREADABLE, Key
 
 __all__ = ["Change", "Index", "Key", "Store"]
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import trio
 
+from liqod.apimachinery.kinds import Kind
 from liqod.errors import LiqodError, Overloaded, ProtocolError, TransientError
 from liqod.kube.cache.outage import TELL_AGAIN
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
 
 log = logging.getLogger("liqod.kube.cache.informer")
 

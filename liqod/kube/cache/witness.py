@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.meta import Partial
+from liqod.apimachinery.objects import UNREADABLE
 from liqod.errors import PermanentError
 from liqod.kube.cache.store import Store
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial
-from liqod.kube.objects import UNREADABLE
 
 ASKED: Final = 3
 """How many objects are asked for, at most; all would be many requests for one answer."""

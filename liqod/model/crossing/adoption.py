@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 
 
 def stands_for(local: Mapping[str, Any], notes: Mapping[str, str], created: str | None) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 
 
 def says(annotations: Mapping[str, Any], key: str) -> bool | None:

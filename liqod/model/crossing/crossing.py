@@ -11,7 +11,8 @@ do.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.model import ids
 
 Json = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ one, that is noted on the ShadowPod just before it is deleted, and read there.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.objects.podstatus import TERMINAL
 
 DEFAULT: Final = 30

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 
 ALL_KEYS: Final = "*/*"
 ALL: Final = "*"

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import ConfigError
-from liqod.kube.meta import ObjectMeta
 from liqod.model.objects import quantities
 from liqod.model.objects.quantities import NANO
 

@@ -22,7 +22,7 @@ class PodPath(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The value of the annotation :data:`liqod.model.labels.PODS` that says it."""
+        """The value of the annotation :data:`liqod.apimachinery.labels.PODS` that says it."""
         return f"{self.state}{SEPARATOR}{self.why}" if self.why else self.state
 
     @property

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.errors import ConfigError
-from liqod.model import labels
 from liqod.model.objects import quantities, selectors
 
 Json = dict[str, Any]

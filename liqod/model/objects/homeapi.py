@@ -17,7 +17,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.model import ids
 
 Json = dict[str, Any]
 Mode = Literal["none", "asked", "home"]

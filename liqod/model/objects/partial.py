@@ -9,7 +9,7 @@ consumer's, in which no other field may matter (``model/peering/quota.py``,
 
 import msgspec
 
-from liqod.kube.meta import ObjectMeta
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.objects.conditions import Condition
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final, TypeGuard
 
 import msgspec
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.objects import quantities
 
 Json = Any

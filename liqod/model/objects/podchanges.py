@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.objects.following import name_of, named, picked
 from liqod.model.objects.patches import contained, digest
 

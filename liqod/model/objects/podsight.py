@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.meta import ObjectMeta
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.objects import conditions, podstatus
 from liqod.model.objects.partial import NodeStatus, PodStatus
 from liqod.model.view.snapshot import Guest, Pod

@@ -13,7 +13,8 @@ nothing that is passed in is changed.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.model import ids
 from liqod.model.crossing.fields import COPIED, unselected
 from liqod.model.objects import homeapi, restarts, selectors
 from liqod.model.objects.homeapi import HomeApi

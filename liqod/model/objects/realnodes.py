@@ -6,8 +6,8 @@ the provider looks.
 
 from typing import Any, Final
 
+from liqod.apimachinery import labels
 from liqod.errors import Invalid
-from liqod.model import labels
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _REAL_NODES: Final = {

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from liqod.kube.kinds import Kind
-from liqod.kube.objects import UNREADABLE
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.objects import UNREADABLE
 from liqod.model.objects.partial import Event, EventSeries
 from liqod.model.text import printable
 

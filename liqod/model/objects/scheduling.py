@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.crossing import fields, guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import podspec, selectors

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.errors import ProtocolError
-from liqod.model import labels
 from liqod.model.objects.scheduling import Placement, mutate
 
 Json = dict[str, Any]

@@ -6,8 +6,8 @@ nothing is refused here; who grants more than there is is told.
 
 from collections.abc import Iterable, Mapping
 
+from liqod.apimachinery import labels
 from liqod.errors import ConfigError
-from liqod.model import labels
 from liqod.model.objects import quantities
 from liqod.model.objects.partial import Node
 from liqod.model.objects.quantities import Amounts

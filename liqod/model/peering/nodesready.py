@@ -7,7 +7,7 @@ their virtual nodes. Where all is well nothing is said, nor by Liqo. Pure.
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 
 SOME: Final = "some"
 NONE: Final = "none"

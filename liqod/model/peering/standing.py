@@ -3,7 +3,7 @@
 What a daemon noted is believed for as long as it runs: nothing here is good because it once was.
 """
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
 from liqod.model.peering.intervals import LEADER_STOPS_AFTER
 from liqod.model.view.figures import span

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.resources import ForeignCluster, ResourceSlice
 from liqod.resources.authentication import AUTHENTICATION, RESOURCES
 from liqod.resources.core import Module

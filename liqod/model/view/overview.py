@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.crossing.guests import GuestRow, guest_rows
 from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.peering import standing

@@ -5,9 +5,9 @@ from datetime import datetime
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, pod_of, unready
 from liqod.model.objects.quantities import Amounts, is_quantity, parse, parse_all, render_all, total

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.crossing.crossing import NAMESPACE_STAYS
 from liqod.model.network import podpath
 from liqod.model.objects import scheduling, webhook

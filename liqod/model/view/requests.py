@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.view.peerview import unix
 from liqod.model.view.request import Request
 from liqod.resources import IncomingPeering, OutgoingPeering

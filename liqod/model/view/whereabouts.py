@@ -4,7 +4,7 @@ for a person: how to start it, and how to ask it. Pure.
 
 import msgspec
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 
 DEPLOYMENT = "liqod"
 """Name of the daemon's Deployment, where it was installed into the cluster."""

@@ -11,6 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ENDPOINT_SLICES
+from liqod.apimachinery.meta import Partial
 from liqod.config import opens_api
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError
@@ -18,11 +21,8 @@ from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import ENDPOINT_SLICES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.model import labels
 from liqod.model.crossing.addresses import parse
 from liqod.network.addressing.networks import TOPIC
 from liqod.network.connectproxy import place_of

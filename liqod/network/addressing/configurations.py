@@ -12,17 +12,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, NODES
+from liqod.apimachinery.meta import Partial, owner_reference
 from liqod.context import ClusterContext
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import NAMESPACES, NODES
-from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
-from liqod.model import labels
 from liqod.model.network import claims
 from liqod.model.network.ranges import Ranges
 from liqod.model.objects import conditions

@@ -14,6 +14,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, SERVICES, Kind
+from liqod.apimachinery.meta import Partial, owner_reference
+from liqod.apimachinery.objects import UNREADABLE
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError, NotFound
 from liqod.kube.cache.holdings import nothing
@@ -21,12 +25,8 @@ from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, SERVICES, Kind
-from liqod.kube.meta import Partial, owner_reference
-from liqod.kube.objects import UNREADABLE
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
-from liqod.model import labels
 from liqod.model.crossing.addresses import family, parse
 from liqod.model.network import claims
 from liqod.network.addressing.networks import TOPIC

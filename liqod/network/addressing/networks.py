@@ -12,13 +12,13 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError, NotFound
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import NODES
 from liqod.kube.watched import Watched
-from liqod.model import labels
 from liqod.model.network import claims
 from liqod.network.addressing.book import KEPT, Book
 from liqod.ownnetworks import own_networks

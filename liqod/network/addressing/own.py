@@ -7,13 +7,13 @@ elsewhere, is told beside it.
 import re
 from typing import Any, Final
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES
 from liqod.context import ClusterContext
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import NODES
 from liqod.kube.watched import Watched
-from liqod.model import labels
 from liqod.model.network.ownranges import uncovered, whole
 from liqod.network.addressing.networks import TOPIC
 from liqod.network.families import addresses_of, family_of

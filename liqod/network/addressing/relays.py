@@ -7,16 +7,16 @@ nobody; what it opens, and to which peers, is in :mod:`liqod.network.entrances`.
 
 from typing import Any
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
-from liqod.model import labels
 from liqod.network.addressing.configurations import TENANTS
 from liqod.network.addressing.networks import TOPIC
 from liqod.network.entrances import is_named

@@ -11,14 +11,14 @@ from typing import Any, Final, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES
 from liqod.errors import AlreadyExists, Conflict, LiqodError, NotFound
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.kinds import LEASES
 from liqod.kube.leases import Lease
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Bookmark
-from liqod.model import labels
 from liqod.network.failover.election import DURATION, Claim
 
 WATCH_SECONDS: Final = 300

@@ -10,12 +10,12 @@ from typing import Any, Final, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES, SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, ConfigError, NetworkError
-from liqod.kube.kinds import NODES, SECRETS
-from liqod.kube.meta import Partial
 from liqod.log import Seldom
-from liqod.model import labels
 from liqod.model.objects.partial import Secret
 from liqod.network.failover.candidate import Candidate, Me
 from liqod.network.failover.fence import Fence

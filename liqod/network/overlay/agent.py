@@ -13,13 +13,13 @@ from typing import Any, Final, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery.meta import Partial
 from liqod.errors import NetworkError
 from liqod.keeper.client import keeper
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller, Host
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.latest import News

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.crossing.addresses import parse
 from liqod.model.network import claims
 from liqod.model.objects.partial import Node

@@ -11,18 +11,18 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.errors import NetworkError
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all
 from liqod.kube.ensure import ensure, stamped
-from liqod.kube.kinds import NODES, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.log import Seldom
-from liqod.model import labels
 from liqod.model.view.nodeways import ways
 from liqod.network import nodeplan
 from liqod.network.machine import Machine

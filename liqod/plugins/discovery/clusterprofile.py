@@ -22,8 +22,8 @@ from typing import Any, Final, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import Kind
 from liqod.errors import LiqodError, NotFound
-from liqod.kube.kinds import Kind
 from liqod.kube.selection import Selection
 from liqod.log import Seldom
 from liqod.model import endpoints

@@ -15,10 +15,11 @@ from typing import Any, NoReturn
 import msgspec
 import trio
 
-from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.kube.meta import Partial
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import endpoints, labels
+from liqod.model import endpoints
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.providers import MOST_ADDRESSES, DiscoveryProvider, Services, Sighting
 

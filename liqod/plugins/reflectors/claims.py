@@ -8,8 +8,8 @@ that has gone there is not made again: that would be an empty volume under an ap
 
 from typing import Any
 
+from liqod.apimachinery import labels
 from liqod.errors import ConfigError
-from liqod.model import labels
 from liqod.model.objects import claims
 from liqod.plugins.contracts import (
     CLAIMS,

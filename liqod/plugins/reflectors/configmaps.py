@@ -4,8 +4,9 @@
 because every namespace there has one of its own, and goes whatever the policy.
 """
 
-from liqod.kube.kinds import CONFIG_MAPS
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CONFIG_MAPS
+from liqod.model import ids
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, View
 from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl

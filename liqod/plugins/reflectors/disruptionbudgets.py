@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.kube.kinds import POD_DISRUPTION_BUDGETS
+from liqod.apimachinery.kinds import POD_DISRUPTION_BUDGETS
 from liqod.model.crossing import fields
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, View, Watch, Write
 from liqod.plugins.crossing import manifest

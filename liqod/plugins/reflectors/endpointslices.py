@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.kinds import ENDPOINT_SLICES, SERVICES
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
 from liqod.model.crossing.fields import ENDPOINT, copied
 from liqod.model.network.crossing import Crossed, left
 from liqod.plugins.contracts import (

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.kube.kinds import INGRESS_CLASSES, INGRESSES
+from liqod.apimachinery.kinds import INGRESS_CLASSES, INGRESSES
 from liqod.model.crossing import fields
 from liqod.plugins.contracts import (
     Json,

@@ -15,8 +15,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from liqod.kube.kinds import NODES, PODS
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES, PODS
 from liqod.model.crossing import fields
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.network.crossing import arrived

@@ -5,8 +5,9 @@ it would hand this cluster's rights to the peer. One that is annotated ``liqo.io
 goes as a plain Secret, since the account it names is not the peer's.
 """
 
-from liqod.kube.kinds import SECRETS
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
+from liqod.model import ids
 from liqod.model.crossing.annotations import says
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, RemoteKind, View
 from liqod.plugins.crossing import manifest

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from liqod.kube.kinds import SERVICES
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SERVICES
 from liqod.model.crossing import fields
 from liqod.model.crossing.addresses import family
 from liqod.model.crossing.annotations import says

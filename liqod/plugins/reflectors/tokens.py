@@ -8,8 +8,9 @@ here, and a daemon that starts again asks for none. It is a reflector of its own
 with a token stops no pod and no status.
 """
 
-from liqod.kube.kinds import PODS, SECRETS
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS, SECRETS
+from liqod.model import ids
 from liqod.model.objects import conditions, homeapi, podstatus
 from liqod.plugins.contracts import (
     NOTHING,

@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
 from liqod.config import Guests
-from liqod.kube.meta import Partial
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.crossing import crossing
 from liqod.provider.policies.guests import namespace_problem, remedy
 from liqod.resources.offloading import (

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
 from liqod.kube.cache.store import Change, Key
-from liqod.kube.meta import Partial
 from liqod.kube.watched import Watched
-from liqod.model import labels
 
 _decoder = msgspec.json.Decoder(Partial)
 

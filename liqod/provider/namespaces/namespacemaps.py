@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, POD_DISRUPTION_BUDGETS, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.bounds import KeptMap
 from liqod.errors import AlreadyExists, NotFound
 from liqod.fence import AGAIN as UNFENCED
@@ -20,11 +23,9 @@ from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all, set_finalizers
-from liqod.kube.kinds import NAMESPACES, POD_DISRUPTION_BUDGETS, Kind
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import RESYNC, Watched, by_name
-from liqod.model import finalizers, ids, labels
+from liqod.model import finalizers, ids
 from liqod.model.crossing import namespaceuids, refusednames
 from liqod.model.objects.patches import exact_patch
 from liqod.peer import Peer

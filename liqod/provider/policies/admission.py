@@ -18,7 +18,8 @@ functions are pure and return manifests.
 
 from typing import Final
 
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.model import ids
 from liqod.provider.policies import guestkeys, guestobjects
 from liqod.provider.policies.cel import (
     NAMESPACES_OF_PEERS,

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 
 GROUP: Final = "admissionregistration.k8s.io/v1"
 

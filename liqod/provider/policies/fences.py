@@ -13,14 +13,14 @@ from typing import Any, NoReturn
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.context import ClusterContext
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS
-from liqod.kube.meta import ObjectMeta
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.model import labels
 from liqod.provider.policies import admission
 from liqod.telemetry.events import PoliciesChanged
 

@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.config import Guests
-from liqod.kube.meta import ObjectMeta
-from liqod.model import labels
 from liqod.model.crossing import keys
 from liqod.provider.policies.cel import (
     GUEST_CLAIMS,

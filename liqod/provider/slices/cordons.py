@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.peer import Peer
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
 from liqod.telemetry.events import SliceLent

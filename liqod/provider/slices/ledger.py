@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import ConfigError
 from liqod.kube.cache.store import Change, Key, Store
-from liqod.kube.meta import ObjectMeta
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.objects import quantities
 from liqod.model.peering.quota import Running, complaint, pod_cost
 from liqod.provider.slices.quotas import Admission, Demand, Grant, Ledger

@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, RESOURCE_QUOTAS
+from liqod.apimachinery.meta import Partial
 from liqod.errors import Conflict
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.kinds import CUSTOM_RESOURCES, RESOURCE_QUOTAS
-from liqod.kube.meta import Partial
 from liqod.kube.watched import RESYNC
-from liqod.model import labels
 from liqod.model.objects import quantities
 from liqod.model.objects.patches import exact_patch
 from liqod.provider.namespaces import mapping

@@ -4,10 +4,10 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.latest import Latest
-from liqod.model import labels
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Node
 from liqod.model.peering import nodesready

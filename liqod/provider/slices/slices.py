@@ -12,16 +12,17 @@ from typing import Any, NoReturn
 import msgspec
 
 from liqod import fence
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, NODES, SECRETS
+from liqod.apimachinery.meta import Partial, owner_reference
 from liqod.bounds import KeptSlice
 from liqod.config import Provider
 from liqod.errors import ConfigError, Conflict
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import NAMESPACES, NODES, SECRETS
-from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.watched import DOUBT, Watched
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import quantities

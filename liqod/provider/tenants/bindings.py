@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import Conflict
 from liqod.gather import gather
 from liqod.kube.client import Client
-from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Kind
-from liqod.kube.meta import Partial
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.provider.tenants.trust import Binding, taken
 from liqod.resources import QUOTAS
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
 from liqod.errors import ProtocolError
 from liqod.identity import certificates, keys, requests
 from liqod.identity.signingrequests import SigningRequests, labels_of, sign
 from liqod.kube.client import Client
-from liqod.kube.kinds import SECRETS
-from liqod.model import labels
 from liqod.model.objects.partial import Secret
 
 LEAST_INTERVAL = 5.0

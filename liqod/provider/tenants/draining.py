@@ -9,10 +9,10 @@ that is the consumer stay until their namespaces go.
 
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
 from liqod.kube.client import Client
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.model.view.figures import counted
 from liqod.resources import SHADOW_PODS
 

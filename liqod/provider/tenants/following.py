@@ -6,7 +6,7 @@ two statements about one key the second is refused. What was followed stands on 
 can be verified again: a certificate of the former key proves that the next one was let in, too.
 
 Until the consumer has all that it needs for its next key, it has its rights under the names with
-the former one as well (:data:`liqod.model.labels.FORMER_KEY` on its tenant namespace).
+the former one as well (:data:`liqod.apimachinery.labels.FORMER_KEY` on its tenant namespace).
 """
 
 import binascii
@@ -16,12 +16,13 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ProtocolError
 from liqod.identity import keys, requests, successions
 from liqod.identity.successions import Succession
 from liqod.kube import times
-from liqod.kube.meta import Partial
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.resources import Renew, Tenant
 from liqod.resources.authentication import CONTROL_PLANE
 

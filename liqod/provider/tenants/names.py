@@ -14,11 +14,12 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ProtocolError
 from liqod.identity import certificates, keys, requests
 from liqod.kube import times
-from liqod.kube.meta import Partial
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.provider.tenants.following import decoded, former_in, former_of, has_followed
 from liqod.resources import Renew, ResourceSlice, Tenant
 from liqod.resources.authentication import CONTROL_PLANE

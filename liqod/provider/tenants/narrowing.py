@@ -8,10 +8,10 @@ when they have ended, whatever the certificate says: those that ``liqoctl`` make
 
 from datetime import UTC, datetime, timedelta
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ROLE_BINDINGS
 from liqod.kube.client import Client
-from liqod.kube.kinds import ROLE_BINDINGS
 from liqod.kube.selection import Selection
-from liqod.model import labels
 from liqod.provider.tenants.trust import Binding
 from liqod.tenancy import users_of
 

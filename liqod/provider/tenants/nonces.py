@@ -9,13 +9,13 @@ import hashlib
 import secrets
 from base64 import b64encode
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
-from liqod.model import labels
 from liqod.model.objects.partial import Secret
 from liqod.peer import Peer
 from liqod.telemetry.events import NonceMade

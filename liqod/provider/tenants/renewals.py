@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
 from liqod.errors import ProtocolError
 from liqod.identity import keys
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
-from liqod.model import labels
 from liqod.model.objects.patches import exact_patch
 from liqod.peer import Peer
 from liqod.provider.tenants.tenants import accepted_tenant

@@ -18,6 +18,9 @@ import msgspec
 import trio
 
 from liqod import fence
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
+from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
 from liqod.errors import ProtocolError
 from liqod.gather import gather
 from liqod.identity import certificates, keys
@@ -25,12 +28,10 @@ from liqod.kube import events, times
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all, set_finalizers
-from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
-from liqod.kube.meta import ObjectMeta, Partial, owner_reference
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, RESYNC, Watched, by_name
 from liqod.log import Seldom
-from liqod.model import finalizers, ids, labels
+from liqod.model import finalizers, ids
 from liqod.model.objects.patches import exact_patch
 from liqod.peer import Peer
 from liqod.provider.slices.objectquotas import SETTLE, TENANT_QUOTA, ObjectQuotas, tenant_bounds

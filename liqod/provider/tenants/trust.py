@@ -9,10 +9,11 @@ from collections.abc import Iterable
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import ProtocolError
 from liqod.identity import keys, requests
-from liqod.kube.meta import ObjectMeta
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.provider.tenants import names
 from liqod.resources.authentication import (
     TOLERATE_NO_HANDSHAKE,

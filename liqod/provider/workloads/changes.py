@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS
 from liqod.errors import Conflict, Forbidden, Invalid, NotFound
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Key
-from liqod.kube.kinds import PODS
-from liqod.model import labels
 from liqod.model.objects import podchanges
 from liqod.model.objects.podchanges import EPHEMERAL, RESIZE, Change, Problem
 from liqod.peer import Peer

@@ -18,14 +18,15 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS, ROLE_BINDINGS
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
 from liqod.gather import gather
 from liqod.kube.client import Client
-from liqod.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS, ROLE_BINDINGS
-from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.selection import Selection
-from liqod.model import finalizers, labels
+from liqod.model import finalizers
 from liqod.model.crossing import graces
 from liqod.model.objects.patches import BOOKKEEPING
 from liqod.provider.tenants.trust import Binding

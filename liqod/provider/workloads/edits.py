@@ -11,10 +11,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller, Host
 from liqod.kube.http.turns import Budget, Metered
-from liqod.kube.meta import ObjectMeta
 from liqod.kube.queue import KeyedQueue
 
 T = TypeVar("T")

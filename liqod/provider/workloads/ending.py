@@ -4,9 +4,9 @@ from typing import Final
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
 from liqod.kube.cache.store import Change, Key
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.model.crossing import graces
 from liqod.model.objects.partial import PodSpec
 from liqod.provider.workloads.shadow import Made

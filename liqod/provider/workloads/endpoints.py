@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.network.crossing import Crossed
 from liqod.resources import ShadowEndpointSlice
 

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.config import Guests
 from liqod.errors import Invalid
 from liqod.kube.times import age
-from liqod.model import labels
 from liqod.model.network.ranges import PeerRanges
 from liqod.model.network.wayhome import translated
 from liqod.model.objects import podchanges

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.kube.meta import ObjectMeta
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.crossing.graces import noted
 from liqod.model.objects.patches import BOOKKEEPING
 from liqod.provider.policies.guests import remedy

@@ -13,6 +13,9 @@ from typing import Final, NoReturn
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES
+from liqod.apimachinery.meta import OwnerReference, Partial
 from liqod.bounds import KeptEndpoints, trim_endpoints, without_room
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
 from liqod.kube import events
@@ -21,11 +24,8 @@ from liqod.kube.cache.holdings import everything
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import ENDPOINT_SLICES, NAMESPACES, NODES
-from liqod.kube.meta import OwnerReference, Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
-from liqod.model import labels
 from liqod.model.network.crossing import Crossed, arrived
 from liqod.ownnetworks import own_networks
 from liqod.peer import Peer

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import Conflict, NotFound
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
-from liqod.kube.kinds import PODS
-from liqod.kube.meta import ObjectMeta
 from liqod.kube.queue import KeyedQueue
-from liqod.model import labels
 from liqod.peer import Peer
 from liqod.provider.workloads import shadow as rules
 from liqod.provider.workloads.shadow import Shadow, ShadowStatus

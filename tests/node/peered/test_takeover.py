@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from tests.node.peered.second import FABRIC, Flow, Gone, aliased, says
 from tests.testbed.agent import Agent
 from tests.testbed.api import wait_until

@@ -6,7 +6,7 @@ from typing import Any
 import liqod_httproutes  # type: ignore[import-not-found]
 from liqod_httproutes import GATEWAYS, HTTP_ROUTES
 
-from liqod.kube.kinds import CONFIG_MAPS
+from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.plugins import loader
 from liqod.plugins.loader import Plugins, Source
 from simulator.trial import Pair, trial

@@ -6,9 +6,9 @@ from typing import Any
 import trio
 import trio.testing
 
+from liqod.apimachinery.kinds import PODS
 from liqod.consumer.degradations import Degradation
 from liqod.consumer.link import Link
-from liqod.kube.kinds import PODS
 from liqod.model.peering.foreigncluster import ANSWERS, DEGRADED, Facts, status
 from liqod.reflection.health import CHECK_EVERY, HealthCheck
 

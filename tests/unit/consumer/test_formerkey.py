@@ -3,12 +3,13 @@
 import msgspec
 import pytest
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.consumer.identities.formerkey import Bound, listener_of, needing
 from liqod.consumer.identities.keys import ClusterKeys
 from liqod.identity import certificates, keys, requests
 from liqod.kube.http import proxies
-from liqod.kube.meta import ObjectMeta
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.procedures.rotating import bonds
 from liqod.resources import Identity, Renew, ResourceSlice, Tenant
 from liqod.resources.authentication import (

@@ -5,11 +5,11 @@ from base64 import b64decode
 
 import pytest
 
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.consumer.identities.keys import ClusterKeys
 from liqod.consumer.identities.kubeconfigs import auth_patch, is_newer, problem_of, secret_of
 from liqod.identity import certificates, keys, requests
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.meta import ObjectMeta
 from liqod.resources import AuthParams, Identity
 from liqod.resources.authentication import AwsConfig, IdentitySpec
 

@@ -7,11 +7,11 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.apimachinery.kinds import TOKEN_REVIEWS
 from liqod.consumer.nodes import kubeletaccess
 from liqod.consumer.nodes.kubeletaccess import KEPT, Access
 from liqod.errors import Forbidden, Unauthorized
 from liqod.kube.http.server import Request
-from liqod.kube.kinds import TOKEN_REVIEWS
 from liqod.latest import News
 
 METRICS = ("metrics",)

@@ -1,7 +1,7 @@
 """Of a virtual node's changes those are told that somebody who describes it asks about."""
 
+from liqod.apimachinery import labels
 from liqod.consumer.nodes.nodeevents import of_conditions, of_cordon
-from liqod.model import labels
 
 
 def condition(type: str, status: str, message: str = "") -> dict[str, str]:

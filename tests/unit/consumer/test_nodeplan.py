@@ -5,10 +5,10 @@ import copy
 import msgspec
 import pytest
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.consumer.nodes import nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeplan import NodeFacts
-from liqod.kube.meta import ObjectMeta
-from liqod.model import labels
 from liqod.model.objects import conditions
 from liqod.model.peering.heartbeat import Verdict
 from liqod.resources import VirtualNode

@@ -7,12 +7,12 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.apimachinery.kinds import PODS
 from liqod.consumer.nodes import podusage
 from liqod.consumer.nodes.podusage import PodUsage
 from liqod.context import PodPlace
 from liqod.errors import Forbidden, LiqodError, NotFound, ProtocolError, Unreachable
 from liqod.gather import gather
-from liqod.kube.kinds import PODS
 from liqod.kube.pages import read_page
 from liqod.model.crossing.usage import STALE, PodMetrics, samples
 

@@ -9,12 +9,12 @@ import trio
 import trio.testing
 
 from liqod.account import Account
+from liqod.apimachinery import labels
 from liqod.errors import Forbidden, Unreachable
 from liqod.handshake.listening import Listener
 from liqod.handshake.running import AGAIN, Handshake
 from liqod.identity import keys
 from liqod.inspect.rooms import Rooms
-from liqod.model import labels
 
 
 class Client:

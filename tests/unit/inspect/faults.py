@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.objects.webhook import NO_ENDPOINT
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
 from liqod.model.view.networkfacts import NodeWay, PodTrip

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.meta import ObjectMeta
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.peering.foreigncluster import DEGRADED
 from liqod.model.view.rows import Plugin
 from liqod.resources import ResourceSlice

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.inspect.actions import Actions
 from liqod.inspect.protocol import RequestError
-from liqod.kube.meta import ObjectMeta, Partial
 from liqod.resources import NAMESPACE_OFFLOADINGS
 
 

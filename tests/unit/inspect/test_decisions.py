@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import Misuse
 from liqod.inspect.actions import Actions
 from liqod.inspect.protocol import RequestError
-from liqod.kube.meta import ObjectMeta
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import IncomingPeeringSpec, IncomingPeeringStatus
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import trio
 
+from liqod.apimachinery.kinds import PODS
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
-from liqod.kube.kinds import PODS
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.peers import Peer, peer
 

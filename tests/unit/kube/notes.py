@@ -6,12 +6,12 @@ namespace, among liqod's own. It goes with the label, or with the namespace.
 
 from typing import Any
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
 

@@ -10,6 +10,8 @@ import pytest
 import trio
 
 from liqod import config
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
+from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.errors import Conflict
 from liqod.kube.cache.informers import Informers
@@ -19,8 +21,6 @@ from liqod.kube.controller import Controller
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.ending import delete_all, set_finalizers
 from liqod.kube.http.turns import Budget
-from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
-from liqod.kube.meta import Partial
 from liqod.kube.queue import RunningQueue
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key, by_name

@@ -5,8 +5,8 @@ from typing import Any
 
 import trio
 
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.kube.definitions import RETURN, is_defined
-from liqod.kube.meta import ObjectMeta, Partial
 from liqod.resources import TENANTS
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CONFIG_MAPS, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import AlreadyExists, Conflict, Invalid
 from liqod.kube.ensure import HASH, ensure, stamped
-from liqod.kube.kinds import CONFIG_MAPS, Kind
-from liqod.kube.meta import Partial
-from liqod.model import labels
 from liqod.model.objects.patches import merged
 
 OURS = {labels.ORIGIN: "rome", labels.DESTINATION: "milan"}

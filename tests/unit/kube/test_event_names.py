@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from liqod.apimachinery.kinds import CONFIG_MAPS
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.kube import events
-from liqod.kube.kinds import CONFIG_MAPS
-from liqod.kube.meta import ObjectMeta
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 """RFC 1123, as the API server holds it."""

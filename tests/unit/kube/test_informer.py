@@ -5,9 +5,9 @@ import json
 import trio
 import trio.testing
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, PODS
 from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.store import Change
-from liqod.kube.kinds import CONFIG_MAPS, PODS
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.following import followed, settle
 from tests.unit.kube.peers import Asked, Steps, peer

@@ -4,8 +4,8 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.apimachinery.kinds import PODS, SECRETS
 from liqod.kube.cache.informer import Informer
-from liqod.kube.kinds import PODS, SECRETS
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.following import followed, settle
 from tests.unit.kube.peers import Asked, peer, silent

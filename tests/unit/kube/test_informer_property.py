@@ -9,10 +9,10 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from liqod.apimachinery.kinds import PODS
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
-from liqod.kube.kinds import PODS
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.peers import CREDENTIALS, Asked, Peer
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from liqod.apimachinery.kinds import PODS
 from liqod.errors import ProtocolError
 from liqod.kube.cache.nesting import elements, key_of, members
-from liqod.kube.kinds import PODS
 from liqod.kube.pages import read_page
 
 TEXT = st.text(alphabet='a"\\,:[]{} \n\u20ac', max_size=6)

@@ -2,8 +2,8 @@
 
 import trio
 
+from liqod.apimachinery.kinds import PODS
 from liqod.kube.http.pool import MAX_IDLE
-from liqod.kube.kinds import PODS
 from tests.unit.kube.peers import Asked, peer, pod
 
 

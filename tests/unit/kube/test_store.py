@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ProtocolError
 from liqod.kube.cache.store import Change, Store
-from liqod.kube.meta import Partial
 
 KEYS = st.tuples(st.sampled_from(["", "a", "b"]), st.sampled_from("xyz"))
 VALUES = st.lists(st.sampled_from("123"), max_size=2)

@@ -4,11 +4,11 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, LEASES, PODS
 from liqod.errors import Overloaded, Unauthorized, Unreachable
 from liqod.kube.credentials.credentials import Credentials, ExecPlugin
 from liqod.kube.credentials.source import Issued
 from liqod.kube.failures import EvictionBlocked, TooLarge
-from liqod.kube.kinds import CONFIG_MAPS, LEASES, PODS
 from tests.unit.kube.peers import Asked, peer, pod
 
 MAP = {"metadata": {"name": "m", "namespace": "a"}}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod import errors
-from liqod.kube.kinds import PODS
-from liqod.kube.objects import slim_raw
+from liqod.apimachinery.kinds import PODS
+from liqod.apimachinery.objects import slim_raw
 from liqod.kube.watch import Bookmark, Event, Lines, parse
 from tests.unit.kube.peers import pod
 

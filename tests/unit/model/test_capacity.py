@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from liqod.kube.meta import ObjectMeta
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.objects.partial import Node, NodeStatus
 from liqod.model.objects.quantities import parse_all
 from liqod.model.peering import capacity

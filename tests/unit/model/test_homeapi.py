@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from liqod.model import ids, labels
+from liqod.apimachinery import labels
+from liqod.model import ids
 from liqod.model.network.ranges import Entrance, PeerRanges, Ranges
 from liqod.model.network.wayhome import leads_home, place, translated, way_home
 from liqod.model.objects import homeapi

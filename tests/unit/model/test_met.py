@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from liqod.kube.meta import ObjectMeta
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.view import requests
 from liqod.model.view.met import met
 from liqod.model.view.request import Request

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from liqod.kube.meta import ObjectMeta
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.crossing.guests import GuestRow
 from liqod.model.objects.quantities import NANO
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED

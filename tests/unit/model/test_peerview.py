@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.kube.meta import ObjectMeta
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.objects.conditions import Condition
 from liqod.model.objects.partial import Node, NodeStatus
 from liqod.model.view.peerview import usefulness

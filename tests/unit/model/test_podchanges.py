@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.objects import following
 from liqod.model.objects.patches import merged
 from liqod.model.objects.podchanges import (

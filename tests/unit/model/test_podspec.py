@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.crossing.fields import COPIED
 from liqod.model.objects import selectors
 from liqod.model.objects.homeapi import HomeApi, access

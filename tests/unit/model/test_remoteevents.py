@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.kube.kinds import PODS
+from liqod.apimachinery.kinds import PODS
 from liqod.model.objects.remoteevents import (
     MESSAGE_BYTES,
     REASON_BYTES,

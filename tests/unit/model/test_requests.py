@@ -1,6 +1,6 @@
 """The rows of who asks to borrow and of who is asked."""
 
-from liqod.kube.meta import ObjectMeta
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.view import requests
 from liqod.model.view.request import Request
 from liqod.resources import IncomingPeering, OutgoingPeering

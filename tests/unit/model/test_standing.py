@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.kube.meta import ObjectMeta
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.view.ladder import NO_WAY_IN, ladders
 from liqod.model.view.overview import overview
 from liqod.model.view.snapshot import Snapshot

@@ -5,8 +5,8 @@ import base64
 import msgspec
 import pytest
 
+from liqod.apimachinery import labels
 from liqod.errors import ProtocolError
-from liqod.model import labels
 from liqod.model.objects import webhook
 from liqod.model.objects.scheduling import TOLERATION, Placement
 

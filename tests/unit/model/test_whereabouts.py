@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.view.whereabouts import Whereabouts, ask, noted, read, start
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from liqod.kube.meta import ObjectMeta
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.network.gatewayplan import Here, Listening
 from liqod.resources.base import ObjectRef
 from liqod.resources.networking import (

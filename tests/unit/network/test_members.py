@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.network import nodeplan
 from liqod.network.overlay import members
 from liqod.network.overlay.members import Fabric, Member

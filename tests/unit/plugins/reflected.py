@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.kinds import PODS
+from liqod.apimachinery.kinds import PODS
 from liqod.plugins.contracts import Absence, RemoteObject
 from liqod.plugins.reflectors import pods
 from liqod.resources import SHADOW_PODS

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.model.objects import conditions, podchanges, podspec
 from liqod.model.objects.patches import merged
 from liqod.plugins.contracts import Plan, Refusal

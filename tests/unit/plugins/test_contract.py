@@ -7,8 +7,8 @@ from typing import ClassVar
 import msgspec
 import pytest
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, PODS, SECRETS, SERVICES
 from liqod.errors import PluginError
-from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS, SERVICES
 from liqod.plugins.contracts import (
     Plan,
     Reads,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.kube.kinds import POD_DISRUPTION_BUDGETS
+from liqod.apimachinery.kinds import POD_DISRUPTION_BUDGETS
 from liqod.model.crossing import guestrules
 from liqod.plugins.contracts import Plan, VirtualNode
 from liqod.plugins.reflectors import disruptionbudgets

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.kube.kinds import INGRESS_CLASSES, INGRESSES
+from liqod.apimachinery.kinds import INGRESS_CLASSES, INGRESSES
 from liqod.plugins.contracts import Plan, VirtualNode
 from liqod.plugins.reflectors import ingresses
 from liqod.plugins.reflectors.ingresses import REFLECTOR, Settings

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, SERVICES
 from liqod.errors import ConfigError
-from liqod.kube.kinds import CONFIG_MAPS, SERVICES
 from liqod.plugins import loader
 from liqod.plugins.contracts import NOTHING, Governor, Reflector, RemoteKind, Several
 from liqod.plugins.diagnosis import Check

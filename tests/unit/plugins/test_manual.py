@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.kube.cache.store import Change, Store
-from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.selection import EVERY
 from liqod.plugins.discovery.manual import build, liqod_discovery
 from liqod.plugins.providers import (

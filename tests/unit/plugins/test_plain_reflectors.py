@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from liqod.kube.kinds import CONFIG_MAPS, ENDPOINT_SLICES, SECRETS, SERVICES
+from liqod.apimachinery.kinds import CONFIG_MAPS, ENDPOINT_SLICES, SECRETS, SERVICES
 from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.plugins.contracts import NOTHING, Refusal, VirtualNode
 from liqod.plugins.crossing import crossing_labels

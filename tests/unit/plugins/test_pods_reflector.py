@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from liqod.kube.kinds import NODES
+from liqod.apimachinery.kinds import NODES
 from liqod.model.network.crossing import Crossed
 from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.model.objects.podstatus import merge

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from liqod.kube.kinds import PODS
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS
 from liqod.model.objects import homeapi
 from liqod.model.objects.homeapi import HomeApi
 from liqod.plugins.contracts import NOTHING, Absence, RemoteObject, ServiceAccountToken, Token

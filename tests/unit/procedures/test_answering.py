@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import ConfigError
-from liqod.kube.meta import ObjectMeta
 from liqod.procedures import agreements, answering
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import DENY, IncomingPeeringSpec, IncomingPeeringStatus

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from liqod.apimachinery.kinds import SECRETS
 from liqod.consumer.identities.keys import ClusterKeys
 from liqod.errors import Forbidden, Invalid
 from liqod.identity import keys, requests
-from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import EVERY
 from liqod.model import ids
 from liqod.procedures import tenantrequest

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.errors import Overloaded, Unreachable
-from liqod.kube.meta import ObjectMeta, Partial
 from liqod.procedures import tenants, unpeering
 from liqod.resources import RESOURCE_SLICES
 

@@ -5,10 +5,11 @@ from base64 import b64encode
 import msgspec
 import pytest
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.consumer.identities.keys import ClusterKeys, offer_of
 from liqod.identity import certificates, keys, requests, successions
-from liqod.kube.meta import ObjectMeta
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.provider.tenants import following, names, trust
 from liqod.provider.tenants.following import Offer, offered
 from liqod.provider.tenants.tenants import proven

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.config import Provider
-from liqod.kube.meta import ObjectMeta
 from liqod.provider.slices.granting import SliceVerdict, granted_in, judge, status_of
 from liqod.provider.slices.shares import Share
 from liqod.resources import AuthParams, ResourceSlice, Tenant

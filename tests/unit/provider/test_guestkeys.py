@@ -3,9 +3,9 @@
 import pytest
 
 from liqod import config
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.config import Guests
 from liqod.errors import ConfigError
-from liqod.kube.meta import ObjectMeta
 from liqod.model.crossing import keys
 from liqod.provider.policies import guestkeys
 from liqod.provider.policies.guests import NotAllowed

@@ -2,8 +2,8 @@
 
 import pytest
 
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.config import Guests
-from liqod.kube.meta import ObjectMeta, Partial
 from liqod.provider.namespaces import mapping
 
 OWNER = "liqo-tenant-rome/milan"

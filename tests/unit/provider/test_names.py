@@ -4,10 +4,11 @@ from base64 import b64encode
 
 import pytest
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.identity import certificates, keys, requests
 from liqod.kube import times
-from liqod.kube.meta import ObjectMeta
-from liqod.model import ids, labels
+from liqod.model import ids
 from liqod.provider.tenants import names
 from liqod.resources import Renew, ResourceSlice, Tenant
 from liqod.resources.authentication import (

@@ -6,14 +6,14 @@ from typing import Any, cast
 import pytest
 import trio
 
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, Kind
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.config import Provider
 from liqod.errors import Conflict
 from liqod.install.rights import PEERING_USER_TENANT_ROLE, REMOTE_BASE_ROLE, cluster_roles
 from liqod.kube.client import Client
-from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
-from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.watched import RESYNC
-from liqod.model import labels
 from liqod.model.objects.patches import merged
 from liqod.provider.policies import guestkeys, guestobjects
 from liqod.provider.slices.objectquotas import (

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from liqod.apimachinery import labels
 from liqod.config import Guests
 from liqod.errors import Invalid
 from liqod.kube import times
-from liqod.model import labels
 from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.model.objects.podchanges import state
 from liqod.model.objects.realnodes import REQUIRED, on_real_nodes

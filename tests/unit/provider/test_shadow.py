@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.model.labels import APPLIED_HASH, APPLIED_KEYS, DELETION_GRACE, LOCAL_UID
+from liqod.apimachinery.labels import APPLIED_HASH, APPLIED_KEYS, DELETION_GRACE, LOCAL_UID
 from liqod.provider.workloads.ending import Endings
 from liqod.provider.workloads.shadow import (
     FOLLOWED,

@@ -4,8 +4,8 @@ from base64 import b64decode
 
 import pytest
 
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.identity import keys, requests
-from liqod.kube.meta import ObjectMeta
 from liqod.model import ids
 from liqod.provider.tenants import trust
 from liqod.provider.tenants.tenants import accepted, proven

@@ -8,10 +8,10 @@ import msgspec
 import trio
 import trio.testing
 
+from liqod.apimachinery.kinds import PODS, SERVICES
+from liqod.apimachinery.meta import ObjectMeta, Partial
+from liqod.apimachinery.objects import Slim
 from liqod.errors import Expired, Forbidden, Unreachable
-from liqod.kube.kinds import PODS, SERVICES
-from liqod.kube.meta import ObjectMeta, Partial
-from liqod.kube.objects import Slim
 from liqod.kube.pages import Page
 from liqod.kube.watch import Event
 from liqod.model.objects.remoteevents import read

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 import trio
 
+from liqod.apimachinery.kinds import PODS
 from liqod.errors import AlreadyExists, Forbidden, NotFound, Unreachable
-from liqod.kube.kinds import PODS
 from liqod.model.objects.remoteevents import LocalObject, local_event, read
 from liqod.reflection import eventwriter
 from liqod.reflection.eventwriter import (

@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS
-from liqod.model import labels
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CONFIG_MAPS, PODS, SECRETS
 from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind, Scope, Write
 from liqod.reflection.marks import Marked, decorate, ours, source_of
 from simulator.suites import NAMES

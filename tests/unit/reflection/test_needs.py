@@ -2,7 +2,7 @@
 
 import trio
 
-from liqod.kube.kinds import PODS
+from liqod.apimachinery.kinds import PODS
 from liqod.plugins.contracts import RemoteObject
 from liqod.reflection.view import AT_ONCE, KEPT, PATIENT, SPARE, Needs
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.kube.kinds import PODS
+from liqod.apimachinery.kinds import PODS
 from liqod.plugins.contracts import Refusal
 from liqod.reflection import pauses
 from liqod.reflection.pauses import BURST, EVERY, Contest, Rate, Refused

@@ -6,8 +6,8 @@ from typing import Any, cast
 import msgspec
 import trio
 
-from liqod.kube.kinds import CONFIG_MAPS, PODS
-from liqod.kube.meta import Partial
+from liqod.apimachinery.kinds import CONFIG_MAPS, PODS
+from liqod.apimachinery.meta import Partial
 from liqod.plugins.contracts import Watch
 from liqod.plugins.reflectors.configmaps import REFLECTOR
 from liqod.reflection.remotecache import OWN_WRITE_SEEN, RemoteCache

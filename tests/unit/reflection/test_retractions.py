@@ -6,7 +6,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from liqod.kube.kinds import CONFIG_MAPS
+from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind
 from liqod.reflection.retractions import Retractions
 from liqod.reflection.view import Subject

@@ -7,9 +7,9 @@ from typing import Any
 import trio
 import trio.testing
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, SECRETS, Kind
 from liqod.errors import Unreachable
 from liqod.kube.client import Client
-from liqod.kube.kinds import CONFIG_MAPS, SECRETS, Kind
 from liqod.kube.pages import Page
 from liqod.kube.selection import EVERY
 from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind

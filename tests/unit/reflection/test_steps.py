@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.kube.kinds import CONFIG_MAPS, PODS, SERVICES
-from liqod.kube.meta import Partial
+from liqod.apimachinery.kinds import CONFIG_MAPS, PODS, SERVICES
+from liqod.apimachinery.meta import Partial
 from liqod.model.objects.patches import merged
 from liqod.plugins.contracts import RemoteKind, Write
 from liqod.reflection import marks

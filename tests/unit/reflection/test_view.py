@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from liqod.apimachinery.kinds import CONFIG_MAPS, NODES, SECRETS
 from liqod.errors import PluginError
 from liqod.kube.cache.store import Store
-from liqod.kube.kinds import CONFIG_MAPS, NODES, SECRETS
 from liqod.plugins.contracts import NOTHING, Reads, Reflector, RemoteKind, RemoteObject
 from liqod.reflection.view import Dependencies, LiveView, Seen, Subject
 from simulator.suites import NAMES

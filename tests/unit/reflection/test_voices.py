@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from liqod.kube.kinds import CONFIG_MAPS
+from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind, Several
 from liqod.reflection.view import Subject
 from liqod.reflection.voices import Retraction, Said, Voices, taken_back

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from liqod.model import labels
+from liqod.apimachinery import labels
 from liqod.resources import CRD_REVISION, DEFINITIONS, REPLICATED
 from liqod.resources.__main__ import FOLDER
 from liqod.resources.manifests import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.kinds import Kind
+from liqod.apimachinery.kinds import Kind
 
 
 class OwnerReference(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):

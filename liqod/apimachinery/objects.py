@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from liqod.apimachinery.kinds import Kind
 from liqod.errors import ProtocolError
-from liqod.kube.kinds import Kind
 
 MAX_OBJECT = 3 << 19
 """Bytes of one object that we are willing to hold: 1.5 MiB, etcd's own limit."""
