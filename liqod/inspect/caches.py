@@ -11,8 +11,8 @@ import trio
 
 from liqod.errors import ProtocolError
 from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.placement import placement
 from liqod.kube.cache.store import Change, Key
-from liqod.reflection.placement import placement
 
 T = TypeVar("T")
 

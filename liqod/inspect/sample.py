@@ -19,10 +19,10 @@ from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.meta import Partial
 from liqod.inspect.caches import Cache
 from liqod.inspect.history import Histories
+from liqod.kube.cache.placement import placement
 from liqod.kube.selection import Selection
 from liqod.model.view import peerview
 from liqod.model.view.rows import Daemon, Pulse
-from liqod.reflection.placement import placement
 from liqod.ticks import sleep_until_tick
 
 if TYPE_CHECKING:

@@ -69,12 +69,12 @@ PURPOSES: Final = {
     "`cp` and `port-forward`; where this role is deleted, or has lost its label "
     f"`{rights.AGGREGATE_TO_REMOTE}`, no consumer has that",
     labels.CLUSTER_WIDE_ROLE: "a consumer's slices, in the whole cluster",
-    rights.PEERING_USER_TENANT_ROLE: "a peering user (`liqod generate peering-user`), in its "
+    labels.PEERING_USER_ROLE: "a peering user (`liqod generate peering-user`), in its "
     "tenant namespace",
     labels.PEERING_USER_ACCEPTED_ROLE: "a peering user in its tenant namespace, once the consumer "
     "was accepted",
     labels.PEERING_USER_LIQOCTL_ROLE: "the same beside that, if it was made for `liqoctl`",
-    rights.PEERING_USER_LIQO_ROLE: "a peering user, in liqod's namespace",
+    labels.PEERING_USER_LIQO_ROLE: "a peering user, in liqod's namespace",
 }
 """What each role that is not the daemon's is for."""
 

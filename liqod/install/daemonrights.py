@@ -3,6 +3,7 @@
 from typing import Any, Final, NamedTuple
 
 from liqod.apimachinery import labels
+from liqod.model.objects.rbac import rule
 
 Manifest = dict[str, Any]
 
@@ -31,23 +32,6 @@ class Rule(NamedTuple):
     def manifest(self) -> Manifest:
         """The rule as RBAC writes it."""
         return rule(self.groups, self.resources, self.verbs, self.names)
-
-
-def rule(
-    groups: tuple[str, ...],
-    resources: tuple[str, ...],
-    verbs: tuple[str, ...],
-    names: tuple[str, ...] = (),
-) -> Manifest:
-    """A ``PolicyRule``."""
-    made: Manifest = {
-        "apiGroups": list(groups),
-        "resources": list(resources),
-        "verbs": list(verbs),
-    }
-    if names:
-        made["resourceNames"] = list(names)
-    return made
 
 
 _LIQO = (

@@ -24,9 +24,9 @@ from liqod.install.daemonrights import (
     READ,
     Manifest,
     Rule,
-    rule,
 )
 from liqod.install.storagerights import REAL_CLAIMS, STORAGE
+from liqod.model.objects.rbac import rule
 
 RBAC: Final = "rbac.authorization.k8s.io/v1"
 SERVICE_ACCOUNT: Final = "liqod"
@@ -40,8 +40,6 @@ REMOTE_STREAMS_ROLE: Final = f"{labels.REMOTE_ROLE}-streams"
 """What makes the difference between lending a pod and letting its owner into it."""
 STORAGE_ROLE: Final = "liqod-storage"
 PLUGINS_ROLE: Final = "liqod-plugins"
-PEERING_USER_TENANT_ROLE: Final = labels.PEERING_USER_ROLE
-PEERING_USER_LIQO_ROLE: Final = labels.PEERING_USER_LIQO_ROLE
 PEERING_USER: Final = {labels.APP_COMPONENT: "peering-user"}
 """Labels of exactly one Role and one ClusterRole: ``liqoctl`` binds its peering users to these."""
 HEARTBEAT_ROLE: Final = "liqod-heartbeat"
@@ -69,7 +67,7 @@ def cluster_roles() -> list[Manifest]:
         _aggregate(labels.REMOTE_ROLE, AGGREGATE_TO_REMOTE),
         _role("ClusterRole", labels.CLUSTER_WIDE_ROLE, _cluster_wide_rules()),
         _role("ClusterRole", labels.BUDGETS_ROLE, _budgets_rules()),
-        _role("ClusterRole", PEERING_USER_TENANT_ROLE, peering_user_rules()),
+        _role("ClusterRole", labels.PEERING_USER_ROLE, peering_user_rules()),
     ]
     made[-1]["metadata"]["labels"] = dict(PEERING_USER)
     return [
@@ -100,7 +98,7 @@ def roles(namespace: str) -> list[Manifest]:
         ),
     ]
     made.append(_daemon_role("Role", noderights.ACCOUNT, noderights.RULES, namespace=namespace))
-    user = _role("Role", PEERING_USER_LIQO_ROLE, _peering_user_liqo_rules())
+    user = _role("Role", labels.PEERING_USER_LIQO_ROLE, _peering_user_liqo_rules())
     user["metadata"].update(namespace=namespace, labels=dict(PEERING_USER))
     seen = _role("Role", HEARTBEAT_ROLE, [_heartbeat_rule()])
     seen["metadata"]["namespace"] = namespace

@@ -13,9 +13,10 @@ from typing import NoReturn, TypeVar
 
 import trio
 
+from liqod import netlink
 from liqod.errors import NetworkError
 from liqod.network import names as called
-from liqod.network.kernel import capabilities, container, links, namespaces, netlink, nft
+from liqod.network.kernel import capabilities, container, links, namespaces, nft
 from liqod.network.kernel.apply import apply, compare
 from liqod.network.kernel.events import Monitor, Touched, hear
 from liqod.network.names import Names

@@ -9,12 +9,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from liqod.netlink import NETFILTER, Netlink
 from liqod.network import arrivals
 from liqod.network.datapath import KernelDatapath
 from liqod.network.echoes import PATIENCE, echoes, largest_packet, other_end
 from liqod.network.filters import COUNTERS
 from liqod.network.kernel import legacytables, links, ruleset
-from liqod.network.kernel.netlink import NETFILTER, Netlink
 from liqod.network.names import INSIDE_TABLE, TUNNEL_ADDRESSES, VETH_PREFIX, Names, Side
 
 TRIP_SIZE: Final = 64

@@ -18,12 +18,11 @@ from liqod.errors import AlreadyExists, ConfigError, Conflict, ProtocolError
 from liqod.gather import gather
 from liqod.identity import keys, requests
 from liqod.identity.signingrequests import SigningRequests, sign
-from liqod.install import rights
-from liqod.install.daemonrights import rule
 from liqod.kube.client import Client
 from liqod.kube.credentials.render import kubeconfig
 from liqod.kube.selection import Selection
 from liqod.model import ids
+from liqod.model.objects.rbac import rule
 from liqod.procedures.revocations import living, marked
 from liqod.provider.tenants import narrowing
 from liqod.provider.tenants.tenants import proven
@@ -159,14 +158,14 @@ async def _bind(
         labelled = _marks(consumer, key)
         await narrowing.bind_reader(client, labelled, tenant, [user], until, lists=list_secrets)
     else:
-        role = rights.PEERING_USER_TENANT_ROLE
+        role = labels.PEERING_USER_ROLE
         if not list_secrets:
             role = labels.PEERING_USER_WRITER_ROLE
             reader = _binding(who, tenant, ("Role", f"{ROLE}-{consumer}"), marks)
             reader["metadata"]["name"] += "-key"
             bindings.append(reader)
         bindings.append(_binding(who, tenant, ("ClusterRole", role), marks))
-    seen = rights.PEERING_USER_LIQO_ROLE
+    seen = labels.PEERING_USER_LIQO_ROLE
     bindings.append(_binding(who, namespace, ("Role", seen), marks))
     await gather(
         *(

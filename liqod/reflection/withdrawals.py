@@ -16,11 +16,11 @@ import trio
 from liqod.apimachinery.kinds import PODS
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
+from liqod.kube.cache.placement import placement
 from liqod.kube.queue import KeyedQueue
 from liqod.model.objects import podstatus
 from liqod.plugins.contracts import Json
 from liqod.reflection.context import Context
-from liqod.reflection.placement import placement
 from liqod.reflection.statuswriter import patch_status
 from liqod.reflection.view import Key, Subject
 

@@ -17,6 +17,7 @@ from liqod.apimachinery import labels
 from liqod.errors import LiqodError, PluginError, TransientError
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
+from liqod.kube.cache.placement import placement
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.watched import DOUBT
 from liqod.model.crossing.adoption import stands_for
@@ -38,7 +39,6 @@ from liqod.plugins.contracts import (
 from liqod.plugins.sound import no_answer, no_pause, strange
 from liqod.reflection import topology
 from liqod.reflection.context import Context, State, Version, Work, bare, version_of
-from liqod.reflection.placement import placement
 from liqod.reflection.remotecache import Stamps
 from liqod.reflection.remotewriter import RemoteWriter
 from liqod.reflection.statuswriter import StatusWriter

@@ -10,7 +10,6 @@ import pytest
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ROLE_BINDINGS, SECRETS, Kind
 from liqod.errors import Forbidden
-from liqod.install.rights import PEERING_USER_TENANT_ROLE
 from liqod.resources import NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES, TENANTS
 from liqod.resources.networking import GATEWAY_SERVERS
 from tests.simulated.borrower import eventually
@@ -103,7 +102,7 @@ async def a_peering_user_only_peers(made: Lender) -> None:
         ROLE_BINDINGS,
         {
             "metadata": {"name": "peering-user"},
-            "roleRef": {**subject, "kind": "ClusterRole", "name": PEERING_USER_TENANT_ROLE},
+            "roleRef": {**subject, "kind": "ClusterRole", "name": labels.PEERING_USER_ROLE},
             "subjects": [{**subject, "kind": "User", "name": PEERING_USER[0]}],
         },
         TENANT,

@@ -21,7 +21,6 @@ from liqod.apimachinery.kinds import (
     Kind,
 )
 from liqod.errors import Forbidden
-from liqod.install.rights import PEERING_USER_TENANT_ROLE
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
@@ -373,7 +372,7 @@ async def test_rights_by_a_token_are_held_like_those_by_a_certificate(lending):
     for namespace, role in (
         (SHOP, labels.REMOTE_ROLE),
         (TENANT, labels.CONTROL_PLANE_ROLE),
-        (TENANT, PEERING_USER_TENANT_ROLE),
+        (TENANT, labels.PEERING_USER_ROLE),
     ):
         ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
         binding = {"metadata": {"name": role}, "roleRef": ref, "subjects": [subject]}

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from liqod.errors import NetworkError
+from liqod.netlink import NETFILTER, Netlink
 from liqod.network.kernel import legacytables, namespaces, ruleset
 from liqod.network.kernel.apply import change
-from liqod.network.kernel.netlink import NETFILTER, Netlink
 from liqod.network.values import Held, Namespace, Owned, Rule, Veth
 from tests.netns.lab import run
 from tests.netns.plans import MARK, OWNED, drawn, everything

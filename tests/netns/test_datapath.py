@@ -18,9 +18,9 @@ import trio.testing
 
 from liqod.errors import NetworkError
 from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.netlink import Refused
 from liqod.network.datapath import KernelDatapath
 from liqod.network.kernel import namespaces
-from liqod.network.kernel.netlink import Refused
 from liqod.network.names import Names
 from liqod.network.peerplan import PeerPlan, plan
 from tests.testbed.machine import run

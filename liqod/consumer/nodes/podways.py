@@ -16,11 +16,11 @@ from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
 from liqod.context import PodPlace
 from liqod.errors import NotFound, Overloaded, Unreachable
+from liqod.kube.cache.placement import placement
 from liqod.kube.http import proxies
 from liqod.kube.http.turns import Budget
 from liqod.peer import Peer
 from liqod.reflection.engine import Engine
-from liqod.reflection.placement import placement
 
 SHARE: Final = 1.0
 """Seconds that all streams of one peer may take for each that they pause: half of the time. They

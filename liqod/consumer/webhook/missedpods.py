@@ -20,13 +20,13 @@ from liqod.consumer.webhook.claimed import claimed
 from liqod.context import ClusterContext
 from liqod.errors import Conflict, Invalid, NotFound
 from liqod.kube import times
+from liqod.kube.cache.placement import node_of
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects import conditions, scheduling
 from liqod.model.objects.scheduling import Placement, Verdict, needs_toleration
-from liqod.reflection.placement import node_of
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading
 from liqod.telemetry.events import MissedPod
 

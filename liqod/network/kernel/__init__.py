@@ -1,7 +1,7 @@
 """What the kernel holds of a network: read, compared with what is wanted, changed where it differs.
 
 :func:`~.apply.apply` makes one network namespace as a value says. Below it stand the namespaces
-themselves (:mod:`.namespaces`), netlink (:mod:`.netlink`, :mod:`.links`, :mod:`.routing`),
+themselves (:mod:`.namespaces`), netlink (:mod:`liqod.netlink`, :mod:`.links`, :mod:`.routing`),
 nftables (:mod:`.nft`) and sysctls. Everything that may block runs in worker threads.
 
 The codec is our own: pyroute2 takes 12 MB and 0.15 s to import whichever part of it is wanted, and

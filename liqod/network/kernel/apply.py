@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from liqod.errors import NetworkError
+from liqod.netlink import Netlink, Refused
 from liqod.network.kernel import flows, links, namespaces, nft, routing, sysctls
 from liqod.network.kernel.links import Found
-from liqod.network.kernel.netlink import Netlink, Refused
 from liqod.network.values import (
     Address,
     Forwarding,

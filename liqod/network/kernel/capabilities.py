@@ -6,8 +6,8 @@ from pathlib import Path
 import trio
 
 from liqod.errors import NetworkError
+from liqod.netlink import NETFILTER, Netlink
 from liqod.network.kernel import nft, sysctls
-from liqod.network.kernel.netlink import NETFILTER, Netlink
 
 TUN = Path("/dev/net/tun")
 RIGHTS = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}

@@ -14,8 +14,9 @@ from typing import Literal, NoReturn, Self
 import msgspec
 import trio
 
+from liqod import netlink
 from liqod.errors import NetworkError
-from liqod.network.kernel import links, namespaces, netlink, routing, ruleset
+from liqod.network.kernel import links, namespaces, routing, ruleset
 from liqod.network.values import Owned
 
 # Groups of the kernel's: links, neighbours, then addresses, routes and rules of both families, and

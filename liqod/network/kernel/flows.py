@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final
 
-from liqod.network.kernel.netlink import (
+from liqod.netlink import (
     NESTED,
     NETFILTER,
     Netlink,

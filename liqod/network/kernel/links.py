@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from liqod.errors import NetworkError
-from liqod.network.kernel.netlink import (
+from liqod.netlink import (
     CREATE,
     EXCLUSIVE,
     REPLACE,

@@ -19,9 +19,9 @@ import trio
 
 from liqod.errors import NetworkError
 from liqod.keeper.client import Keeper, keeper
+from liqod.netlink import Netlink
 from liqod.network.kernel import links, mounts
 from liqod.network.kernel.mounts import call, mount
-from liqod.network.kernel.netlink import Netlink
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from functools import partial
 from weakref import WeakValueDictionary
 
 from liqod.errors import NetworkError
+from liqod.netlink import NETFILTER, Netlink
 from liqod.network.kernel import ruleset
-from liqod.network.kernel.netlink import NETFILTER, Netlink
 
 PROGRAM = "nft"
 DEADLINE = 30.0

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from liqod.network.kernel.links import INET, INET6
-from liqod.network.kernel.netlink import (
+from liqod.netlink import (
     CREATE,
     EXCLUSIVE,
     REPLACE,
@@ -26,6 +25,7 @@ from liqod.network.kernel.netlink import (
     read_text,
     text,
 )
+from liqod.network.kernel.links import INET, INET6
 from liqod.network.values import Family, Route, Rule
 
 PROTOCOL = 87

@@ -12,7 +12,7 @@ import hashlib
 import struct
 from collections.abc import Iterable, Iterator
 
-from liqod.network.kernel.netlink import (
+from liqod.netlink import (
     ACK,
     CREATE,
     Netlink,

@@ -12,12 +12,12 @@ import msgspec
 import trio
 
 from liqod.errors import NetworkError
+from liqod.netlink import NETFILTER, Netlink
 from liqod.network import filters, names, nodeplan
 from liqod.network.datapath import KernelDatapath
 from liqod.network.kernel import links, namespaces, nft, ruleset
 from liqod.network.kernel.apply import apply, change
 from liqod.network.kernel.events import Touched, hear
-from liqod.network.kernel.netlink import NETFILTER, Netlink
 from liqod.network.overlay import ping
 from liqod.network.overlay.ping import Pinged
 from liqod.network.values import Namespace, Owned

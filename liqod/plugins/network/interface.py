@@ -25,7 +25,7 @@ class Interface:
         place: where the interface is to be.
 
     What the kernel refuses is raised by everything here as
-    :class:`~liqod.network.kernel.netlink.Refused`, or as OSError.
+    :class:`~liqod.netlink.Refused`, or as OSError.
     """
 
     def __init__(self, host: Host, place: Place) -> None:

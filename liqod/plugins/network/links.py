@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from liqod.network.kernel.netlink import (
+from liqod.netlink import (
     CREATE,
     EXCLUSIVE,
     Netlink,

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 import trio
 
 from liqod.errors import ConfigError, NetworkError
-from liqod.network.kernel.netlink import attribute, attributes, number, read_number
+from liqod.netlink import attribute, attributes, number, read_number
 from liqod.plugins.contracts import NoSettings
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.network.endpoints import Names, Race, joined

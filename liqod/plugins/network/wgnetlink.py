@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
 
-from liqod.network.kernel.netlink import Netlink, Refused, attribute, nest, number, pairs, text
+from liqod.netlink import Netlink, Refused, attribute, nest, number, pairs, text
 from liqod.plugins.network.device import Change, Device, Peer, PeerChange, same_key
 
 GENERIC = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.network.kernel import netlink
+from liqod import netlink
 
 KINDS = st.integers(0, netlink.MASK)
 

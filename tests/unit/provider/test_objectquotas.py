@@ -11,7 +11,7 @@ from liqod.apimachinery.kinds import CUSTOM_RESOURCES, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.config import Provider
 from liqod.errors import Conflict
-from liqod.install.rights import PEERING_USER_TENANT_ROLE, REMOTE_BASE_ROLE, cluster_roles
+from liqod.install.rights import REMOTE_BASE_ROLE, cluster_roles
 from liqod.kube.client import Client
 from liqod.kube.watched import RESYNC
 from liqod.model.objects.patches import merged
@@ -190,7 +190,7 @@ def rules_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_all_that_is_made_in_a_tenant_namespace_is_bounded():
     """Of Secrets a peering user makes one only, by policy."""
-    made = made_by(labels.CONTROL_PLANE_ROLE, PEERING_USER_TENANT_ROLE)
+    made = made_by(labels.CONTROL_PLANE_ROLE, labels.PEERING_USER_ROLE)
     assert made - tenant_bounds(1).keys() == {"count/secrets"}
 
 

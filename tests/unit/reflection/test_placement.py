@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.placement import placement
 from liqod.kube.cache.store import Change, Key
-from liqod.reflection.placement import placement
 
 
 class FakeInformer(Informer):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.network.kernel.netlink import attribute, nest, pairs
+from liqod.netlink import attribute, nest, pairs
 from liqod.plugins.network import uapi, wgnetlink
 from liqod.plugins.network.device import (
     EVERYTHING,

@@ -1,7 +1,7 @@
 """Netlink: requests and their answers, dumps, and attributes, over one blocking socket.
 
 The socket belongs to the network namespace that it was made in. What messages mean is not known
-here (see :mod:`.links`, :mod:`.routing`, :mod:`.ruleset`).
+here (see ``links``, ``routing`` and ``ruleset`` in :mod:`liqod.network.kernel`).
 """
 
 import errno
