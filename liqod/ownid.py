@@ -13,6 +13,7 @@ from liqod.errors import ConfigError, Forbidden, NotFound
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import ids
+from liqod.model.ids import IdProblem
 
 
 class WrongClusterId(ConfigError):
@@ -53,23 +54,23 @@ async def own_cluster_id(client: Client, namespace: str) -> str:
     problem = id_problem(said, noted.get(labels.KNOWN_AS, ""), namespace)
     problem = problem or await copy_problem(client, said, noted)
     if problem:
-        raise WrongClusterId(problem)
+        raise WrongClusterId(str(problem))
     return said
 
 
-def id_problem(said: str, known: str, namespace: str) -> str:
-    """What is wrong with the id that the ConfigMap says; empty if peers know none, or this one."""
+def id_problem(said: str, known: str, namespace: str) -> IdProblem | None:
+    """The fault of the id that the ConfigMap says; None if peers know none, or this one."""
     if known in ("", said):
-        return ""
-    return (
-        f"this cluster is {known} to its peers, and cannot become {said}: set {namespace}/"
-        f"{labels.CLUSTER_ID_CONFIG_MAP} back with `liqod install --cluster-id {known}`; "
-        "to start anew, uninstall first"
+        return None
+    return IdProblem(
+        f"this cluster is {known} to its peers, and cannot become {said}",
+        f"set {namespace}/{labels.CLUSTER_ID_CONFIG_MAP} back with `liqod install --cluster-id"
+        f" {known}`; to start anew, uninstall first",
     )
 
 
-async def copy_problem(client: Client, said: str, noted: Mapping[str, str]) -> str:
-    """Why this cluster may not work with the key that it has; empty where it may.
+async def copy_problem(client: Client, said: str, noted: Mapping[str, str]) -> IdProblem | None:
+    """The fault of a cluster that may not work with the key that it has; None where it may.
 
     Who has a copy of a cluster's objects, its key with them, would be taken for it by every peer,
     and each of the two would end there what the other has.
@@ -84,11 +85,12 @@ async def copy_problem(client: Client, said: str, noted: Mapping[str, str]) -> s
     """
     known, here = noted.get(labels.KNOWN_IN, ""), await cluster_uid(client)
     if "" in (known, here) or known == here:
-        return ""
-    return (
+        return None
+    return IdProblem(
         f"the key of {said} comes from another cluster (kube-system was {known}, and is {here}), as"
-        f" after a restore or in a copy: if that cluster is gone, `liqod install --restored` makes"
-        f" this one {said}; if it still runs, let no daemon run here"
+        " after a restore or in a copy",
+        f"if that cluster is gone, `liqod install --restored` makes this one {said}; if it still"
+        " runs, let no daemon run here",
     )
 
 

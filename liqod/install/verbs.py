@@ -63,6 +63,25 @@ SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
 POLL: Final = 0.1
 SERVED_WITHIN: Final = 30.0
 """Seconds that an API server may take to serve a new kind."""
+PHASES: Final = {
+    "Namespace": "namespace",
+    "ConfigMap": "cluster's id",
+    "CustomResourceDefinition": "custom resources",
+    "RuntimeClass": "runtime class",
+    "StorageClass": "storage class",
+    "ServiceAccount": "service account and its rights",
+    "ClusterRole": "service account and its rights",
+    "ClusterRoleBinding": "service account and its rights",
+    "Role": "service account and its rights",
+    "RoleBinding": "service account and its rights",
+    "ValidatingAdmissionPolicy": "admission policies",
+    "ValidatingAdmissionPolicyBinding": "admission policies",
+    "Secret": "configuration",
+    "Deployment": "daemon",
+    "DaemonSet": "daemon",
+    "Service": "daemon",
+}
+"""The names of steps of an installation, by the kind that is applied."""
 
 
 async def install(client: Client, options: Options, progress: Progress) -> str:
@@ -98,7 +117,7 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     later = [one for one in wanted if one["apiVersion"].startswith(networking.GROUP)]
     for manifest in wanted:
         if manifest not in later:
-            progress(f"applying {manifest['kind']} {manifest['metadata']['name']}")
+            progress(f"apply the {PHASES[manifest['kind']]}")
             await _apply(client, manifest)
     progress("waiting for the API server to serve the custom resources")
     await _served(client)

@@ -20,13 +20,30 @@ NORMAL = "Normal"
 
 
 def event(
-    kind: Kind, meta: ObjectMeta, reason: str, message: str, *, at: str, type: str = WARNING
+    kind: Kind,
+    meta: ObjectMeta,
+    reason: str,
+    message: str,
+    *,
+    at: str,
+    type: str = WARNING,
+    related: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """A ``core/v1`` Event about the object of that kind and metadata, a Warning unless it is said.
 
     Saying the same of the same object again gives the same name.
+
+    Args:
+        kind: of the object that the Event is about.
+        meta: its metadata.
+        reason: one CamelCase word.
+        message: one sentence; cut to :data:`MESSAGE_LIMIT` characters.
+        at: RFC 3339 time.
+        type: ``Warning`` or ``Normal``.
+        related: an ObjectReference to what else took part.
     """
-    return _event(kind, meta, (reason, message), at, type, f"{meta.uid}/{reason}/{message}")
+    made = _event(kind, meta, (reason, message), at, type, f"{meta.uid}/{reason}/{message}")
+    return made if related is None else {**made, "related": related}
 
 
 def change(

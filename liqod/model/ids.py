@@ -10,6 +10,8 @@ import hashlib
 import re
 from typing import Final
 
+import msgspec
+
 from liqod.apimachinery import labels
 from liqod.errors import ConfigError
 
@@ -41,6 +43,21 @@ def is_dns_label(text: str) -> bool:
 def is_dns_subdomain(text: str) -> bool:
     """Whether the text is a DNS subdomain of RFC 1123: most objects can be named so."""
     return len(text) <= NAME_LIMIT and _SUBDOMAIN.fullmatch(text) is not None
+
+
+class IdProblem(msgspec.Struct, frozen=True):
+    """An id under which a cluster may not work.
+
+    Attributes:
+        what: the fault.
+        remedy: the step that ends it.
+    """
+
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.remedy}"
 
 
 def cluster_id_problem(text: object) -> str | None:

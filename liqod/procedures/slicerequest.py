@@ -15,6 +15,8 @@ from liqod.errors import AlreadyExists, ConfigError
 from liqod.identity.keys import public_pem
 from liqod.kube.client import Client
 from liqod.model import ids
+from liqod.model.crossing import guestrules
+from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import conditions, quantities
 from liqod.model.objects.partial import Node
 from liqod.model.objects.patches import exact_patch
@@ -114,10 +116,10 @@ def offer(found: ResourceSlice) -> str:
         "load-balancer": [each.load_balancer_class_name for each in status.load_balancer_classes],
     }
     offers = [f"{what} classes {', '.join(names)}" for what, names in classes.items() if names]
-    # Its daemon says there what every pod must fit; Liqo's says nothing.
-    terms = next(
-        (c.message.partition("; ")[2] for c in status.conditions if c.type == RESOURCES), ""
-    )
+    # Liqo's daemon says nothing there.
+    rules = guestrules.parse(found.metadata.annotations.get(labels.GUEST_RULES)) or Rules()
+    held = rules.pod_security != Rules().pod_security
+    terms = f"pods must fit the Pod Security level {rules.pod_security}" if held else ""
     parts = [grants, "; ".join(offers) or "no storage, ingress or load-balancer classes", terms]
     return "; ".join(part for part in parts if part)
 

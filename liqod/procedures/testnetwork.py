@@ -248,19 +248,15 @@ def _clients(
 
 
 async def _refused_ports(client: Client, own: Place, there: list[Place]) -> set[str]:
-    """The peers that refuse the node port of this cluster's servers, as the Service's Events tell.
+    """The peers that refuse the node port of this cluster's servers, as the Service's Events say.
 
     A Service asks for the same port there, which providers let no guest choose by default.
     """
     told = await client.list(
         EVENTS, Selection(NAMESPACE, fields=f"involvedObject.name=port-{own.number}"), decode=Event
     )
-    refusals = [each.message for each in told if each.reason == REFUSED]
-    return {
-        place.cluster
-        for place in there
-        if any(f"refused by {place.cluster}:" in text for text in refusals)
-    }
+    refused = {each.related.name for each in told if each.reason == REFUSED and each.related}
+    return refused & {place.cluster for place in there}
 
 
 async def _started(client: Client, servers: list[Place], asked: Asked) -> dict[str, str]:

@@ -35,6 +35,7 @@ from liqod.reflection.localmaking import Lately, make, owned, sweep
 from liqod.reflection.pauses import Contest, Rate
 from liqod.reflection.view import Key, Subject
 from liqod.reflection.voices import Said
+from liqod.resources import FOREIGN_CLUSTERS
 
 log = logging.getLogger(__name__)
 
@@ -214,7 +215,7 @@ class StatusWriter:
         extra = {"kind": kind.name, "name": meta["name"], "namespace": meta.get("namespace", "")}
         log.warning("status refused here", extra={"object": extra, "reason": str(error)})
         reason = Reason(STATUS_REFUSED, message)
-        await tell(self._context.peer.home.client, kind, source, reason)
+        await self._event(kind, source, reason)
 
     async def _tell_contested(self, work: Work, source: Json, pause: float) -> None:
         """Say that somebody else writes another status each time, and that this one stops."""
@@ -225,7 +226,10 @@ class StatusWriter:
         )
         self._context.publish(work.subject, "refused", message)
         reason = Reason(STATUS_CONTESTED, message)
-        await tell(peer.home.client, self._reflector.kind, source, reason)
+        await self._event(self._reflector.kind, source, reason)
+
+    async def _event(self, kind: Kind, source: Json, reason: Reason) -> None:
+        await tell(self._context.peer.home.client, kind, source, reason, self._context.peer.id)
 
     async def _make(self, work: Work, source: Json, wanted: Iterable[Json]) -> None:
         client, peer = self._context.peer.home.client, self._context.peer.id
@@ -262,7 +266,9 @@ class StatusWriter:
         for reason in dict.fromkeys(reasons):
             if known == uid and reason in before:
                 continue
-            await tell(context.peer.home.client, self._reflector.kind, source, reason)
+            await tell(
+                context.peer.home.client, self._reflector.kind, source, reason, context.peer.id
+            )
             context.publish(work.subject, reason.code, reason.message)
         self._told[work.key] = (uid, frozenset(reasons))
 
@@ -303,8 +309,10 @@ async def delete_local(client: Client, kind: Kind, source: Json, *, grace: int |
         return False
 
 
-async def tell(client: Client, kind: Kind, source: Json, reason: Reason) -> None:
+async def tell(client: Client, kind: Kind, source: Json, reason: Reason, peer: str) -> None:
     """Write an Event on an object: one for each object and reason, however often it is.
+
+    ``related`` names the peer's ForeignCluster, for those who read it.
 
     One that the API server refuses is let go: its namespace may be going, and what is told there
     must not hold that up.
@@ -317,6 +325,11 @@ async def tell(client: Client, kind: Kind, source: Json, reason: Reason) -> None
         reason.message,
         at=times.now(),
         type=events.NORMAL if reason.expected else events.WARNING,
+        related={
+            "apiVersion": FOREIGN_CLUSTERS.api_version,
+            "kind": FOREIGN_CLUSTERS.name,
+            "name": peer,
+        },
     )
     with suppress(PermanentError):
         await client.create(EVENTS, made)

@@ -5,17 +5,17 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from liqod.apimachinery.kinds import EVENTS, NAMESPACES, NODES, PODS, SERVICES
-from liqod.apimachinery.meta import ObjectMeta
+from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, SERVICES
 from liqod.errors import ConfigError
-from liqod.kube import events, times
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
+from liqod.plugins.contracts import Reason
 from liqod.procedures import testnetwork
 from liqod.procedures.testnetwork import Asked
 from liqod.procedures.testnetwork import test_network as try_network
 from liqod.procedures.testplan import NAMESPACE, Place, passed
+from liqod.reflection.statuswriter import tell
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.prepared import installed
@@ -107,10 +107,10 @@ async def test_node_ports_are_not_tried_where_the_peer_lets_guests_choose_none(c
     own, milan = Place("rome", "rome-1"), Place("milan", "milan", number=1)
     turin = Place("turin", "turin", number=2)
     await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-    meta = ObjectMeta(name="port-0", namespace=NAMESPACE, uid="u")
-    refusal = "Service refused by milan: ports of choice are not for guests"
-    told = events.event(SERVICES, meta, "ReflectionRefused", refusal, at=times.now())
-    await client.create(EVENTS, told)
+    refusal = "no turin: Service refused by turin: ports of choice are not for guests"
+    source = {"metadata": {"name": "port-0", "namespace": NAMESPACE, "uid": "u"}}
+    await tell(client, SERVICES, source, Reason("ReflectionRefused", refusal), "milan")
+    await tell(client, SERVICES, source, Reason("LeftOut", "refused by turin: a label"), "turin")
     assert await testnetwork._refused_ports(client, own, [milan, turin]) == {"milan"}
     clients, rows = testnetwork._clients(
         ASKED, [own], [milan, turin], {}, {f"port-{n}": PORT for n in range(3)}, {"milan"}

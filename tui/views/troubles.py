@@ -14,11 +14,10 @@ def build(session: Session, place: Place, now: float) -> Table:
     rows = []
     for number, found in enumerate(every(session.state, now)):
         mark = LEVELS[found.level]
-        what = found.text.removeprefix(f"{found.peer}: ") if found.peer else found.text
         cells = (
             Cell(mark.glyph, mark.tone),
             Cell(text.clean(found.peer) or "own", "name"),
-            Cell(text.clean(what), mark.tone),
+            Cell(text.clean(found.what), mark.tone),
         )
         into = Place("peer", found.peer) if found.peer in session.state.peers else Place("doctor")
         rows.append(Row(f"{number}", cells, into))

@@ -1,6 +1,5 @@
 """``install``: put what the daemon needs into a cluster, or upgrade it."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -19,31 +18,9 @@ from liqod.install.manifests import Options, daemon_manifests, printable, render
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.ownid import take_over
-from liqod.procedures import Progress
 from liqod.resources.manifests import crd_manifests
 
 DEFAULT = Options()
-PHASES = {
-    "Namespace": "namespace",
-    "ConfigMap": "cluster's id",
-    "CustomResourceDefinition": "custom resources",
-    "RuntimeClass": "runtime class",
-    "StorageClass": "storage class",
-    "ServiceAccount": "service account and its rights",
-    "ClusterRole": "service account and its rights",
-    "ClusterRoleBinding": "service account and its rights",
-    "Role": "service account and its rights",
-    "RoleBinding": "service account and its rights",
-    "ValidatingAdmissionPolicy": "admission policies",
-    "ValidatingAdmissionPolicyBinding": "admission policies",
-    "Secret": "configuration",
-    "Deployment": "daemon",
-    "DaemonSet": "daemon",
-    "Service": "daemon",
-}
-"""What to call the manifests of a kind while they are applied."""
-
-
 Advertise = Annotated[
     str,
     typer.Option(
@@ -147,7 +124,7 @@ async def install(
     found = await credentials.load(frame.kubeconfig, frame.context or None)
     async with Client(found, user_agent=AGENT) as client:
         wanted = await _addressed(client, options, found.ca) if in_cluster else options
-        name = await verbs.install(client, wanted, _phases(frame.progress))
+        name = await verbs.install(client, wanted, frame.progress)
         if restored:
             await take_over(client, liqo_namespace)
         if in_cluster:
@@ -169,16 +146,6 @@ async def _addressed(client: Client, options: Options, ca: bytes | None) -> Opti
     told = await rollout.configured(client, options.namespace)
     server = told or await rollout.advertised(client, options.server)
     return msgspec.structs.replace(options, server=server, ca=(ca or b"").decode("ascii", "ignore"))
-
-
-def _phases(progress: Progress) -> Callable[[str], None]:
-    """The same progress by what is applied instead of object by object."""
-
-    def told(step: str) -> None:
-        word, _, rest = step.partition(" ")
-        progress(f"apply the {PHASES[rest.partition(' ')[0]]}" if word == "applying" else step)
-
-    return told
 
 
 async def _print(frame: Frame, options: Options, *, whole: bool) -> None:

@@ -163,6 +163,7 @@ class Event(msgspec.Struct, frozen=True, rename="camel"):
     event_time: str | None = None
     count: int = 0
     series: EventSeries | None = None
+    related: InvolvedObject | None = None
 
 
 class TokenRequestStatus(msgspec.Struct, frozen=True, rename="camel"):

@@ -28,12 +28,24 @@ BAD: tuple[Condition, ...] = ("failed", "down", "silent", "degraded")
 
 
 class Worst(msgspec.Struct, frozen=True):
-    """One sentence, how bad it is, whom it is about, and what to do."""
+    """One trouble, how bad it is, the peer that it is about, and what to do.
+
+    Attributes:
+        level: how bad it is.
+        what: the trouble, without the peer's id.
+        peer: its id; empty for this cluster's own.
+        remedy: the step that ends it; empty where none is known.
+    """
 
     level: Level
-    text: str
+    what: str
     peer: str = ""
     remedy: str = ""
+
+    @property
+    def text(self) -> str:
+        """The sentence that stands alone: with the peer's id."""
+        return f"{self.peer}: {self.what}" if self.peer else self.what
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -110,7 +122,7 @@ def worst(state: State, now: float) -> Worst:
     if bad:
         others = len(bad) - 1
         more = f" (and {counted(others, 'other peer')})" if others else ""
-        return msgspec.structs.replace(bad[0], text=bad[0].text + more)
+        return msgspec.structs.replace(bad[0], what=bad[0].what + more)
     found = wrong(state.problems, state.ladders.values())
     if found:
         return _problem(found[0], ())
@@ -141,8 +153,8 @@ def _own(state: State, now: float) -> Worst | None:
     if check is None:
         return None
     lasting = f" for {span(now - check.since)}" if check.since else ""
-    text = f"this cluster: {check.title} fails{lasting}: {check.evidence}"
-    return Worst("critical", text, "", check.remedy)
+    what = f"this cluster: {check.title} fails{lasting}: {check.evidence}"
+    return Worst("critical", what, "", check.remedy)
 
 
 def _problem(found: Problem, gone: Iterable[str], now: float = 0.0) -> Worst:
@@ -150,10 +162,9 @@ def _problem(found: Problem, gone: Iterable[str], now: float = 0.0) -> Worst:
     bad: Level = (
         "critical" if found.peer in gone or (not found.peer and found.rank < 3) else "warning"
     )
-    whose = f"{found.peer}: " if found.peer else ""
     lasting = known(found, now) if now else ""
-    text = f"{whose}{found.what}{lasting}"
-    return Worst("notice" if found.hint else bad, text, found.peer, found.remedy)
+    level: Level = "notice" if found.hint else bad
+    return Worst(level, f"{found.what}{lasting}", found.peer, found.remedy)
 
 
 def _bad_peers(state: State, now: float) -> list[Worst]:
@@ -166,10 +177,10 @@ def _bad_peers(state: State, now: float) -> list[Worst]:
 
     found = []
     for name in sorted((name for name, how in by.items() if how in BAD), key=order):
-        text = f"{name}: {', '.join(_clauses(state, name, by[name], now))}"
+        what = ", ".join(_clauses(state, name, by[name], now))
         check = first_failing(state.ladders.get(name))
         level: Level = "critical" if by[name] in ("failed", "down") else "warning"
-        found.append(Worst(level, text, name, check.remedy if check is not None else ""))
+        found.append(Worst(level, what, name, check.remedy if check is not None else ""))
     return found
 
 

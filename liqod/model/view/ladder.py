@@ -101,8 +101,8 @@ def installation(snapshot: Snapshot) -> Check:
         others = f" and {counted(more, 'other')}" if more else ""
         text = f"the custom resource {snapshot.definitions[0]}{others} is missing"
         return row("installation", "failing", text, "run `liqod install`")
-    if snapshot.id_problem:
-        what, _, remedy = snapshot.id_problem.partition(": ")
+    if snapshot.id_problem is not None:
+        what, remedy = snapshot.id_problem.what, snapshot.id_problem.remedy
         return row("installation", "failing", what, remedy)
     if snapshot.policies:
         text = f"the admission policy {snapshot.policies[0]} is missing or denies nothing"

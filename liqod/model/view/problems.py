@@ -85,8 +85,8 @@ def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Itera
     if not standing.runs(snapshot):
         what = f"the daemon is {standing.daemon(snapshot)}"
         yield Problem(0, "", what, snapshot.start, "leader")
-    if snapshot.id_problem:
-        what, _, remedy = snapshot.id_problem.partition(": ")
+    if snapshot.id_problem is not None:
+        what, remedy = snapshot.id_problem.what, snapshot.id_problem.remedy
         yield Problem(0, "", what, remedy, "installation")
     if snapshot.unread:
         what = f"this is not all: {', '.join(snapshot.unread)} cannot be read"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from liqod.model.ids import IdProblem
 from liqod.model.view.request import Request
 from liqod.resources import (
     ForeignCluster,
@@ -56,7 +57,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cluster_id: its id.
-        id_problem: why that is not the id that is set; empty if it is.
+        id_problem: of an id that cannot be this cluster's; None if it can.
         definitions: the custom resources that are missing.
         leader: who holds the daemon's Lease; empty when nobody does.
         leader_age: seconds since that Lease was renewed or let go, by no clock but one; None when
@@ -86,7 +87,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     cluster_id: str
-    id_problem: str = ""
+    id_problem: IdProblem | None = None
     definitions: tuple[str, ...] = ()
     leader: str = ""
     leader_age: float | None = None

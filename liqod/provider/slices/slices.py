@@ -203,10 +203,11 @@ class LentSlices(Controller[str]):
         stays = theirs or granted_in(status) is not None
         if stays:
             await self._keep_quota(wanted, status, tenant, cordoned=cordoned)
+        # Before the grant: a consumer that sees that has the rules already.
+        await self._annotate(wanted, tenant)
         await self._write(wanted, live, status)
         if not stays:
             await self._withdraw(wanted)
-        await self._annotate(wanted, tenant)
         return min(renew_in or fence.AGAIN, fence.AGAIN) if fenced else renew_in
 
     async def _problem(

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from liqod.apimachinery import labels
+from liqod.model.ids import IdProblem
 from liqod.model.objects.webhook import NO_ENDPOINT
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
 from liqod.model.view.networkfacts import NodeWay, PodTrip
@@ -94,7 +95,9 @@ FAULTS = [
     ),
     Fault(
         "the cluster's id was changed",
-        objects={"id_problem": "the id says rome-2: `liqod install --cluster-id rome`"},
+        objects={
+            "id_problem": IdProblem("the id says rome-2", "`liqod install --cluster-id rome`")
+        },
         says=("the id says rome-2",),
         alone=("the id says rome-2",),
     ),

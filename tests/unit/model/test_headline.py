@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from liqod.model.view.headline import Condition, condition, counts, first_failing, worst
+from liqod.model.view.headline import Condition, condition, counts, every, first_failing, worst
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import Daemon, Pulse, Sighting
 from liqod.model.view.state import State
@@ -113,3 +113,13 @@ def test_the_first_failing_layer_is_the_lowest():
     ladder = failing("milan", "api")
     assert first_failing(ladder) is ladder.checks[1]
     assert first_failing(None) is None
+
+
+def test_a_trouble_is_told_with_its_peer_and_without():
+    told = "milan: a word and: another"
+    problems = (Problem(2, "milan", told, "ask"), Problem(2, "", told, "ask"))
+    found = every(state(peer(), problems=problems), NOW)
+    assert {(each.what, each.text) for each in found} == {
+        (told, told),
+        (told, f"milan: {told}"),
+    }

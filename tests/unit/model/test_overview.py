@@ -8,6 +8,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.crossing.guests import GuestRow
+from liqod.model.ids import IdProblem
 from liqod.model.objects.quantities import NANO
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
 from liqod.model.view import told
@@ -262,7 +263,9 @@ def test_namespaces_show_the_selected_peers_only():
 
 def test_what_is_wrong_with_the_installation_comes_first():
     snapshot = healthy(
-        id_problem="this cluster is rome to its peers, and cannot become roma: set it back",
+        id_problem=IdProblem(
+            "this cluster is rome to its peers, and cannot become roma", "set it back"
+        ),
         definitions=("shadowpods.offloading.liqo.io",),
         stayed={"bank": 3, "shop": 1},
         foreign_clusters=(peer("milan", up=False),),

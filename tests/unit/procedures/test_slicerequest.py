@@ -3,12 +3,15 @@
 import msgspec
 import pytest
 
+from liqod.apimachinery import labels
+from liqod.model.crossing import guestrules
+from liqod.model.crossing.guestrules import Rules
 from liqod.procedures.slicerequest import offer
 from liqod.resources import ResourceSlice
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "rules", "told"),
     [
         (
             {
@@ -18,11 +21,11 @@ from liqod.resources import ResourceSlice
                     {
                         "type": "Resources",
                         "status": "Accepted",
-                        "message": "ResourceSlice resources accepted"
-                        "; pods must fit the Pod Security level baseline",
+                        "message": "ResourceSlice resources accepted; as it pleases",
                     }
                 ],
             },
+            guestrules.render(Rules(pod_security="baseline")),
             "cpu 2, pods 20; storage classes fast; pods must fit the Pod Security level baseline",
         ),
         # As Liqo says it.
@@ -37,9 +40,12 @@ from liqod.resources import ResourceSlice
                     }
                 ],
             },
+            None,
             "cpu 2; no storage, ingress or load-balancer classes",
         ),
     ],
 )
-def test_what_is_offered_is_told(status, told):
-    assert offer(msgspec.convert({"status": status}, ResourceSlice)) == told
+def test_what_is_offered_is_told(status, rules, told):
+    notes = {} if rules is None else {labels.GUEST_RULES: rules}
+    found = {"metadata": {"annotations": notes}, "status": status}
+    assert offer(msgspec.convert(found, ResourceSlice)) == told
