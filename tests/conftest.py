@@ -20,13 +20,16 @@ from tests.testbed import (
     virtualtime,
 )
 from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by these names
+    conncheck,
     control_plane,
     control_planes,
+    coredns,
     namespace,
     networks,
     new_control_plane,
     real_node_cluster,
     viewers,
+    wireguard,
 )
 
 # What takes how long says nothing on a machine that has other work, and these tests judge values.

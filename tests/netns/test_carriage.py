@@ -25,7 +25,6 @@ from tests.netns.flows import flowing as sent
 from tests.netns.lab import run
 from tests.netns.test_rooms import two
 from tests.netns.test_tunnels import Echoes, flowing
-from tests.netns.test_tunnels import wireguard as wireguard
 from tests.netns.websockets import Suite, drops
 from tests.simulated.borrower import eventually
 from tests.simulated.test_networking import join

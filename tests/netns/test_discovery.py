@@ -11,9 +11,6 @@ import pytest
 
 from tests.netns.announcers import Program, bridged
 from tests.netns.lab import possible
-from tests.testbed import programs
-from tests.testbed.errors import Unavailable
-from tests.testbed.fixtures import give_up
 
 pytestmark = [pytest.mark.netns, pytest.mark.skipif(bool(possible()), reason=possible())]
 
@@ -88,11 +85,7 @@ def zone(serial: int, *names: str) -> str:
     return ZONE.format(serial=serial, records="\n".join(records))
 
 
-def test_srv_records_of_a_real_name_server_that_change_are_followed(tmp_path):
-    try:
-        program = programs.find_coredns()
-    except Unavailable as reason:
-        give_up(reason)
+def test_srv_records_of_a_real_name_server_that_change_are_followed(tmp_path, coredns):
     records = tmp_path / "zone"
     records.write_text(zone(1, "milan", "turin"))
     corefile = tmp_path / "Corefile"
@@ -100,7 +93,7 @@ def test_srv_records_of_a_real_name_server_that_change_are_followed(tmp_path):
         f"clusters.example:53 {{\n  file {records} {{\n    reload 500ms\n  }}\n}}\n"
     )
     with bridged(f"dns{os.getpid()}", 2) as (server, client):
-        command = [f"--net=/run/netns/{server}", str(program), "-conf", str(corefile), "-quiet"]
+        command = [f"--net=/run/netns/{server}", coredns, "-conf", str(corefile), "-quiet"]
         named = subprocess.Popen(["nsenter", *command], stdout=subprocess.DEVNULL)
         settings = {"domains": ["clusters.example"], "nameservers": ["10.31.0.1", "fd00:31::1"]}
         rome = Program(client, "dns-srv", {"cluster": "rome", "settings": settings})

@@ -46,7 +46,6 @@ from liqod.resources import CONFIGURATIONS, Configuration
 from tests.netns.flows import LATE, flowing
 from tests.netns.lab import Lab, Pod, packets, run
 from tests.netns.test_rooms import SETTINGS, end_rooms, keeps_ranges, machine_of
-from tests.netns.test_tunnels import wireguard as wireguard
 from tests.simulated.borrower import eventually
 from tests.simulated.peering import Member, members
 from tests.simulated.processes import sites

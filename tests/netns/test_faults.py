@@ -31,7 +31,6 @@ from liqod.plugins.diagnosis import ClusterFacts, PeerFacts
 from liqod.resources.networking import CONNECTIONS, PUBLIC_KEYS
 from tests.netns.lab import ping, run
 from tests.netns.test_rooms import Site, two
-from tests.netns.test_tunnels import wireguard as wireguard
 from tests.simulated.borrower import eventually
 from tests.simulated.test_networking import join
 from tests.testbed import netns

@@ -21,7 +21,6 @@ from liqod.plugins.network import uapi
 from tests.netns.flows import flowing
 from tests.netns.lab import run
 from tests.netns.test_rooms import Site, two
-from tests.netns.test_tunnels import wireguard as wireguard
 from tests.simulated.test_networking import join
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]

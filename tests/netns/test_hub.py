@@ -16,7 +16,6 @@ from tests.netns.flows import flowing
 from tests.netns.lab import packets, ping, run
 from tests.netns.natted import Natted, natted
 from tests.netns.test_rooms import Site
-from tests.netns.test_tunnels import wireguard as wireguard
 from tests.simulated.borrower import eventually
 from tests.testbed.netns import nft
 

@@ -17,7 +17,6 @@ from liqod.network.room import Room
 from tests.netns.lab import run
 from tests.netns.test_faults import known
 from tests.netns.test_rooms import Site, two
-from tests.netns.test_tunnels import wireguard as wireguard
 from tests.netns.wires import cable
 from tests.simulated.borrower import eventually
 from tests.simulated.test_networking import join

@@ -14,7 +14,6 @@ from tests.netns.flows import flowing
 from tests.netns.lab import run
 from tests.netns.test_nat import BY_ITSELF
 from tests.netns.test_rooms import Site, two
-from tests.netns.test_tunnels import wireguard as wireguard
 from tests.simulated.borrower import eventually
 from tests.simulated.test_networking import join
 

@@ -13,9 +13,7 @@ from liqod.network.machine import Heard
 from liqod.network.names import TUNNEL_ADDRESSES, Names, Side
 from liqod.network.probes import Prober
 from tests.kube_cases import until
-from tests.testbed import machine, netns, programs
-from tests.testbed.errors import Unavailable
-from tests.testbed.fixtures import give_up
+from tests.testbed import machine, netns
 from tests.testbed.netns import Networks
 
 pytestmark = pytest.mark.netns
@@ -75,15 +73,6 @@ async def test_a_lossy_way_raises_no_alarm_and_a_dead_one_does(wire: Networks) -
         print(f"dead after {trio.current_time() - began:.2f} s, where it is to be 1.5")
         loses("")
         await until(lambda: heard[-1].alive, 15.0)
-
-
-@pytest.fixture(scope="module")
-def conncheck() -> str:
-    """The check of Liqo's gateways, built from Liqo's own module."""
-    try:
-        return str(programs.find_conncheck())
-    except Unavailable as reason:
-        give_up(reason)
 
 
 async def test_liqos_own_check_and_ours_hear_each_other(wire: Networks, conncheck: str) -> None:

@@ -26,7 +26,6 @@ from liqod.resources.networking import (
 from tests.netns.lab import ask, echo, packets, run
 from tests.netns.natted import NATS, Natted, captured, natted
 from tests.netns.test_rooms import Site
-from tests.netns.test_tunnels import wireguard as wireguard
 from tests.simulated.borrower import eventually
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]

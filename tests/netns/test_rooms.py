@@ -40,7 +40,6 @@ from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
 from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
 from tests.netns.flows import flowing
 from tests.netns.lab import Lab, Pod, ping, run
-from tests.netns.test_tunnels import wireguard as wireguard
 from tests.simulated.borrower import eventually
 from tests.simulated.peering import Member, members
 from tests.simulated.test_networking import join

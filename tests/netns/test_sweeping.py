@@ -21,7 +21,6 @@ from liqod.network.machine import Machine
 from liqod.network.names import Names
 from simulator import EmbeddedCluster
 from tests.netns.test_datapath import planned
-from tests.netns.test_tunnels import wireguard as wireguard
 from tests.simulated.peering import served
 from tests.simulated.prepared import installed
 from tests.testbed.netns import Networks, inside, state

@@ -21,20 +21,8 @@ from liqod.plugins.providers import TUNNEL_ADDRESSES
 from simulator.suites import TunnelContract
 from simulator.suites.tunnels import KEYS, UNDERLAY, Gateways, ip
 from tests.simulated.borrower import eventually
-from tests.testbed import programs
-from tests.testbed.errors import Unavailable
-from tests.testbed.fixtures import give_up
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
-
-
-@pytest.fixture(scope="session")
-def wireguard() -> str:
-    """The newest userspace WireGuard."""
-    try:
-        return str(programs.find_wireguard())
-    except Unavailable as reason:
-        give_up(reason)
 
 
 class TestWireGuard(TunnelContract):

@@ -1,7 +1,6 @@
 """Daemons in pods join the networks of their clusters as daemons on hosts do, with few rights.
 
-They are peered by Liqo's own command. The steps build on each other: the peering of the first is
-the one that the last ends.
+They are peered by Liqo's own command; the last test ends the peering.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from tests.testbed import fixtures, node, packages, programs
+from tests.testbed import node, packages, programs
 from tests.testbed.errors import Unavailable
 
 NICE = 10
@@ -28,7 +28,7 @@ def steps(minors: Sequence[str]) -> list[Callable[[], object]]:
     """What does not wait for each other."""
     wanted = programs.beside(minors)
     if os.geteuid() == 0:
-        wanted.append(partial(packages.provide, {**fixtures.VIEWERS, **node.PACKAGES}))
+        wanted.append(partial(packages.provide, {**packages.VIEWERS, **node.PACKAGES}))
     return wanted
 
 
@@ -42,7 +42,7 @@ def get(wanted: Sequence[Callable[[], object]]) -> list[str]:
             return str(reason)
         return ""
 
-    with ThreadPoolExecutor(len(wanted)) as threads:
+    with ThreadPoolExecutor(max(1, len(wanted))) as threads:
         return [problem for problem in threads.map(attempt, wanted) if problem]
 
 

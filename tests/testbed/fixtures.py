@@ -15,14 +15,18 @@ from typing import NoReturn
 
 import pytest
 
-from tests.testbed import evidence, netns, node, packages, programs
+from tests.testbed import beforehand, evidence, netns, node, packages, programs, rootfs
 from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.errors import Unavailable
 
 NAMES = ("rome", "milan", "turin")
 MARKS = ("cluster", "node", "viewer", "netns")
-VIEWERS = {"tmux": "tmux", "chromium": "chromium"}
-"""What people look at the terminal program with, and Debian's packages of it."""
+BUILT: dict[str, Callable[[], object]] = {
+    "wireguard": programs.find_wireguard,
+    "coredns": programs.find_coredns,
+    "conncheck": programs.find_conncheck,
+}
+"""What builds the program that a fixture of that name hands over."""
 FAILED = pytest.StashKey[bool]()
 """On a test's item once its set-up or its body has failed: what it used is not fit for another."""
 
@@ -129,7 +133,32 @@ def networks() -> Iterator[netns.Networks]:
 def viewers() -> None:
     """A real terminal and a real browser are there."""
     try:
-        packages.provide(VIEWERS)
+        packages.provide(packages.VIEWERS)
+    except Unavailable as reason:
+        give_up(reason)
+
+
+@pytest.fixture(scope="session")
+def wireguard() -> str:
+    """The newest userspace WireGuard."""
+    return _built("wireguard")
+
+
+@pytest.fixture(scope="session")
+def coredns() -> str:
+    """A name server."""
+    return _built("coredns")
+
+
+@pytest.fixture(scope="session")
+def conncheck() -> str:
+    """The check of Liqo's gateways, built from Liqo's own module."""
+    return _built("conncheck")
+
+
+def _built(name: str) -> str:
+    try:
+        return str(BUILT[name]())
     except Unavailable as reason:
         give_up(reason)
 
@@ -162,21 +191,29 @@ def real_node_cluster() -> Iterator[node.NodeCluster]:
 def prepare(items: list[pytest.Item]) -> None:
     """Builds before the first test what the selected ones need, so that no test's time is up by it.
 
-    Where it cannot be built nothing is said here: the fixture gives the reason to each test.
+    From then on nothing is built (`programs.close`). What cannot be had stops nothing here but a
+    line that says so: each test that needs it gives the reason.
     """
+    if not items:
+        return
     marks = {mark for item in items for mark in MARKS if item.get_closest_marker(mark)}
-    try:
-        if "viewer" in marks:
-            packages.provide(VIEWERS)
-        if marks - {"viewer", "netns"}:
-            programs.find()
-        if "node" in marks:
-            for build in programs.beside([programs.wanted_minor()]):
-                build()
-            with programs.alone("node.lock", "what a real node needs"):
-                node.prepare()
-    except Unavailable as reason:
-        programs.say(str(reason).splitlines()[0])
+    used = {name for item in items for name in getattr(item, "fixturenames", ())}
+    wanted = [build for name, build in BUILT.items() if name in used]
+    if "viewer" in marks:
+        wanted.append(lambda: packages.provide(packages.VIEWERS))
+    if marks - {"viewer", "netns"}:
+        wanted.append(programs.find)
+    if "node" in marks:
+        wanted += [*programs.beside([programs.wanted_minor()]), _prepare_node]
+    for problem in beforehand.get(wanted):
+        programs.say(problem.splitlines()[0])
+    programs.close()
+
+
+def _prepare_node() -> None:
+    with programs.alone("node.lock", "what a real node needs"):
+        node.prepare()
+    rootfs.base()
 
 
 def judge(item: pytest.Item, report: pytest.TestReport) -> None:

@@ -12,6 +12,8 @@ from tests.testbed import programs
 from tests.testbed.errors import Unavailable
 
 APT_DEADLINE = 600.0
+VIEWERS = {"tmux": "tmux", "chromium": "chromium"}
+"""What people look at the terminal program with, and the packages of it."""
 
 
 def provide(packages: Mapping[str, str]) -> None:

@@ -42,6 +42,9 @@ PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", 
 NODE = ("kubelet", "kube-proxy")
 # A cold build takes 8-9 minutes on two idle cores; a shared machine may need several times that.
 BUILD_DEADLINE = 3600.0
+_closed = False
+_refused: dict[Path, Unavailable] = {}
+"""Why what was tried in this process could not be built: it is not tried twice."""
 
 
 @dataclass(frozen=True)
@@ -221,16 +224,30 @@ def _go_needed(modfile: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+def close() -> None:
+    """From now on this process builds nothing: the tests have begun, and each has its time."""
+    global _closed
+    _closed = True
+
+
 def _provide(recipe: Recipe) -> Path:
     """The folder that holds a recipe's programs, built first if they are not there."""
     target = cache() / f"{recipe.binary}-{recipe.digest()}"
     if target.exists():
         return target
+    if target in _refused:
+        raise _refused[target]
+    if _closed:
+        raise Unavailable(f"{recipe.title} was not built before the tests began")
     if os.environ.get("TESTBED_BUILD") == "never":
         raise Unavailable(f"{recipe.title} is not built yet and TESTBED_BUILD=never")
     with alone(f"{target.name}.lock", recipe.title):
         if not target.exists():
-            _build(recipe, target)
+            try:
+                _build(recipe, target)
+            except Unavailable as reason:
+                _refused[target] = reason
+                raise
     return target
 
 

@@ -63,7 +63,7 @@ def write(target: Path) -> None:
         "Cmd": ["run"],
         "User": "65532:65532",
     }
-    image.pack(target, NAME, [_base().read_bytes(), _sources()], config)
+    image.pack(target, NAME, [base().read_bytes(), _sources()], config)
 
 
 def with_curl() -> list[bytes]:
@@ -72,11 +72,11 @@ def with_curl() -> list[bytes]:
     with tarfile.open(fileobj=stream, mode="w") as layer:
         _link(layer, f"{PREFIX}/bin/python3", "python")
         image.add(layer, f"{PREFIX}/bin/curl", CURL.encode(), 0o755)
-    return [_base().read_bytes(), stream.getvalue()]
+    return [base().read_bytes(), stream.getvalue()]
 
 
 @cache
-def _base() -> Path:
+def base() -> Path:
     """The layer of everything but the sources, in the cache under what goes into it."""
     wireguard, nft = programs.find_wireguard(), shutil.which("nft")
     if nft is None:

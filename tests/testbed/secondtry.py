@@ -23,10 +23,11 @@ def ask_at_once(config: pytest.Config) -> None:
 
 
 def start_from_nothing(item: pytest.Item) -> None:
-    """End the clusters that a failed test shares with its file; the second try has new ones.
+    """End everything that a failed test shares with others; its second try has new clusters.
 
-    What the first try has left there, or taken away, is no reason for the second one to fail. What
-    the whole run shares stays: a test keeps to namespaces of its own there.
+    What the first try has left there, or taken away, is no reason for the second one to fail, and
+    none for a later test.
     """
-    # `nextitem` as pytest means it: what that one needs, too, is kept, and that is the run alone.
-    item.session._setupstate.teardown_exact(item.session)  # type: ignore[arg-type]
+    # With no next item nothing is kept, what the whole run shares neither: it is made again by the
+    # first test that asks for it.
+    item.session._setupstate.teardown_exact(None)

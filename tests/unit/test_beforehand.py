@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tests.testbed import beforehand, programs
+from tests.testbed import beforehand, fixtures, programs
 from tests.testbed.api import wait_until
 from tests.testbed.errors import Unavailable
 
@@ -26,6 +28,55 @@ def test_every_program_is_built_before_the_tests(monkeypatch: pytest.MonkeyPatch
     for step in programs.beside(["1.35"]):
         step()
     assert built == finders - {"find_liqos"}
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """What is built, of a process that has built nothing; each can be built but CoreDNS."""
+    tried: list[str] = []
+
+    def build(recipe: programs.Recipe, target: Path) -> None:
+        tried.append(recipe.binary)
+        if recipe.binary == "coredns":
+            raise Unavailable("CoreDNS could not be built: there is no compiler")
+        target.mkdir()
+
+    monkeypatch.setenv("TESTBED_CACHE", str(tmp_path))
+    monkeypatch.delenv("TESTBED_BUILD", raising=False)
+    monkeypatch.setattr(programs, "_closed", False)
+    monkeypatch.setattr(programs, "_refused", {})
+    monkeypatch.setattr(programs, "_build", build)
+    return tried
+
+
+def item(mark: str, *used: str) -> Any:
+    """A test with a mark that uses fixtures."""
+    marked = {mark: True}
+    return SimpleNamespace(get_closest_marker=marked.get, fixturenames=used)
+
+
+def test_what_the_selected_tests_need_is_built_and_nothing_once_they_have_begun(
+    builds: list[str],
+) -> None:
+    fixtures.prepare([])
+    fixtures.prepare([item("netns", "networks", "coredns"), item("netns", "conncheck")])
+    assert sorted(builds) == ["conncheck", "coredns"]
+    assert programs.find_conncheck().name == "conncheck"
+    with pytest.raises(Unavailable, match="there is no compiler"):
+        programs.find_coredns()
+    with pytest.raises(Unavailable, match="liqoctl was not built before the tests began"):
+        programs.find_liqoctl()
+    assert len(builds) == 2
+
+
+def test_each_program_that_a_test_is_handed_is_one_that_a_fixture_builds() -> None:
+    for name in fixtures.BUILT:
+        assert hasattr(fixtures, name)
+    tests = Path(__file__).parents[1]
+    for path in tests.rglob("*.py"):
+        # Those there are started by clusters, for whose marks all that they need is built.
+        if path.parent.name != "testbed" and path != Path(__file__):
+            assert "programs.find" not in path.read_text(), path
 
 
 def test_what_cannot_be_had_is_named_and_stops_nothing() -> None:

@@ -1,7 +1,4 @@
-"""Pods of two clusters with the same addresses reach each other, on real kubelets.
-
-The steps build on each other.
-"""
+"""Pods of two clusters with the same addresses reach each other, on real kubelets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Two daemons of one cluster, each on a real node of its own, of which one is the gateway.
 
-The steps build on each other: both become candidates, the one at work is unplugged, comes back, and
-the one that took over is killed.
+Both become candidates, the one at work is unplugged, comes back, and the one that took over is
+killed. Each test goes on from where the one before ended, and gets there by itself where it is the
+first, as on new clusters.
 """
 
 from __future__ import annotations
@@ -74,9 +75,14 @@ def answers(rome: Member, node: str, alias: str) -> bool:
     return " 0% packet loss" in rome.plane.kubectl(*ping, check=False)
 
 
-def test_of_two_daemons_the_first_is_the_gateway(
-    clusters: Joined, pods: dict[str, str], standby: Daemon
-) -> None:
+def notes(rome: Member) -> dict[str, str]:
+    """What the Lease says beside its holder."""
+    return dict(lease(rome)["metadata"].get("annotations", {}))
+
+
+@pytest.fixture(scope="module")
+def both(clusters: Joined, standby: Daemon) -> None:
+    """Both are there: that of the second node began first, so it is the gateway."""
     rome = clusters.members["rome"]
     rome.crash()
     standby.start()
@@ -85,19 +91,44 @@ def test_of_two_daemons_the_first_is_the_gateway(
     wait_until("company", lambda: "rome" in notes(rome).get(STANDBYS, ""), 30)
     wait_until("where milan is", lambda: "milan" in notes(rome).get(HEARD, ""), 30)
     wait_until("the way by it", lambda: says(rome, "rome", "GatewayReachable"), 30)
+
+
+@pytest.fixture
+def followed(clusters: Joined, both: None) -> None:
+    """The first node has taken over from the second, which is unplugged where it was not yet."""
+    rome = clusters.members["rome"]
+    if is_gateway(rome, "rome-2"):
+        clusters.workers["rome"].machine.unplug()
+        wait_until("another gateway", lambda: is_gateway(rome, "rome"), 15)
+
+
+@pytest.fixture
+def stands_by(clusters: Joined, pods: dict[str, str], followed: None) -> None:
+    """The second node is there again."""
+    if "rome-2" not in notes(clusters.members["rome"]).get(STANDBYS, ""):
+        come_back(clusters, pods)
+
+
+def come_back(clusters: Joined, pods: dict[str, str]) -> None:
+    """Has the second node be plugged in, and waits until it stands by."""
+    rome = clusters.members["rome"]
+    clusters.workers["rome"].machine.plug()
+    alias = aliased(clusters, "rome", "milan", pods)
+    wait_until("milan", lambda: answers(rome, "rome-2", alias), 30)
+    wait_until("company", lambda: "rome-2" in notes(rome).get(STANDBYS, ""), 30)
+    wait_until("the gateway", lambda: says(rome, "rome-2", "GatewayReachable"), 30)
+
+
+@pytest.mark.usefixtures("both")
+def test_of_two_daemons_the_first_is_the_gateway(clusters: Joined, pods: dict[str, str]) -> None:
+    rome = clusters.members["rome"]
     alias = aliased(clusters, "rome", "milan", pods)
     for node in ("rome", "rome-2"):
         wait_until("milan", lambda node=node: answers(rome, node, alias), 30)
 
 
-def notes(rome: Member) -> dict[str, str]:
-    """What the Lease says beside its holder."""
-    return dict(lease(rome)["metadata"].get("annotations", {}))
-
-
-def test_one_that_is_unplugged_is_followed(
-    clusters: Joined, pods: dict[str, str], standby: Daemon
-) -> None:
+@pytest.mark.usefixtures("both")
+def test_one_that_is_unplugged_is_followed(clusters: Joined, pods: dict[str, str]) -> None:
     """Tunnels, the overlay and the nodes' routes: what pods of both sides say goes on."""
     rome, worker = clusters.members["rome"], clusters.workers["rome"]
     epoch = lease(rome)["spec"]["leaseTransitions"]
@@ -113,27 +144,23 @@ def test_one_that_is_unplugged_is_followed(
         assert each.gap < MOST, each
 
 
-def test_it_comes_back_and_stands_by(
-    clusters: Joined, pods: dict[str, str], standby: Daemon
-) -> None:
+@pytest.mark.usefixtures("followed")
+def test_it_comes_back_and_stands_by(clusters: Joined, pods: dict[str, str]) -> None:
     """It led, too: the other one's daemon takes that over while it is away, and loses nothing."""
-    rome, worker = clusters.members["rome"], clusters.workers["rome"]
+    rome = clusters.members["rome"]
     epoch = lease(rome)["spec"]["leaseTransitions"]
     with flowing(clusters, pods) as found:
         wait_until("another leader", lambda: rome.daemon.has_said(LEADING), 40)
-        worker.machine.plug()
-        alias = aliased(clusters, "rome", "milan", pods)
-        wait_until("milan", lambda: answers(rome, "rome-2", alias), 30)
-        wait_until("company", lambda: "rome-2" in notes(rome).get(STANDBYS, ""), 30)
-        wait_until("the gateway", lambda: says(rome, "rome-2", "GatewayReachable"), 30)
+        come_back(clusters, pods)
     print(f"it comes back: from rome {found[0]}; from milan {found[1]}")
     assert is_gateway(rome, "rome")
     assert lease(rome)["spec"]["leaseTransitions"] == epoch
     assert [each.lost for each in found] == [0, 0], found
 
 
+@pytest.mark.usefixtures("stands_by")
 def test_a_gateways_daemon_that_is_killed_loses_no_packet(
-    clusters: Joined, pods: dict[str, str], standby: Daemon
+    clusters: Joined, pods: dict[str, str]
 ) -> None:
     rome = clusters.members["rome"]
     with flowing(clusters, pods) as found:

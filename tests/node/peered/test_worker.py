@@ -1,7 +1,4 @@
-"""Pods of a cluster's second node reach a peer by `liqod node`, on real kubelets.
-
-The steps build on each other.
-"""
+"""Pods of a cluster's second node reach a peer by `liqod node`, on real kubelets."""
 
 from __future__ import annotations
 
