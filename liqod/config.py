@@ -18,6 +18,7 @@ from msgspec import Meta
 from liqod.errors import ConfigError
 from liqod.model.nearest import nearest
 from liqod.model.network.wayhome import place
+from liqod.plugins import declared
 from liqod.tables import Guests as Guests
 from liqod.tables import Handshake as Handshake
 from liqod.tables import Health as Health
@@ -103,21 +104,7 @@ class Provider(Table, frozen=True):
         }
     )
     pod_security: PodSecurity = "baseline"
-    object_quota: dict[str, str] = msgspec.field(
-        default_factory=lambda: {
-            "count/shadowpods.offloading.liqo.io": "5000",
-            "count/shadowendpointslices.offloading.liqo.io": "5000",
-            "count/configmaps": "2000",
-            "count/secrets": "2000",
-            "count/services": "1000",
-            "count/ingresses.networking.k8s.io": "200",
-            "count/poddisruptionbudgets.policy": "200",
-            "count/persistentvolumeclaims": "100",
-            "requests.storage": "100Gi",
-            "services.nodeports": "20",
-            "services.loadbalancers": "5",
-        }
-    )
+    object_quota: dict[str, str] = msgspec.field(default_factory=declared.object_quota)
     node_labels: dict[str, str] = msgspec.field(default_factory=dict)
     storage_classes: tuple[str, ...] = ()
     ingress_classes: tuple[str, ...] = ()
@@ -294,6 +281,7 @@ def parse(text: str, environ: Mapping[str, str] | None = None, *, advertise: str
         if isinstance(found := raw.get(table), dict) and key in found:
             del found[key]
             log.warning("%s.%s is no setting any more: %s", table, key, why)
+    _take_opt_ins(raw.get("guests"))
     try:
         config = msgspec.convert(raw, Config)
         if advertise and not config.api_server.advertise:
@@ -302,6 +290,26 @@ def parse(text: str, environ: Mapping[str, str] | None = None, *, advertise: str
     except msgspec.ValidationError as error:
         raise ConfigError(_clarify(str(error))) from error
     return _checked(config)
+
+
+def _take_opt_ins(guests: object) -> None:
+    """Put the names of the consents that are given in one place, where the table has it.
+
+    Raises:
+        ConfigError: one is neither true nor false.
+    """
+    if not isinstance(guests, dict):
+        return
+    if "opt_ins" in guests:
+        raise ConfigError(f"unknown key guests.opt_ins{_nearest('opt_ins', _fields_at('guests'))}")
+    on = []
+    for each, _ in declared.opt_ins():
+        value = guests.pop(each.setting, False)
+        if not isinstance(value, bool):
+            raise ConfigError(f"Expected `bool`, at `guests.{each.setting}`")
+        if value:
+            on.append(each.setting)
+    guests["opt_ins"] = on
 
 
 def _another(variable: str) -> bool:
@@ -386,4 +394,8 @@ def _fields_at(place: str) -> list[str]:
         if not isinstance(found, type) or not issubclass(found, msgspec.Struct):
             return []
         table = found
-    return [field.name for field in msgspec.structs.fields(table)]
+    found = [field.name for field in msgspec.structs.fields(table)]
+    if table is Guests:
+        found.remove("opt_ins")
+        found += [each.setting for each, _ in declared.opt_ins()]
+    return found

@@ -224,8 +224,9 @@ class Guests(Table, frozen=True):
         ingress_classes: classes of their Ingresses. storage_classes: classes of their claims.
         load_balancer_classes: classes of their Services of the type LoadBalancer.
         fields: fields that choose addresses and ports, which their Services and claims may set.
-        disruption_budgets: whether they may have PodDisruptionBudgets for their pods here; a drain
-            of a node has to wait for them.
+        opt_ins: names of those settings that are on by which this cluster consents to a kind which
+            can hold it up (:class:`liqod.plugins.grants.OptIn`). In the file each is a key of its
+            own that is true or false, such as ``disruption_budgets``.
         max_grace_seconds: the longest that a pod of theirs may take to end; more is cut.
         always_pull: whether each start of theirs asks the registry, so that no image is run which
             another's credentials brought here.
@@ -256,7 +257,7 @@ class Guests(Table, frozen=True):
     storage_classes: tuple[str, ...] = ("*",)
     load_balancer_classes: tuple[str, ...] = ("*",)
     fields: tuple[GuestField, ...] = ()
-    disruption_budgets: bool = False
+    opt_ins: tuple[str, ...] = ()
     max_grace_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] = 3600
     always_pull: bool = False
 

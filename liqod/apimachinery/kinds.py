@@ -69,7 +69,6 @@ REPLICA_SETS = Kind("apps", "v1", "ReplicaSet", "replicasets")
 DAEMON_SETS = Kind("apps", "v1", "DaemonSet", "daemonsets")
 ENDPOINT_SLICES = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
-POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 ROLES = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDINGS = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 CLUSTER_ROLES = Kind(

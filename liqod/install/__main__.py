@@ -9,6 +9,7 @@ from typing import Any, Final
 from liqod.apimachinery import labels
 from liqod.install import noderights, rights
 from liqod.install.rarerights import RARE
+from liqod.plugins import declared
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "rights.md"
 INTRODUCTION: Final = """\
@@ -76,7 +77,7 @@ PURPOSES: Final = {
     labels.PEERING_USER_LIQOCTL_ROLE: "the same beside that, if it was made for `liqoctl`",
     labels.PEERING_USER_LIQO_ROLE: "a peering user, in liqod's namespace",
 }
-"""What each role that is not the daemon's is for."""
+"""What each role that is not the daemon's is for, beside those of consents."""
 
 Manifest = dict[str, Any]
 
@@ -94,6 +95,14 @@ def render() -> str:
     parts += [STORAGE, *(_daemon(role) for role in rights.storage("liqo")[:2])]
     parts += [NODES, *(_daemon(role) for role in nodes), OTHERS]
     parts += [_other(others[name], purpose) for name, purpose in PURPOSES.items()]
+    parts += [
+        _other(
+            others[each.role],
+            f"a consumer's slices in those namespaces, where `{each.setting}` under `[guests]` is "
+            "on",
+        )
+        for each, _ in declared.opt_ins()
+    ]
     return "\n".join(parts)
 
 

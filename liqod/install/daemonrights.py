@@ -4,6 +4,8 @@ from typing import Any, Final, NamedTuple
 
 from liqod.apimachinery import labels
 from liqod.model.objects.rbac import rule
+from liqod.plugins import declared
+from liqod.plugins.contracts import READ as READ
 
 Manifest = dict[str, Any]
 
@@ -14,7 +16,6 @@ NETWORKING: Final = "networking.liqo.io"
 IPAM: Final = "ipam.liqo.io"
 PEERING: Final = "peering.liqod.io"
 
-READ: Final = ("get", "list", "watch")
 _FOLLOW: Final = ("list", "watch")
 _OWN: Final = (*_FOLLOW, "create", "patch", "delete")
 _PATCH: Final = ("patch",)
@@ -229,25 +230,10 @@ _NODES = (
         ("secrets",),
         (*_OWN, "get"),
     ),
-    Rule(
-        "Ingresses of offloaded namespaces are reflected; which classes are this cluster's own",
-        ("networking.k8s.io",),
-        ("ingresses", "ingressclasses"),
-        READ,
-    ),
-    Rule(
-        "the addresses under which peers serve an Ingress",
-        ("networking.k8s.io",),
-        ("ingresses/status",),
-        _PATCH,
-    ),
-    Rule(
-        "PodDisruptionBudgets of offloaded namespaces are reflected, and those of consumers that "
-        "may have none any more are removed",
-        ("policy",),
-        ("poddisruptionbudgets",),
-        (*READ, "delete"),
-    ),
+)
+"""What it does in nodes, pods and namespaces, whatever is reflected."""
+
+_MADE = (
     Rule(
         "EndpointSlices are reflected, and made from ShadowEndpointSlices",
         ("discovery.k8s.io",),
@@ -313,7 +299,7 @@ _TRUST = (
         (
             labels.CONTROL_PLANE_ROLE,
             labels.REMOTE_ROLE,
-            labels.BUDGETS_ROLE,
+            *(each.role for each, _ in declared.opt_ins()),
             labels.CLUSTER_WIDE_ROLE,
             labels.PEERING_USER_WRITER_ROLE,
             labels.PEERING_USER_ACCEPTED_ROLE,
@@ -451,9 +437,32 @@ _SERVING = (
     ),
 )
 
+
+def _reflected() -> tuple[Rule, ...]:
+    """What the built-in reflectors need beside what the daemon may do anyway."""
+    own = (*_LIQO, *_NODES, *_MADE)
+    has = {
+        (group, resource, verb)
+        for each in own
+        if not each.names
+        for group in each.groups
+        for resource in each.resources
+        for verb in each.verbs
+    }
+    return tuple(
+        Rule(each.why, (each.group,), each.resources, each.verbs)
+        for each in declared.rights()
+        if any(
+            (each.group, resource, verb) not in has
+            for resource in each.resources
+            for verb in each.verbs
+        )
+    )
+
+
 DAEMON_ROLES: Final = {
     "liqod-resources": _LIQO,
-    "liqod-workloads": _NODES,
+    "liqod-workloads": (*_NODES, *_reflected(), *_MADE),
     "liqod-trust": _TRUST,
     "liqod-serving": _SERVING,
     "liqod-inspector": _INSPECTOR,

@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from liqod.install.daemonrights import READ
+from liqod.plugins import declared
 
 
 class Rare(NamedTuple):
@@ -12,6 +13,18 @@ class Rare(NamedTuple):
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
 
+
+_FOLLOWED: Final = tuple(
+    sorted(
+        {
+            name
+            for each in declared.rights()
+            if not each.rare and set(READ) <= set(each.verbs)
+            for name in each.resources
+        }
+    )
+)
+"""What the built-in reflectors follow: watched alone, where nothing goes wrong."""
 
 RARE: Final = (
     Rare(
@@ -50,12 +63,7 @@ RARE: Final = (
         ("events",),
         ("list", "create", "patch"),
     ),
-    Rare(
-        "a provider takes PodDisruptionBudgets, or takes them no more",
-        ("poddisruptionbudgets",),
-        (*READ, "delete"),
-    ),
-    Rare("a peer serves an Ingress", ("ingresses/status",), ("patch",)),
+    *(Rare(each.rare, each.resources, each.verbs) for each in declared.rights() if each.rare),
     Rare("pods without a ShadowPod are here from an older version", ("shadowpods",), ("create",)),
     Rare(
         "a consumer resizes a pod that runs here, or debugs it",

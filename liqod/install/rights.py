@@ -27,6 +27,8 @@ from liqod.install.daemonrights import (
 )
 from liqod.install.storagerights import REAL_CLAIMS, STORAGE
 from liqod.model.objects.rbac import rule
+from liqod.plugins import declared
+from liqod.plugins.contracts import OptIn
 
 RBAC: Final = "rbac.authorization.k8s.io/v1"
 SERVICE_ACCOUNT: Final = "liqod"
@@ -47,7 +49,6 @@ HEARTBEAT_ROLE: Final = "liqod-heartbeat"
 NODE_LEASES: Final = "kube-node-lease"
 """The namespace of node leases."""
 
-_ALL: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 _WHOLE: Final = ("create", "delete", "deletecollection", *READ, "patch", "update")
 
 
@@ -66,7 +67,7 @@ def cluster_roles() -> list[Manifest]:
         streams,
         _aggregate(labels.REMOTE_ROLE, AGGREGATE_TO_REMOTE),
         _role("ClusterRole", labels.CLUSTER_WIDE_ROLE, _cluster_wide_rules()),
-        _role("ClusterRole", labels.BUDGETS_ROLE, _budgets_rules()),
+        *(_role("ClusterRole", each.role, _written_rules(each)) for each, _ in declared.opt_ins()),
         _role("ClusterRole", labels.PEERING_USER_ROLE, peering_user_rules()),
     ]
     made[-1]["metadata"]["labels"] = dict(PEERING_USER)
@@ -155,14 +156,12 @@ def _remote_rules() -> list[Manifest]:
     grants beyond that would let a consumer forge and delete them. To refuse it by an admission
     policy would cost the API server something for each Event that anybody writes.
     """
-    return [
-        rule(("",), ("configmaps", "persistentvolumeclaims", "secrets", "services"), _ALL),
+    seen = [
         rule(("",), ("events",), READ),
         rule(("",), ("pods/log",), ("get", "list")),
         rule(("", "metrics.k8s.io"), ("pods",), READ),
-        rule(("networking.k8s.io",), ("ingresses",), _ALL),
-        rule((OFFLOADING,), ("shadowendpointslices", "shadowpods"), _ALL),
     ]
+    return sorted([*_written_rules(), *seen], key=lambda one: (one["apiGroups"], one["resources"]))
 
 
 def _stream_rules() -> list[Manifest]:
@@ -170,9 +169,10 @@ def _stream_rules() -> list[Manifest]:
     return [rule(("",), ("pods/attach", "pods/exec", "pods/portforward"), ("create", "get"))]
 
 
-def _budgets_rules() -> list[Manifest]:
-    """What it may do beside that where its PodDisruptionBudgets are taken."""
-    return [rule(("policy",), ("poddisruptionbudgets",), _ALL)]
+def _written_rules(opt_in: OptIn | None = None) -> list[Manifest]:
+    """On the kinds that built-in reflectors write: always, or where a provider has consented."""
+    found = declared.granted(opt_in)
+    return [rule((group,), tuple(plurals), declared.ALL) for group, plurals in found.items()]
 
 
 def _control_plane_rules() -> list[Manifest]:

@@ -178,11 +178,6 @@ def cluster_wide_binding(consumer: str) -> str:
     return f"liqo-binding-{labels.CLUSTER_WIDE_ROLE}-{consumer}"
 
 
-def budgets_binding(tenant_namespace: str) -> str:
-    """Name of the RoleBinding by which a consumer may have budgets in one of its namespaces."""
-    return f"{tenant_namespace}-disruption-budgets"
-
-
 def token_secret(pod: str) -> str:
     """Name of the Secret at the provider that has a pod's tokens: ``<pod>-token`` (Liqo's).
 

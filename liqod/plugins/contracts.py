@@ -25,6 +25,12 @@ from liqod.apimachinery.kinds import SERVICES as SERVICES
 from liqod.apimachinery.kinds import Kind as Kind
 from liqod.model.network.ranges import PeerRanges as PeerRanges
 from liqod.model.objects.homeapi import HomeApi as HomeApi
+from liqod.plugins.grants import READ as READ
+from liqod.plugins.grants import AdmissionPolicy as AdmissionPolicy
+from liqod.plugins.grants import Grant as Grant
+from liqod.plugins.grants import OptIn as OptIn
+from liqod.plugins.grants import Right as Right
+from liqod.plugins.grants import Validation as Validation
 
 API = 1
 """Version of the contracts; a plugin names the one it was written for."""
@@ -312,7 +318,7 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
         slice: the ResourceSlice whose identity writes for it.
         patch: its ``offloadingPatch``, as the API server has it.
         labels: labels of the node's resource, such as os and arch.
-        budgets: whether its provider takes PodDisruptionBudgets.
+        takes: words of the consents that its provider gives (:class:`OptIn`).
         storage_classes: those that its provider offers, the one to take first.
         ingress_class: the class of Ingresses that its provider offers as default; empty for none.
         load_balancer_class: the same of Services of the type LoadBalancer.
@@ -322,7 +328,7 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
     slice: str
     patch: Mapping[str, Any] = {}
     labels: Mapping[str, str] = {}
-    budgets: bool = False
+    takes: frozenset[str] = frozenset()
     storage_classes: tuple[str, ...] = ()
     ingress_class: str = ""
     load_balancer_class: str = ""
@@ -473,6 +479,10 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
             (without its status) and what each peer says, by its id.
         offered: whether a provider takes what it writes, as one of its virtual nodes shows; where
             none does, it has nothing to do with that peer. None for what everybody takes.
+        rights: what the daemon may do with its kinds in its own cluster. Those that the daemon has
+            anyway are not granted twice.
+        grant: what a provider grants its consumers for the kinds that it writes; None for what is
+            granted by another reflector, or by nobody.
         concurrency: objects handled at once, per peer.
         config_type: the struct its table of the configuration is decoded as; ``view.settings``.
         api: the version of this contract.
@@ -493,6 +503,8 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
     several: Several = Several.FIRST
     combine: Combine | None = None
     offered: Callable[[VirtualNode], bool] | None = None
+    rights: tuple[Right, ...] = ()
+    grant: Grant | None = None
     concurrency: int = 3
     config_type: type[Any] = NoSettings
     api: int = API

@@ -20,7 +20,7 @@ import pluggy
 from liqod.errors import ConfigError, PluginError
 from liqod.model.nearest import nearest
 from liqod.model.text import printable
-from liqod.plugins import hookspecs
+from liqod.plugins import declared, hookspecs
 from liqod.plugins.contracts import NoSettings, Reflector
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.looking import system_task
@@ -29,15 +29,7 @@ from liqod.plugins.raised import described
 from liqod.plugins.sound import fault
 
 BUILT_IN: tuple[tuple[str, str], ...] = (
-    ("pods", "liqod.plugins.reflectors.pods"),
-    ("services", "liqod.plugins.reflectors.services"),
-    ("endpointslices", "liqod.plugins.reflectors.endpointslices"),
-    ("ingresses", "liqod.plugins.reflectors.ingresses"),
-    ("disruptionbudgets", "liqod.plugins.reflectors.disruptionbudgets"),
-    ("configmaps", "liqod.plugins.reflectors.configmaps"),
-    ("secrets", "liqod.plugins.reflectors.secrets"),
-    ("tokens", "liqod.plugins.reflectors.tokens"),
-    ("claims", "liqod.plugins.reflectors.claims"),
+    *declared.modules(),
     ("manual", "liqod.plugins.discovery.manual"),
     ("mdns", "liqod.plugins.discovery.mdns"),
     ("dns-srv", "liqod.plugins.discovery.dns_srv"),

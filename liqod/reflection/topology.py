@@ -16,6 +16,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model import ids
 from liqod.model.crossing.annotations import says
+from liqod.plugins import declared
 from liqod.plugins.contracts import Absence, Json, Policy, VirtualNode
 from liqod.resources.base import IngressClass, LoadBalancerClass, StorageClass
 from liqod.resources.offloading import MAPPING_ACCEPTED, NamespaceMap
@@ -110,7 +111,11 @@ def virtual_nodes(nodes: Iterable[Node], peer: str) -> dict[str, VirtualNode]:
             slice=node.metadata.labels.get(labels.RESOURCE_SLICE_NAME) or _slice_of(node),
             patch=node.spec.offloading_patch or {},
             labels=node.spec.labels,
-            budgets=node.metadata.annotations.get(labels.BUDGETS) == labels.TRUE,
+            takes=frozenset(
+                each.word
+                for each, _ in declared.opt_ins()
+                if node.metadata.annotations.get(each.mark) == labels.TRUE
+            ),
             # Sorting keeps the order of equals: the default first, the others as they are offered.
             storage_classes=tuple(
                 each.storage_class_name

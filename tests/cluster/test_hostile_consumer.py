@@ -26,6 +26,7 @@ from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.model.crossing import keys
+from liqod.plugins.reflectors.disruptionbudgets import OPT_IN
 from liqod.provider.namespaces.mapping import QUOTA_NAME
 from liqod.provider.slices.objectquotas import AFFINITY_QUOTA, ObjectQuotas
 from liqod.provider.tenants import bindings
@@ -81,7 +82,7 @@ def milan() -> Iterator[Milan]:
 
 async def _lend(made: Lender) -> None:
     await made.admin.patch(NAMESPACES, SHOP, {"metadata": {"annotations": LISTS}})
-    await bindings.bind(made.home.client, bindings.budgets(CONSUMER, TENANT, SHOP))
+    await bindings.bind(made.home.client, bindings.opted(OPT_IN, CONSUMER, TENANT, SHOP))
     await made.grant(cpu="64", pods="500")
     await policies_hold(made)
     for number in range(len(BEYOND)):

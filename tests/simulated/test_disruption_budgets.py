@@ -8,13 +8,13 @@ import trio
 
 from liqod import install
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, ROLE_BINDINGS
+from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, ROLE_BINDINGS
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.failures import EvictionBlocked
 from liqod.kube.selection import Selection
-from liqod.model import ids
 from liqod.plugins.reflectors import disruptionbudgets
+from liqod.plugins.reflectors.disruptionbudgets import OPT_IN, POD_DISRUPTION_BUDGETS
 from liqod.provider.namespaces import namespacemaps
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
 from liqod.reflection.retractions import Retractions
@@ -31,12 +31,12 @@ APP = {"app": "shop"}
 TAKES = "[guests]\ndisruption_budgets = true\n"
 REPLICA = {"liqo.io/replicated": "true", "liqo.io/originID": CONSUMER}
 MAPPED = f"shop-{CONSUMER}"
-BINDING = ids.budgets_binding(TENANT)
+BINDING = OPT_IN.binding(TENANT)
 
 
 async def takes(at: Pair, value: str | None) -> None:
     """What the peer's virtual node says of budgets."""
-    notes = {"metadata": {"annotations": {labels.BUDGETS: value}}}
+    notes = {"metadata": {"annotations": {OPT_IN.mark: value}}}
     await at.here.patch(VIRTUAL_NODES, at.name, notes, at.tenant)
 
 
@@ -180,7 +180,7 @@ async def lending(admin: Client, kubeconfig: str, text: str) -> AsyncIterator[Le
 
 async def bound(admin: Client) -> bool:
     live = await admin.find(ROLE_BINDINGS, BINDING, MAPPED)
-    return live is not None and live["roleRef"]["name"] == labels.BUDGETS_ROLE
+    return live is not None and live["roleRef"]["name"] == OPT_IN.role
 
 
 async def test_it_is_given_and_taken_back_with_what_was_made_by_it():
@@ -190,8 +190,8 @@ async def test_it_is_given_and_taken_back_with_what_was_made_by_it():
         async def gone() -> bool:
             left = await client.list(POD_DISRUPTION_BUDGETS, Selection(MAPPED))
             live = await client.find(NAMESPACES, MAPPED)
-            notes = live["metadata"]["annotations"] if live else {labels.BUDGETS: "?"}
-            return not (await bound(client) or left or labels.BUDGETS in notes)
+            notes = live["metadata"]["annotations"] if live else {OPT_IN.mark: "?"}
+            return not (await bound(client) or left or OPT_IN.mark in notes)
 
         async with lending(client, kubeconfig, TAKES):
             await eventually(lambda: bound(client))

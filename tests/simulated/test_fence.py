@@ -19,7 +19,7 @@ from liqod.cli.snapshot import take
 from liqod.errors import ConfigError
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.provider.policies import admission, guestobjects
+from liqod.provider.policies import admission
 from liqod.provider.policies.fences import Policy, PolicyBinding, missing
 from liqod.provider.slices.shares import Share, Wish, unchanged
 from liqod.resources import QUOTAS, RESOURCE_SLICES, SHADOW_PODS
@@ -77,7 +77,7 @@ def test_a_policy_counts_where_it_and_its_binding_deny(
 
 
 def test_a_policy_for_guests_counts_where_it_holds_all_of_them():
-    name, nobody = guestobjects.SERVICES_POLICY, {"name": "held", "expression": "false"}
+    name, nobody = "liqod-guest-services", {"name": "held", "expression": "false"}
     assert judged(there("", name, matchConditions=[nobody]), there("Binding")) == (name,)
     assert judged(there("", name, matchConditions=None), there("Binding")) == ()
 

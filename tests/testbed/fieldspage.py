@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from liqod.model.crossing import fields
 from liqod.model.crossing.fields import Fate, Field
+from liqod.plugins.reflectors import disruptionbudgets
 from liqod.provider.workloads.podshape import DROPPED
 
 ROOT: Final = Path(__file__).parents[2]
@@ -37,7 +38,7 @@ TABLES: Final[Mapping[str, Mapping[str, Field]]] = {
     "Endpoint": fields.ENDPOINT,
     "EndpointConditions": fields.ENDPOINT_CONDITIONS,
     "IngressSpec": fields.INGRESS,
-    "PodDisruptionBudgetSpec": fields.BUDGET,
+    "PodDisruptionBudgetSpec": disruptionbudgets.FIELDS,
 }
 """The types whose every field has a line of its own."""
 PROVIDER: Final = {

@@ -17,6 +17,7 @@ from liqod.model.crossing.guestrules import Rules
 from liqod.model.crossing.keys import ALL_KEYS
 from liqod.model.objects.conditions import set_condition
 from liqod.model.peering import nodesready
+from liqod.plugins import declared
 from liqod.resources import RESOURCE_SLICES, Identity, ResourceSlice
 from liqod.resources.authentication import (
     ACCEPTED,
@@ -128,7 +129,7 @@ def virtual_node_of(
         spec["offloadingPatch"] = {"nodeSelector": dict(status.node_selector)}
     metadata = _metadata(found, found.name, peer)
     rules = guestrules.parse(found.metadata.annotations.get(labels.GUEST_RULES)) or Rules()
-    notes = {labels.BUDGETS: labels.TRUE} if rules.budgets else {}
+    notes = {each.mark: labels.TRUE for each, _ in declared.opt_ins() if each.word in rules.takes}
     if lacks := nodesready.told(found.metadata.annotations):
         notes[labels.NODES_READY] = lacks
     if notes:

@@ -31,7 +31,8 @@ class Field(NamedTuple):
     why: str = ""
 
 
-def _crossing(*names: str) -> dict[str, Field]:
+def crossing(*names: str) -> dict[str, Field]:
+    """Fields that are at the peer as they are here."""
     return {name: Field(Fate.CROSSES) for name in names}
 
 
@@ -43,7 +44,7 @@ _GROUPS: Final = (
     "its pods are to be placed together, and a peer does not know of those that are elsewhere"
 )
 POD: Final[Mapping[str, Field]] = {
-    **_crossing(
+    **crossing(
         *("activeDeadlineSeconds", "dnsConfig", "dnsPolicy", "enableServiceLinks"),
         *("hostUsers", "hostname", "hostnameOverride", "imagePullSecrets", "os", "resources"),
         *("restartPolicy", "securityContext", "setHostnameAsFQDN", "shareProcessNamespace"),
@@ -96,7 +97,7 @@ POD: Final[Mapping[str, Field]] = {
 """Fields of a pod's ``spec``."""
 
 SERVICE: Final[Mapping[str, Field]] = {
-    **_crossing(
+    **crossing(
         *("type", "selector", "externalName", "externalTrafficPolicy", "internalTrafficPolicy"),
         *("ipFamilyPolicy", "loadBalancerSourceRanges", "publishNotReadyAddresses"),
         *("sessionAffinity", "sessionAffinityConfig", "allocateLoadBalancerNodePorts"),
@@ -112,19 +113,19 @@ SERVICE: Final[Mapping[str, Field]] = {
 }
 """Fields of a Service's ``spec``."""
 SERVICE_PORT: Final[Mapping[str, Field]] = {
-    **_crossing("name", "protocol", "port", "targetPort", "appProtocol"),
+    **crossing("name", "protocol", "port", "targetPort", "appProtocol"),
     "nodePort": Field(Fate.CHANGED, "where annotated `liqo.io/force-remote-node-port`"),
 }
 """Fields of one of its ports."""
 
 ENDPOINT_SLICE: Final[Mapping[str, Field]] = {
-    **_crossing("addressType", "ports"),
+    **crossing("addressType", "ports"),
     "metadata": Field(Fate.CHANGED, "labels and annotations that may cross"),
     "endpoints": Field(Fate.CHANGED, "those that are not the peer's own; see Endpoint"),
 }
 """Fields of an EndpointSlice."""
 ENDPOINT: Final[Mapping[str, Field]] = {
-    **_crossing("addresses", "hostname", "zone", "hints"),
+    **crossing("addresses", "hostname", "zone", "hints"),
     "conditions": Field(Fate.CHANGED, "`ready` alone"),
     "nodeName": Field(Fate.CHANGED, "this cluster's id"),
     "targetRef": Field(Fate.CHANGED, "its kind becomes `RemotePod`, so that nobody looks for it"),
@@ -139,18 +140,10 @@ ENDPOINT_CONDITIONS: Final[Mapping[str, Field]] = {
 """Fields of an endpoint's conditions."""
 
 INGRESS: Final[Mapping[str, Field]] = {
-    **_crossing("defaultBackend", "tls", "rules"),
+    **crossing("defaultBackend", "tls", "rules"),
     "ingressClassName": Field(Fate.CHANGED, "by the settings, or the default that a peer offers"),
 }
 """Fields of an Ingress' ``spec``."""
-
-_OF_BUDGET: Final = "it is the number of pods at the peer that have to be available there"
-BUDGET: Final[Mapping[str, Field]] = {
-    **_crossing("selector", "unhealthyPodEvictionPolicy"),
-    "minAvailable": Field(Fate.CHANGED, _OF_BUDGET),
-    "maxUnavailable": Field(Fate.CHANGED, _OF_BUDGET),
-}
-"""Fields of a PodDisruptionBudget's ``spec``."""
 
 _MERGED: Final = "left out where the selector has the key already"
 _CA: Final = "`kube-root-ca.crt` is named as it is at the peer"

@@ -32,21 +32,22 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
         pod_security: the level that its namespaces for guests enforce.
         volumes: patterns of the kinds of volumes that guests may have.
         service_accounts, runtime_classes: patterns of those over there that guests may use.
-        budgets: whether it may have PodDisruptionBudgets there.
+        takes: words of the consents that it gives to kinds which a provider has to agree to; each
+            is a key of its own that is true.
     """
 
     pod_security: str = "privileged"
     volumes: tuple[str, ...] = ("*",)
     service_accounts: tuple[str, ...] = ("*",)
     runtime_classes: tuple[str, ...] = ("*",)
-    budgets: bool = False
+    takes: frozenset[str] = frozenset()
 
 
 def render(rules: Rules) -> str:
     """The annotation; of what is beyond Liqo's wire it says only what is taken."""
     told = msgspec.to_builtins(rules)
-    kept = {key: value for key, value in told.items() if value is not False}
-    return msgspec.json.encode(kept).decode()
+    del told["takes"]
+    return msgspec.json.encode({**told, **dict.fromkeys(sorted(rules.takes), True)}).decode()
 
 
 def parse(text: str | None) -> Rules | None:
@@ -54,9 +55,12 @@ def parse(text: str | None) -> Rules | None:
     if not text or len(text) > LONGEST:
         return None
     try:
-        return msgspec.json.decode(text, type=Rules)
+        found = msgspec.json.decode(text, type=Rules)
+        keys: dict[str, object] = msgspec.json.decode(text)
     except msgspec.MsgspecError:
         return None
+    takes = frozenset(key for key, value in keys.items() if value is True)
+    return msgspec.structs.replace(found, takes=takes)
 
 
 def problem(spec: Json, providers: Iterable[Rules | None]) -> str:

@@ -15,12 +15,15 @@ from liqod.plugins.contracts import (
     CLAIMS,
     NOTHING,
     Absence,
+    AdmissionPolicy,
+    Grant,
     Json,
     Plan,
     Policy,
     Reason,
     Reflector,
     RemoteKind,
+    Validation,
     View,
     Watch,
     Write,
@@ -121,6 +124,29 @@ def _refused(view: View) -> tuple[Reason, ...]:
     )
 
 
+NEW_VOLUMES = AdmissionPolicy(
+    name="claims",
+    validations=(
+        Validation(
+            "!variables.names || variables.before",
+            "a consumer may not claim a volume that exists (volumeName, selector)",
+        ),
+        Validation(
+            "!variables.copies || request.operation == 'UPDATE'",
+            "a consumer may not claim a copy of what exists (dataSource, dataSourceRef)",
+        ),
+    ),
+    variables={
+        "names": "has(object.spec.volumeName) && object.spec.volumeName != ''"
+        " || has(object.spec.selector)",
+        "copies": "has(object.spec.dataSource) || has(object.spec.dataSourceRef)",
+        "before": "request.operation == 'UPDATE' && has(oldObject.spec.volumeName)"
+        " && oldObject.spec.volumeName != ''",
+    },
+    controllers=True,
+)
+"""Volumes that are there already may be somebody's; a consumer's claims get new ones."""
+
 REFLECTOR = Reflector(
     name=CLAIMS.plural,
     kind=CLAIMS,
@@ -128,6 +154,12 @@ REFLECTOR = Reflector(
     incoming=incoming,
     remote=(RemoteKind(kind=CLAIMS, write=Write.APPLY, watch=Watch.FULL),),
     policy=Policy.ALWAYS,
+    # Its rights here come with `liqod install --storage` (liqod/install/storagerights.py).
+    grant=Grant(
+        quota={"count/persistentvolumeclaims": "100", "requests.storage": "100Gi"},
+        policy=NEW_VOLUMES,
+        finalizers=("kubernetes.io/pvc-protection",),
+    ),
 )
 
 

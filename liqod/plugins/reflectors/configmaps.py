@@ -7,7 +7,7 @@ because every namespace there has one of its own, and goes whatever the policy.
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.model import ids
-from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, View
+from liqod.plugins.contracts import READ, Grant, Json, Plan, Reflector, RemoteKind, Right, View
 from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
 
@@ -26,6 +26,15 @@ REFLECTOR = Reflector(
     outgoing=outgoing,
     remote=(RemoteKind(kind=CONFIG_MAPS),),
     always=(labels.ROOT_CA,),
+    rights=(
+        Right(
+            group="",
+            resources=("configmaps",),
+            verbs=READ,
+            why="ConfigMaps of offloaded namespaces are reflected",
+        ),
+    ),
+    grant=Grant(quota={"count/configmaps": "2000"}),
 )
 
 

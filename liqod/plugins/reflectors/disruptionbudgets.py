@@ -7,19 +7,47 @@ budget's pods are at several places, each may disrupt its part of what is allowe
 its pods, and at least one while any is allowed: a drain at one peer would else wait for ever. So
 peers that evict at the same moment may together disrupt more, by one for each peer at the most; as
 soon as the first is known here, the others have none left.
+
+A provider has to agree first, since a budget holds up the drain of its nodes, too. A number is what
+Kubernetes can hold there: the pods of guests have no controller that says how many of them there
+should be, as a percentage and ``maxUnavailable`` need, and so it would allow no eviction at all.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from liqod.apimachinery.kinds import POD_DISRUPTION_BUDGETS
-from liqod.model.crossing import fields
-from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, View, Watch, Write
+from liqod.model.crossing.fields import Fate, Field, copied, crossing
+from liqod.plugins.contracts import (
+    READ,
+    AdmissionPolicy,
+    Grant,
+    Json,
+    Kind,
+    OptIn,
+    Plan,
+    Reflector,
+    RemoteKind,
+    Right,
+    Validation,
+    View,
+    Watch,
+    Write,
+)
 from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
 
-KEPT: Final = fields.copied(fields.BUDGET)
+POD_DISRUPTION_BUDGETS: Final = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+_A_NUMBER: Final = "it is the number of pods at the peer that have to be available there"
+FIELDS: Final[Mapping[str, Field]] = {
+    **crossing("selector", "unhealthyPodEvictionPolicy"),
+    "minAvailable": Field(Fate.CHANGED, _A_NUMBER),
+    "maxUnavailable": Field(Fate.CHANGED, _A_NUMBER),
+}
+"""What becomes of each field of a budget's ``spec`` at a peer."""
+KEPT: Final = copied(FIELDS)
+OPT_IN: Final = OptIn(name="disruption-budgets", word="budgets")
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -100,7 +128,32 @@ REFLECTOR = Reflector(
     kind=POD_DISRUPTION_BUDGETS,
     outgoing=outgoing,
     remote=(RemoteKind(kind=POD_DISRUPTION_BUDGETS, write=Write.MERGE, watch=Watch.FULL),),
-    offered=lambda node: node.budgets,
+    offered=lambda node: OPT_IN.word in node.takes,
+    rights=(
+        Right(
+            group=POD_DISRUPTION_BUDGETS.group,
+            resources=("poddisruptionbudgets",),
+            verbs=(*READ, "delete"),
+            why="PodDisruptionBudgets of offloaded namespaces are reflected, and those of "
+            "consumers that may have none any more are removed",
+            rare="a provider takes PodDisruptionBudgets, or takes them no more",
+        ),
+    ),
+    grant=Grant(
+        quota={"count/poddisruptionbudgets.policy": "200"},
+        policy=AdmissionPolicy(
+            name="budgets",
+            validations=(
+                Validation(
+                    "(!has(object.spec.maxUnavailable) && has(object.spec.minAvailable)"
+                    " && type(object.spec.minAvailable) == int)",
+                    "a consumer's budget says how many pods have to be available, as a number "
+                    "(minAvailable)",
+                ),
+            ),
+        ),
+        opt_in=OPT_IN,
+    ),
 )
 
 

@@ -18,13 +18,16 @@ from liqod.model.crossing.fields import ENDPOINT, copied
 from liqod.model.network.crossing import Crossed, left
 from liqod.plugins.contracts import (
     NOTHING,
+    READ,
     Governor,
+    Grant,
     Json,
     Plan,
     Reads,
     Reason,
     Reflector,
     RemoteKind,
+    Right,
     View,
 )
 from liqod.plugins.crossing import manifest
@@ -123,6 +126,21 @@ REFLECTOR = Reflector(
     remote=(RemoteKind(kind=SHADOW_ENDPOINT_SLICES),),
     reads=(Reads(SERVICES),),
     governor=Governor(reflector="services", kind=SERVICES, label=labels.SERVICE_NAME),
+    rights=(
+        Right(
+            group=ENDPOINT_SLICES.group,
+            resources=("endpointslices",),
+            verbs=READ,
+            why="EndpointSlices of offloaded namespaces are reflected",
+        ),
+        Right(
+            group="",
+            resources=("services",),
+            verbs=READ,
+            why="the Service of a slice decides whether it follows",
+        ),
+    ),
+    grant=Grant(quota={"count/shadowendpointslices.offloading.liqo.io": "5000"}),
 )
 
 

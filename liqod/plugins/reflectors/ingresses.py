@@ -16,12 +16,17 @@ import msgspec
 from liqod.apimachinery.kinds import INGRESS_CLASSES, INGRESSES
 from liqod.model.crossing import fields
 from liqod.plugins.contracts import (
+    READ,
+    AdmissionPolicy,
+    Grant,
     Json,
     Plan,
     Reads,
     Reflector,
     RemoteKind,
+    Right,
     Several,
+    Validation,
     View,
     Watch,
     Write,
@@ -108,6 +113,19 @@ def _is_address(text: str) -> bool:
         return False
 
 
+NO_SNIPPETS: Final = Validation(
+    "object.metadata.?annotations.orValue({})"
+    ".all(k, !k.endsWith('-snippet') && !k.endsWith('-snippets'))",
+    "a consumer may not put configuration into an ingress controller (-snippet)",
+)
+OWN_SECRETS: Final = Validation(
+    "object.metadata.?annotations.orValue({})"
+    ".all(k, !k.endsWith('-secret')"
+    " || !object.metadata.annotations[k].contains('/')"
+    " || object.metadata.annotations[k].startsWith(request.namespace + '/'))",
+    "a consumer may not name a Secret of another namespace",
+)
+
 REFLECTOR = Reflector(
     name="ingresses",
     kind=INGRESSES,
@@ -117,6 +135,26 @@ REFLECTOR = Reflector(
     reads=(Reads(INGRESS_CLASSES, everywhere=True),),
     several=Several.MERGED,
     combine=combine,
+    rights=(
+        Right(
+            group=INGRESSES.group,
+            resources=("ingresses", "ingressclasses"),
+            verbs=READ,
+            why="Ingresses of offloaded namespaces are reflected; which classes are this cluster's "
+            "own",
+        ),
+        Right(
+            group=INGRESSES.group,
+            resources=("ingresses/status",),
+            verbs=("patch",),
+            why="the addresses under which peers serve an Ingress",
+            rare="a peer serves an Ingress",
+        ),
+    ),
+    grant=Grant(
+        quota={"count/ingresses.networking.k8s.io": "200"},
+        policy=AdmissionPolicy(name="ingresses", validations=(NO_SNIPPETS, OWN_SECRETS)),
+    ),
     config_type=Settings,
 )
 

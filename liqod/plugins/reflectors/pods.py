@@ -34,7 +34,9 @@ from liqod.model.objects import (
 from liqod.model.objects.scheduling import Placement
 from liqod.plugins.contracts import (
     NOTHING,
+    READ,
     Absence,
+    Grant,
     Json,
     Plan,
     Policy,
@@ -43,6 +45,7 @@ from liqod.plugins.contracts import (
     Reflector,
     RemoteKind,
     RemoteObject,
+    Right,
     Scope,
     View,
     Watch,
@@ -457,6 +460,17 @@ REFLECTOR = Reflector(
     scope=Scope.NODE,
     policy=Policy.ALWAYS,
     concurrency=10,
+    rights=(
+        Right(
+            group="",
+            resources=("pods",),
+            verbs=READ,
+            why="pods on virtual nodes are reflected",
+        ),
+        Right(group="", resources=("pods/status",), verbs=("patch",), why="their state at peers"),
+        Right(group="", resources=("nodes",), verbs=READ, why="the virtual nodes that they are on"),
+    ),
+    grant=Grant(quota={"count/shadowpods.offloading.liqo.io": "5000"}, pods=True),
 )
 
 

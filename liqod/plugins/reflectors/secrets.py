@@ -9,7 +9,19 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.model import ids
 from liqod.model.crossing.annotations import says
-from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, RemoteKind, View
+from liqod.plugins.contracts import (
+    NOTHING,
+    READ,
+    AdmissionPolicy,
+    Grant,
+    Json,
+    Plan,
+    Reflector,
+    RemoteKind,
+    Right,
+    Validation,
+    View,
+)
 from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
 
@@ -40,7 +52,31 @@ def outgoing(secret: Json, view: View) -> Plan:
 
 
 REFLECTOR = Reflector(
-    name="secrets", kind=SECRETS, outgoing=outgoing, remote=(RemoteKind(kind=SECRETS),)
+    name="secrets",
+    kind=SECRETS,
+    outgoing=outgoing,
+    remote=(RemoteKind(kind=SECRETS),),
+    rights=(
+        Right(
+            group="",
+            resources=("secrets",),
+            verbs=READ,
+            why="Secrets of offloaded namespaces are reflected",
+        ),
+    ),
+    grant=Grant(
+        quota={"count/secrets": "2000"},
+        policy=AdmissionPolicy(
+            name="secrets",
+            operations=("CREATE",),
+            validations=(
+                Validation(
+                    f"object.?type.orValue('') != '{TOKEN_TYPE}'",
+                    "a consumer may not ask for the token of a ServiceAccount",
+                ),
+            ),
+        ),
+    ),
 )
 
 

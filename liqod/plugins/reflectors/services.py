@@ -18,11 +18,16 @@ from liqod.model.crossing.annotations import says
 from liqod.model.network.ranges import PeerRanges
 from liqod.plugins.contracts import (
     NOTHING,
+    READ,
+    AdmissionPolicy,
+    Grant,
     Json,
     Plan,
     Reason,
     Reflector,
     RemoteKind,
+    Right,
+    Validation,
     View,
     Write,
 )
@@ -98,6 +103,26 @@ REFLECTOR = Reflector(
     outgoing=outgoing,
     remote=(
         RemoteKind(kind=SERVICES, write=Write.APPLY, fixed=("spec.clusterIP", "spec.ipFamilies")),
+    ),
+    rights=(
+        Right(
+            group="",
+            resources=("services",),
+            verbs=READ,
+            why="Services of offloaded namespaces are reflected",
+        ),
+    ),
+    grant=Grant(
+        quota={"count/services": "1000", "services.nodeports": "20", "services.loadbalancers": "5"},
+        policy=AdmissionPolicy(
+            name="services",
+            validations=(
+                Validation(
+                    "object.spec.?externalIPs.orValue([]).size() == 0",
+                    "a consumer may not claim addresses for its services (externalIPs)",
+                ),
+            ),
+        ),
     ),
     config_type=Settings,
 )

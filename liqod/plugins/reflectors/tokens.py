@@ -14,6 +14,7 @@ from liqod.model import ids
 from liqod.model.objects import conditions, homeapi, podstatus
 from liqod.plugins.contracts import (
     NOTHING,
+    READ,
     Absence,
     Json,
     Plan,
@@ -22,6 +23,7 @@ from liqod.plugins.contracts import (
     Reflector,
     RemoteKind,
     RemoteObject,
+    Right,
     Scope,
     ServiceAccountToken,
     Token,
@@ -127,6 +129,15 @@ REFLECTOR = Reflector(
     scope=Scope.NODE,
     policy=Policy.ALWAYS,
     concurrency=5,
+    # Its Secrets are within what the reflector of Secrets is granted.
+    rights=(
+        Right(
+            group="",
+            resources=("pods",),
+            verbs=READ,
+            why="tokens of pods on virtual nodes are reflected",
+        ),
+    ),
 )
 
 

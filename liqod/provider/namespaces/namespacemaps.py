@@ -8,13 +8,14 @@ are gone altogether are :mod:`liqod.provider.orphans`' business.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 import trio
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NAMESPACES, POD_DISRUPTION_BUDGETS, Kind
+from liqod.apimachinery.kinds import NAMESPACES, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.bounds import KeptMap
 from liqod.errors import AlreadyExists, NotFound
@@ -29,6 +30,7 @@ from liqod.model import finalizers, ids
 from liqod.model.crossing import namespaceuids, refusednames
 from liqod.model.objects.patches import exact_patch
 from liqod.peer import Peer
+from liqod.plugins import declared
 from liqod.provider.namespaces import mapping
 from liqod.provider.policies import guestkeys
 from liqod.provider.slices.objectquotas import ObjectQuotas
@@ -53,13 +55,13 @@ class Extra(NamedTuple):
         mark: annotation of the namespaces where it was given, so that it is taken back there.
         grant: makes the grant, for a peer, its tenant namespace, the namespace and the groups.
         on: whether the settings give it.
-        made: what is made by it and does not outlast it; None where that harms nobody.
+        made: kinds of what is made by it, which does not outlast it.
     """
 
     mark: str
     grant: Callable[[str, str, str, tuple[str, ...]], RoleGrant]
     on: bool
-    made: Kind | None = None
+    made: tuple[Kind, ...] = ()
 
 
 class NamespaceMaps(Controller[str]):
@@ -77,8 +79,11 @@ class NamespaceMaps(Controller[str]):
         self._provisioned: dict[str, tuple[tuple[str, tuple[str, ...]], float]] = {}
         """Of each namespace its UID, whom it is bound to, and when that is looked at again."""
         self._notes = guestkeys.notes(peer.home.config.guests, peer.id)
-        budgets = peer.home.config.guests.disruption_budgets
-        self._extras = (Extra(labels.BUDGETS, bindings.budgets, budgets, POD_DISRUPTION_BUDGETS),)
+        on = peer.home.config.guests.opt_ins
+        self._extras = tuple(
+            Extra(each.mark, partial(bindings.opted, each), each.setting in on, made)
+            for each, made in declared.opt_ins()
+        )
         self._notes |= {extra.mark: labels.TRUE for extra in self._extras if extra.on}
         self._fenced = any(extra.on for extra in self._extras)
         hard = peer.home.config.provider.object_quota
@@ -254,9 +259,9 @@ class NamespaceMaps(Controller[str]):
         if extra.on:
             return UNFENCED
         if marked:
-            if extra.made is not None:
-                left = await self._client.list(extra.made, Selection(namespace), decode=Partial)
-                await delete_all(self._client, extra.made, left)
+            for made in extra.made:
+                left = await self._client.list(made, Selection(namespace), decode=Partial)
+                await delete_all(self._client, made, left)
             patch = {"metadata": {"annotations": {extra.mark: None}}}
             await self._client.patch(NAMESPACES, namespace, patch)
         return RESYNC

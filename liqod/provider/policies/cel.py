@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from liqod.apimachinery import labels
+from liqod.plugins import declared
 
 GROUP: Final = "admissionregistration.k8s.io/v1"
 
@@ -100,12 +101,7 @@ WRITES: Final = ["CREATE", "UPDATE"]
 
 def written() -> list[Manifest]:
     """The kinds that a consumer writes itself, beside ShadowPods, and that follow its own here."""
-    return [
-        rule("", ["configmaps", "secrets", "services", "persistentvolumeclaims"], WRITES),
-        rule("networking.k8s.io", ["ingresses"], WRITES),
-        rule("policy", ["poddisruptionbudgets"], WRITES),
-        rule("offloading.liqo.io", ["shadowendpointslices"], WRITES),
-    ]
+    return [rule(group, plurals, WRITES) for group, plurals in declared.held().items()]
 
 
 def policy(

@@ -28,6 +28,7 @@ from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import quantities
 from liqod.model.objects.patches import digest, exact_patch
 from liqod.peer import Peer
+from liqod.plugins import declared
 from liqod.provider.policies.guests import remedy
 from liqod.provider.slices.cordons import Cordons
 from liqod.provider.slices.granting import (
@@ -342,7 +343,7 @@ class LentSlices(Controller[str]):
             guests.volumes,
             guests.service_accounts,
             guests.runtime_classes,
-            guests.disruption_budgets,
+            frozenset(each.word for each in declared.opted(guests.opt_ins)),
         )
         told = {
             labels.CORDON_TENANT: labels.TRUE if cordoned else None,

@@ -16,6 +16,7 @@ from liqod.errors import Conflict
 from liqod.gather import gather
 from liqod.kube.client import Client
 from liqod.model import ids
+from liqod.plugins.contracts import OptIn
 from liqod.provider.tenants.trust import Binding, taken
 from liqod.resources import QUOTAS
 
@@ -95,12 +96,12 @@ def mapped(
     return RoleGrant(tenant_namespace, namespace, labels.REMOTE_ROLE, "Group", peer, who)
 
 
-def budgets(
-    peer: str, tenant_namespace: str, namespace: str, who: tuple[str, ...] = ()
+def opted(
+    opt_in: OptIn, peer: str, tenant_namespace: str, namespace: str, who: tuple[str, ...] = ()
 ) -> RoleGrant:
-    """What they may do beside that where PodDisruptionBudgets are taken."""
-    name = ids.budgets_binding(tenant_namespace)
-    return RoleGrant(name, namespace, labels.BUDGETS_ROLE, "Group", peer, who)
+    """What they may do beside that where this cluster has consented."""
+    name = opt_in.binding(tenant_namespace)
+    return RoleGrant(name, namespace, opt_in.role, "Group", peer, who)
 
 
 async def bind(client: Client, grant: RoleGrant) -> None:

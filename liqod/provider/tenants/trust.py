@@ -14,6 +14,7 @@ from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import ProtocolError
 from liqod.identity import keys, requests
 from liqod.model import ids
+from liqod.plugins import declared
 from liqod.provider.tenants import names
 from liqod.resources.authentication import (
     TOLERATE_NO_HANDSHAKE,
@@ -61,7 +62,7 @@ def is_ours(binding: Binding, peer: str, tenant_namespace: str) -> bool:
         return role.name == labels.CONTROL_PLANE_ROLE
     return (meta.name, role.name) in (
         (tenant_namespace, labels.REMOTE_ROLE),
-        (ids.budgets_binding(tenant_namespace), labels.BUDGETS_ROLE),
+        *((each.binding(tenant_namespace), each.role) for each, _ in declared.opt_ins()),
     )
 
 

@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.apimachinery.kinds import POD_DISRUPTION_BUDGETS
 from liqod.model.crossing import guestrules
 from liqod.plugins.contracts import Plan, VirtualNode
 from liqod.plugins.reflectors import disruptionbudgets
-from liqod.plugins.reflectors.disruptionbudgets import REFLECTOR, Status, available, share
+from liqod.plugins.reflectors.disruptionbudgets import (
+    POD_DISRUPTION_BUDGETS,
+    REFLECTOR,
+    Status,
+    available,
+    share,
+)
 from simulator.suites import ReflectorContract, StaticView
 
 Json = dict[str, Any]
@@ -100,11 +105,11 @@ def test_only_a_provider_that_takes_them_is_told():
     assert REFLECTOR.offered is not None
     node = VirtualNode(name="milan", slice="milan")
     assert not REFLECTOR.offered(node)
-    assert REFLECTOR.offered(msgspec.structs.replace(node, budgets=True))
+    assert REFLECTOR.offered(msgspec.structs.replace(node, takes=frozenset({"budgets"})))
     assert "budgets" not in guestrules.render(guestrules.Rules())
-    told = guestrules.parse(guestrules.render(guestrules.Rules(budgets=True)))
+    told = guestrules.parse(guestrules.render(guestrules.Rules(takes=frozenset({"budgets"}))))
     assert told is not None
-    assert told.budgets
+    assert told.takes == {"budgets"}
 
 
 # --- What all places together may disrupt ---------------------------------------------------------

@@ -1,0 +1,102 @@
+"""What is granted for the reflected kinds follows from the reflectors, and is what it was."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from liqod import config
+from liqod.config import Guests, Provider, parse
+from liqod.errors import ConfigError
+from liqod.install import Options, manifests
+from liqod.install.daemonrights import DAEMON_ROLES
+from liqod.install.manifests import VERSION_ANNOTATION
+from liqod.install.storagerights import STORAGE
+from liqod.plugins import declared
+from liqod.plugins.contracts import Reflector
+from liqod.plugins.declared import needed
+from liqod.plugins.reflectors.disruptionbudgets import OPT_IN
+
+BEFORE = json.loads((Path(__file__).parents[2] / "fixtures" / "granted.json").read_text())
+"""Of an installation before rights were declared on reflectors: its roles for reflected kinds, its
+policies for what guests write, and its default quota."""
+
+
+def canonical(value: Any) -> Any:
+    """JSON without the order of lists: to RBAC and admission they are sets."""
+    if isinstance(value, dict):
+        return {key: canonical(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return sorted(map(canonical, value), key=lambda each: json.dumps(each, sort_keys=True))
+    return value
+
+
+def made() -> dict[tuple[str, str], dict[str, Any]]:
+    found = manifests(Options(cluster_id="milan"), [])
+    for each in found:
+        del each["metadata"]["annotations"][VERSION_ANNOTATION]
+    return {(each["kind"], each["metadata"]["name"]): each for each in found}
+
+
+@pytest.mark.parametrize(
+    "before", BEFORE["manifests"], ids=lambda each: f"{each['kind']}-{each['metadata']['name']}"
+)
+def test_an_upgrade_grants_object_for_object_what_was_granted(before: dict[str, Any]):
+    now = made()[before["kind"], before["metadata"]["name"]]
+    assert canonical(now) == canonical(before)
+
+
+def test_no_policy_for_guests_came_or_went():
+    def names(found: Any) -> set[tuple[str, str]]:
+        return {each for each in found if each[1].startswith("liqod-guest-")}
+
+    before = ((each["kind"], each["metadata"]["name"]) for each in BEFORE["manifests"])
+    assert names(made()) == names(before)
+
+
+def test_the_default_quota_is_what_it_was():
+    assert Provider().object_quota == BEFORE["object_quota"]
+
+
+@pytest.mark.parametrize("reflector", declared.reflectors(), ids=lambda each: each.name)
+def test_the_daemon_may_do_what_each_built_in_reflector_needs(reflector: Reflector):
+    rules = [rule for rules in DAEMON_ROLES.values() for rule in rules]
+    if reflector.name == "persistentvolumeclaims":
+        rules += STORAGE
+    held = {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule.groups
+        for resource in rule.resources
+        for verb in rule.verbs
+    }
+    assert needed(reflector) <= held
+
+
+def test_all_that_built_in_reflectors_write_is_granted_and_bounded_by_one_of_them():
+    granted = {one.kind for each, _ in declared.grants() for one in each.written}
+    assert granted == {one.kind for each in declared.reflectors() for one in each.written}
+    for kind in granted:
+        assert f"count/{kind.plural}.{kind.group}".rstrip(".") in Provider().object_quota
+
+
+def test_a_consent_is_a_setting_of_its_own():
+    assert parse("").guests.opt_ins == ()
+    assert parse("[guests]\ndisruption_budgets = false").guests == Guests()
+    assert parse("[guests]\ndisruption_budgets = true").guests.opt_ins == (OPT_IN.setting,)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("disruption_budgets = 'yes'", "Expected `bool`, at `guests.disruption_budgets`"),
+        ("disruption_budgetz = true", "unknown key guests.disruption_budgetz"),
+        ("opt_ins = ['disruption_budgets']", "unknown key guests.opt_ins"),
+    ],
+)
+def test_a_consent_that_is_none_is_refused(text: str, why: str):
+    with pytest.raises(ConfigError, match=why) as raised:
+        config.parse(f"[guests]\n{text}")
+    if "unknown" in why and "budgetz" in text:
+        assert "did you mean disruption_budgets" in str(raised.value)
