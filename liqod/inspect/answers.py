@@ -16,6 +16,7 @@ from liqod.context import ClusterContext
 from liqod.inspect import history, tasks
 from liqod.inspect.access import Guest
 from liqod.inspect.actions import Actions
+from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.history import Histories
 from liqod.inspect.protocol import (
     Act,
@@ -37,7 +38,6 @@ from liqod.inspect.protocol import (
     Tasks,
     Text,
 )
-from liqod.inspect.sample import Sampler
 from liqod.kube.client import Client
 from liqod.model.view.redact import redact
 from liqod.resources import (
@@ -78,19 +78,19 @@ class Answers:
     Args:
         home: this cluster.
         histories: past figures.
-        sampler: the newest figures.
+        facts: the newest figures.
         doctor: what was found of each layer.
     """
 
     def __init__(
-        self, home: ClusterContext, histories: Histories, sampler: Sampler, doctor: "Doctor"
+        self, home: ClusterContext, histories: Histories, facts: FactsInMemory, doctor: "Doctor"
     ) -> None:
         self.cluster_id = home.cluster_id
         self.server = home.client.server
-        self.started = sampler.figures.daemon.started
+        self.started = facts.daemon.started
         self._home = home
         self._histories = histories
-        self._sampler = sampler
+        self._facts = facts
         self._doctor = doctor
         self._snapshots = tasks.TaskObserver()
         self._actions = Actions(home, doctor)
@@ -138,7 +138,7 @@ class Answers:
 
     async def _tasks(self, ask: GetTasks, guest: Guest, tell: Tell) -> None:
         began = time.process_time()
-        lags = self._sampler.figures.lags
+        lags = self._facts.lags
         found = Tasks(
             id=ask.id,
             tasks=await self._snapshots.tasks(),

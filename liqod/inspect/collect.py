@@ -19,7 +19,7 @@ from liqod.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect import roomrows
 from liqod.inspect.caches import Cache, Placed, itself
-from liqod.inspect.sample import Figures
+from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.summary import EventSummary
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node
@@ -30,7 +30,7 @@ from liqod.model.view.overview import Overview, overview
 from liqod.model.view.peerview import Counted, counted
 from liqod.model.view.problems import Problem
 from liqod.model.view.request import Request
-from liqod.model.view.rows import Ladder, Pulse
+from liqod.model.view.rows import Ladder
 from liqod.model.view.snapshot import Guest, Snapshot
 from liqod.model.view.state import State
 from liqod.model.view.told import told
@@ -62,7 +62,7 @@ class Collector:
     Args:
         home: this cluster.
         summary: what events added up to.
-        figures: what was measured last.
+        facts: what was measured last.
         ladders: what the doctor found last.
     """
 
@@ -70,12 +70,12 @@ class Collector:
         self,
         home: ClusterContext,
         summary: EventSummary,
-        figures: Callable[[], Figures],
+        facts: FactsInMemory,
         ladders: Callable[[], dict[str, Ladder]],
     ) -> None:
         self._home = home
         self._summary = summary
-        self._figures = figures
+        self._facts = facts
         self._ladders = ladders
         self._clusters = Cache[ForeignCluster](ForeignCluster, itself)
         self._slices = Cache[ResourceSlice](ResourceSlice, itself)
@@ -190,14 +190,13 @@ class Collector:
             ((each.row.node, each.cost) for each in self._pods.rows.values()),
         )
         clusters = {each.spec.cluster_id: each for each in self._clusters.rows.values()}
-        working = self._home.rooms.peers
         return {
             row.id: peerview.peer(
                 row,
                 clusters[row.id],
                 quota=quotas.get(row.id, {}),
                 ladder=ladders.get(row.id),
-                working=roomrows.working(working.get(row.id), self._summary.peers.get(row.id)),
+                facts=self._facts.now(row.id),
             )
             for row in view.peers
         }
@@ -222,7 +221,7 @@ class Collector:
         after = msgspec.structs.replace(
             before,
             daemon=msgspec.structs.replace(
-                self._figures().daemon,
+                self._facts.daemon,
                 cluster_id=self._home.cluster_id,
                 version=__version__,
                 kubernetes=self._home.version,
@@ -230,7 +229,7 @@ class Collector:
                 key="" if rooms.discovery is None else rooms.discovery.own_key,
                 met_at="" if rooms.handshake is None else rooms.handshake.met_at,
             ),
-            pulses={name: self._figures().pulses.get(name, Pulse()) for name in before.peers},
+            pulses={name: peerview.pulse(self._facts.measured.get(name)) for name in before.peers},
             ladders=dict(self._ladders()),  # the doctor goes on writing into its own
             networks=roomrows.networks(rooms),
             reflections=roomrows.reflections(rooms, self._summary),

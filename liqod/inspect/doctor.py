@@ -13,10 +13,8 @@ import trio
 
 from liqod.context import ClusterContext
 from liqod.errors import PluginError
-from liqod.inspect.evidence import Evidence
+from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.probing import Probes
-from liqod.inspect.sample import Sampler
-from liqod.inspect.summary import EventSummary
 from liqod.model.view.rows import Check as Row
 from liqod.model.view.rows import Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
@@ -39,19 +37,19 @@ class Doctor:
 
     Args:
         home: this cluster.
-        summary: what events added up to.
-        sampler: the newest figures.
+        facts: what the checks look at.
+        probes: what they ask for.
 
     Attributes:
         ladders: what was found, by peer; this cluster's own by the empty string.
     """
 
-    def __init__(self, home: ClusterContext, summary: EventSummary, sampler: Sampler) -> None:
+    def __init__(self, home: ClusterContext, facts: FactsInMemory, probes: Probes) -> None:
         self.ladders: dict[str, Ladder] = {"": Ladder("")}
         self._home = home
         self._checks = home.plugins.checks
-        self._probes = Probes(home, self._checks)
-        self._evidence = Evidence(home, summary, sampler, self._probes)
+        self._probes = probes
+        self._facts = facts
         self._broken: set[str] = set()
         self._kept = KEPT
 
@@ -78,12 +76,12 @@ class Doctor:
 
     async def round(self) -> None:
         """Check everything once."""
-        await self._evidence.refresh()
-        cluster = self._evidence.cluster()
+        await self._facts.refresh()
+        cluster = self._facts.cluster()
         self._examine("", cluster)
-        peers = self._evidence.peers()
+        peers = self._facts.peers()
         for number, peer in enumerate(peers, 1):
-            self._examine(peer, self._evidence.peer(peer, cluster))
+            self._examine(peer, self._facts.peer(peer, cluster))
             if number % TURN == 0:
                 await trio.lowlevel.checkpoint()
         for gone in self.ladders.keys() - set(peers) - {""}:

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from liqod.model.view.rows import Daemon, Pulse
+from liqod.model.view.facts import PeerFacts, WorkFacts
+from liqod.model.view.rows import Daemon
 
 SECONDS = 600
 MINUTES = 1440
@@ -139,30 +140,26 @@ class Histories:
         self.peers: dict[str, History] = {}
         self.at = time.time()
 
-    def record(
-        self,
-        daemon: Daemon,
-        pulses: Mapping[str, Pulse],
-        pods: Mapping[str, tuple[int, int]],
-    ) -> None:
+    def record(self, daemon: Daemon, peers: Mapping[str, PeerFacts]) -> None:
         """Take the figures of a second.
 
         Args:
             daemon: of the process.
-            pulses: of each peer.
-            pods: of each peer the number out and in.
+            peers: what is known of each peer.
         """
         self.at = time.time()
-        out, inward = (sum(each) for each in zip(*pods.values(), strict=True)) if pods else (0, 0)
+        work = {name: facts.work or WorkFacts() for name, facts in peers.items()}
+        out = sum(each.pods_out for each in work.values())
+        inward = sum(each.pods_in for each in work.values())
         self.daemon.record({**_fields(daemon, DAEMON), "pods_out": out, "pods_in": inward})
-        for name in self.peers.keys() - pulses.keys():
+        for name in self.peers.keys() - peers.keys():
             del self.peers[name]
-        for name, pulse in pulses.items():
+        for name, facts in peers.items():
             history = self.peers.get(name)
             if history is None:
                 history = self.peers[name] = History(PEER)
-            there, here = pods.get(name, (0, 0))
-            history.record({**_fields(pulse, PEER), "pods_out": there, "pods_in": here})
+            link = {"rtt": facts.link.rtt, "loss": facts.link.lost}
+            history.record({**_fields(work[name], PEER), **link})
 
     def of(self, peer: str) -> History:
         """The history of a peer, or with an empty name the daemon's. Raises KeyError."""

@@ -24,7 +24,9 @@ from liqod.inspect.access import Guest, Reviewer
 from liqod.inspect.answers import Answers
 from liqod.inspect.collect import Collector
 from liqod.inspect.doctor import Doctor
+from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.history import Histories
+from liqod.inspect.probing import Probes
 from liqod.inspect.sample import Sampler
 from liqod.inspect.session import Session
 from liqod.inspect.stream import Stream
@@ -53,15 +55,15 @@ class Inspector:
     def __init__(self, home: ClusterContext) -> None:
         self.summary = EventSummary()
         self.histories = Histories()
-        self.sampler = Sampler(home.rooms, home.informers, home.own_pods, self.histories)
-        self.doctor = Doctor(home, self.summary, self.sampler)
+        probes = Probes(home, home.plugins.checks)
+        self.facts = FactsInMemory(home, self.summary, probes)
+        self.sampler = Sampler(self.facts, self.histories)
+        self.doctor = Doctor(home, self.facts, probes)
         self.stream = Stream(home.hub)
         self.home = home
         self.hub = home.hub
-        self._collector = Collector(
-            home, self.summary, lambda: self.sampler.figures, lambda: self.doctor.ladders
-        )
-        self._answers = Answers(home, self.histories, self.sampler, self.doctor)
+        self._collector = Collector(home, self.summary, self.facts, lambda: self.doctor.ladders)
+        self._answers = Answers(home, self.histories, self.facts, self.doctor)
         home.hub.listen(self.summary.take)
 
     def become(self, state: str) -> None:

@@ -1,8 +1,9 @@
 """``/metrics``: what the daemon measures, in the names and units of Prometheus.
 
-Nothing is counted here: each scrape reads what the rooms and the sampler have, a few milliseconds
-for a hundred peers. Names that Liqo's dashboards read are served beside our own, with what is true
-here: ``driver`` says ``api`` of the way to a peer's API server, and names the backend of a tunnel.
+Nothing is counted here: each scrape reads the facts of the last second and what the rooms have, a
+few milliseconds for a hundred peers. Names that Liqo's dashboards read are served beside our own,
+with what is true here: ``driver`` says ``api`` of the way to a peer's API server, and names the
+backend of a tunnel.
 """
 
 import time
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from liqod import __version__
 from liqod.inspect import eventmetrics, meetingmetrics, networkmetrics, placemetrics
 from liqod.inspect.family import Family, Labels, Sample
+from liqod.model.view.facts import PeerFacts
 from liqod.telemetry.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -66,26 +68,27 @@ def _one(read: Callable[["Inspector"], float]) -> Callable[["Inspector"], Iterab
     return lambda inspector: [((), read(inspector))]
 
 
-def _pulse(field: str) -> Callable[["Inspector"], Iterable[Sample]]:
-    def read(inspector: "Inspector") -> Iterator[Sample]:
-        for peer, pulse in inspector.sampler.figures.pulses.items():
-            value = getattr(pulse, field)
+def _peers(
+    read: Callable[[PeerFacts], float | None],
+) -> Callable[["Inspector"], Iterable[Sample]]:
+    """A figure of each peer that has one."""
+
+    def each(inspector: "Inspector") -> Iterator[Sample]:
+        for peer, facts in inspector.facts.measured.items():
+            value = read(facts)
             if value is not None:
                 yield (peer,), value
 
-    return read
+    return each
 
 
-def _connected(inspector: "Inspector") -> Iterator[Sample]:
-    for name, peer in inspector.home.rooms.peers.items():
-        if peer.link.state != "idle":
-            yield (name,), float(peer.link.up)
+def _connected(facts: PeerFacts) -> float | None:
+    return None if facts.link.state == "idle" else float(facts.link.state == "up")
 
 
-def _daemons(inspector: "Inspector") -> Iterator[Sample]:
-    for name, peer in inspector.home.rooms.peers.items():
-        if peer.link.daemon.verdict.state in ("runs", "silent"):
-            yield (name,), float(peer.link.daemon.verdict.state == "runs")
+def _daemon(facts: PeerFacts) -> float | None:
+    known = facts.link.daemon in ("runs", "silent")
+    return float(facts.link.daemon == "runs") if known else None
 
 
 def _with_driver(
@@ -100,16 +103,17 @@ def _with_driver(
 
 
 def _quantiles(inspector: "Inspector") -> Iterator[Sample]:
-    for peer, pulse in inspector.sampler.figures.pulses.items():
-        for quantile, value in (("0.5", pulse.p50), ("0.95", pulse.p95)):
+    for peer, facts in inspector.facts.measured.items():
+        for quantile, value in (("0.5", facts.link.p50), ("0.95", facts.link.p95)):
             if value is not None:
                 yield (peer, quantile), value
 
 
 def _pods(inspector: "Inspector") -> Iterator[Sample]:
-    for peer, (out, inward) in inspector.sampler.figures.pods.items():
-        yield (peer, "out"), out
-        yield (peer, "in"), inward
+    for peer, facts in inspector.facts.measured.items():
+        if facts.work is not None:
+            yield (peer, "out"), facts.work.pods_out
+            yield (peer, "in"), facts.work.pods_in
 
 
 def _checks(inspector: "Inspector") -> Iterator[Sample]:
@@ -185,7 +189,7 @@ def _reflected(field: str) -> Callable[["Inspector"], Iterable[Sample]]:
 
 
 def _leader(inspector: "Inspector") -> float:
-    return float(inspector.sampler.figures.daemon.state == "leading")
+    return float(inspector.facts.daemon.state == "leading")
 
 
 _PEER = ("peer",)
@@ -204,32 +208,32 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         *("process_resident_memory_bytes", "gauge", (), "Resident memory."),
-        _one(lambda i: i.sampler.figures.daemon.rss),
+        _one(lambda i: i.facts.daemon.rss),
     ),
     Family(
         *("process_start_time_seconds", "gauge", (), "Unix time of the start."),
-        _one(lambda i: i.sampler.figures.daemon.started),
+        _one(lambda i: i.facts.daemon.started),
     ),
     Family(
         *("liqod_event_loop_lag_seconds", "gauge", (), "Worst lateness in the last minute."),
-        _one(lambda i: max(i.sampler.figures.lags, default=0.0)),
+        _one(lambda i: max(i.facts.lags, default=0.0)),
     ),
-    Family("liqod_tasks", "gauge", (), "Tasks.", _one(lambda i: i.sampler.figures.daemon.tasks)),
+    Family("liqod_tasks", "gauge", (), "Tasks.", _one(lambda i: i.facts.daemon.tasks)),
     Family("liqod_viewers", "gauge", (), "Clients that watch.", _one(lambda i: len(i.stream))),
-    Family("liqod_peer_up", "gauge", _PEER, "Whether the API server answers.", _connected),
+    Family("liqod_peer_up", "gauge", _PEER, "Whether the API server answers.", _peers(_connected)),
     Family(
         *("liqod_peer_daemon_up", "gauge", _PEER),
         "Whether the peer's daemon runs; absent where the peer does not show it.",
-        _daemons,
+        _peers(_daemon),
     ),
     Family(
         *("liqod_peer_last_contact_timestamp_seconds", "gauge", _PEER),
         "Unix time at which something last came back.",
-        _pulse("heard"),
+        _peers(lambda facts: facts.link.heard),
     ),
     Family(
         *("liqod_peer_round_trip_seconds", "gauge", _PEER, "Newest round trip."),
-        _pulse("rtt"),
+        _peers(lambda facts: facts.link.rtt),
     ),
     Family(
         *("liqod_peer_round_trip_quantile_seconds", "gauge", ("peer", "quantile")),
@@ -238,7 +242,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         *("liqod_peer_probe_loss_ratio", "gauge", _PEER, "Part of the last hundred probes lost."),
-        _pulse("loss"),
+        _peers(lambda facts: facts.link.lost),
     ),
     Family(
         *("liqod_peer_pods", "gauge", ("peer", "direction"), "Pods there (out), and here (in)."),
@@ -353,7 +357,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         *("liqo_peer_latency_us", "gauge", _LIQO, "Newest round trip in microseconds."),
         networkmetrics.both(
-            _with_driver(_pulse("rtt"), 1e6),
+            _with_driver(_peers(lambda facts: facts.link.rtt), 1e6),
             networkmetrics.of(
                 lambda facts: None if facts.rtt is None else 1e6 * facts.rtt, driver=True
             ),
@@ -362,7 +366,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         *("liqo_peer_is_connected", "gauge", _LIQO, "Whether the peer answers."),
         networkmetrics.both(
-            _with_driver(_connected),
+            _with_driver(_peers(_connected)),
             networkmetrics.of(lambda facts: float(facts.rtt is not None), driver=True),
         ),
     ),

@@ -13,7 +13,6 @@ import msgspec
 
 from liqod.inspect.summary import Counted, EventSummary, Failing
 from liqod.model.view.networkfacts import NetworkFacts
-from liqod.model.view.peerview import Working
 from liqod.model.view.rows import Plugin, Reflection, Sighting, Told
 from liqod.plugins.contracts import Reason
 
@@ -26,27 +25,8 @@ if TYPE_CHECKING:
     from liqod.context import ClusterContext
     from liqod.discovery.merging import Entry
     from liqod.inspect.rooms import Rooms
-    from liqod.peer import Peer
     from liqod.plugins.calls import Gauge
     from liqod.plugins.loader import Loaded
-
-
-def working(peer: "Peer | None", failing: Failing | None) -> Working:
-    """What of a peer only the running daemon knows."""
-    failure = failing.reason if failing is not None else ""
-    retry_at = failing.retry_at if failing is not None else 0.0
-    if peer is None:
-        return Working(failure=failure, retry_at=retry_at)
-    link = peer.link
-    return Working(
-        link=link.state,
-        since=link.since,
-        reason=link.reason,
-        version=link.version,
-        tenant_namespace=peer.tenant_namespace,
-        failure=failure,
-        retry_at=retry_at,
-    )
 
 
 def reflections(rooms: "Rooms", summary: EventSummary) -> dict[str, Reflection]:

@@ -1,4 +1,4 @@
-"""From objects of the API server to the rows that the inspector shows of peers. Pure."""
+"""The rows that viewers are shown of peers: of objects of the API server, and of facts. Pure."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -13,9 +13,10 @@ from liqod.model.objects.podsight import LivePod, pod_of, unready
 from liqod.model.objects.quantities import Amounts, is_quantity, parse, parse_all, render_all, total
 from liqod.model.peering.quota import pod_cost
 from liqod.model.view.detail import conditions, owner, slice_row
+from liqod.model.view.facts import LinkFacts, PeerFacts, WorkFacts
 from liqod.model.view.headline import first_failing
 from liqod.model.view.overview import PeerRow
-from liqod.model.view.rows import Amount, Ladder, Peer, PodRow, Slice
+from liqod.model.view.rows import Amount, Ladder, Peer, PodRow, Pulse, Slice
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
 
 PROBLEMS = 200
@@ -122,25 +123,13 @@ def slices(found: Iterable[ResourceSlice]) -> dict[str, Slice]:
     }
 
 
-class Working(msgspec.Struct, frozen=True):
-    """What of a peer only the running daemon knows: fields of its row."""
-
-    link: str = "idle"
-    since: float = 0.0
-    reason: str = ""
-    version: str = ""
-    tenant_namespace: str = ""
-    failure: str = ""
-    retry_at: float = 0.0
-
-
 def peer(
     row: PeerRow,
     cluster: ForeignCluster,
     *,
     quota: dict[str, Amount],
     ladder: Ladder | None,
-    working: Working,
+    facts: PeerFacts | None,
 ) -> Peer:
     """The row of a peer.
 
@@ -149,20 +138,46 @@ def peer(
         cluster: its ForeignCluster.
         quota: by resource.
         ladder: what the doctor found.
-        working: what only the running daemon knows.
+        facts: what the running daemon knows of it; None for nothing.
     """
     failing = first_failing(ladder)
     names = cluster.status.tenant_namespace
-    tenant_namespace = working.tenant_namespace or (names.local if names is not None else "")
+    link = facts.link if facts is not None else LinkFacts()
+    own = facts.tenant_namespace if facts is not None else ""
     return Peer(
         **msgspec.structs.asdict(row),
         server=cluster.status.api_server_url,
+        tenant_namespace=own or (names.local if names is not None else ""),
+        link=link.state,
+        since=link.since,
+        reason=link.reason,
+        version=link.version,
         layer=failing.layer if failing is not None else "",
         verdict=failing.evidence if failing is not None else "",
         layer_since=failing.since if failing is not None else 0.0,
+        failure=facts.failure if facts is not None else "",
+        retry_at=facts.retry_at if facts is not None else 0.0,
         quota=quota,
         conditions=tuple(conditions(cluster)),
-        **msgspec.structs.asdict(
-            msgspec.structs.replace(working, tenant_namespace=tenant_namespace)
-        ),
+    )
+
+
+def pulse(facts: PeerFacts | None) -> Pulse:
+    """What changes each second of a peer; nothing is known of one that has no facts yet."""
+    if facts is None:
+        return Pulse()
+    link, work = facts.link, facts.work or WorkFacts()
+    return Pulse(
+        heard=link.heard,
+        rtt=link.rtt,
+        p50=link.p50,
+        p95=link.p95,
+        jitter=link.jitter,
+        loss=link.lost,
+        lag=work.lag,
+        backlog=work.backlog,
+        oldest=work.oldest,
+        requests=work.requests,
+        sent=work.sent,
+        received=work.received,
     )

@@ -38,10 +38,10 @@ class Api:
 
 def answers(api: Api, found: Rooms) -> Answers:
     """With that client for this cluster and the peer."""
-    sampler: Any = SimpleNamespace(figures=SimpleNamespace(daemon=SimpleNamespace(started=0.0)))
+    facts: Any = SimpleNamespace(daemon=SimpleNamespace(started=0.0))
     home: Any = SimpleNamespace(cluster_id="rome", rooms=found, client=api)
     nothing: Any = None
-    return Answers(home, nothing, sampler, nothing)
+    return Answers(home, nothing, facts, nothing)
 
 
 @pytest.mark.parametrize(

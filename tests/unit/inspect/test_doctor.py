@@ -9,6 +9,7 @@ import trio
 from liqod.errors import Forbidden
 from liqod.inspect import roomrows
 from liqod.inspect.doctor import KEPT, Doctor
+from liqod.inspect.probing import Probes
 from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.headline import first_failing
@@ -30,7 +31,7 @@ class Patient:
         plugins = SimpleNamespace(checks=checks, records=(), settings={})
         self.client: Any = SimpleNamespace()
         calls = Calls()
-        home = SimpleNamespace(
+        home: Any = SimpleNamespace(
             plugins=plugins,
             calls=calls,
             hub=self.hub,
@@ -38,8 +39,8 @@ class Patient:
             gauge=calls.of,
             client=self.client,
         )
-        self.doctor = Doctor(home, None, None)  # type: ignore[arg-type]
-        self.doctor._evidence = self  # type: ignore[assignment]
+        stand_in: Any = self
+        self.doctor = Doctor(home, stand_in, Probes(home, checks))
 
     async def refresh(self) -> None:
         """Nothing to take in."""

@@ -15,6 +15,7 @@ from liqod.cli import diagnosis, live, statustext
 from liqod.cli.commands import doctor as doctor_command
 from liqod.cli.live import Seen
 from liqod.inspect.doctor import Doctor
+from liqod.inspect.probing import Probes
 from liqod.inspect.protocol import Examine
 from liqod.inspect.rooms import Rooms
 from liqod.model.view import headline, ladder, wrong
@@ -109,9 +110,10 @@ async def examined(fault: Fault) -> tuple[Ladder, ...]:
     home: Any = SimpleNamespace(
         plugins=plugins, hub=Hub(), rooms=Rooms(), gauge=Calls().of, client=None
     )
-    doctor = Doctor(home, None, None)  # type: ignore[arg-type]
-    doctor._evidence = Told()  # type: ignore[assignment]
-    doctor._probes.found = lambda peer, check: THERE.probed  # type: ignore[method-assign]
+    told: Any = Told()
+    probes = Probes(home, LAYERS)
+    probes.found = lambda peer, check: THERE.probed  # type: ignore[method-assign]
+    doctor = Doctor(home, told, probes)
     await doctor.round()
     return (doctor.ladders[""], doctor.ladders["milan"])
 

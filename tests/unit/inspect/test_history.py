@@ -2,9 +2,10 @@
 
 import pytest
 
+from liqod.inspect.facts import rounds
 from liqod.inspect.history import DAEMON, MINUTES, PEER, SECONDS, Histories, History, Ring
-from liqod.inspect.sample import rounds
-from liqod.model.view.rows import Daemon, Pulse
+from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts, WorkFacts
+from liqod.model.view.rows import Daemon
 
 
 def test_a_ring_keeps_the_newest_in_order():
@@ -50,11 +51,17 @@ def test_a_metric_that_there_is_not():
         History(DAEMON).series("mood", 1)
 
 
+def facts(peer: str, rtt: float, pods_out: int) -> PeerFacts:
+    """Of a peer with that round trip and so many pods."""
+    work, link = WorkFacts(pods_out=pods_out, pods_in=1), LinkFacts(rtt=rtt)
+    return PeerFacts(now=0.0, peer=peer, cluster=ClusterFacts(now=0.0), link=link, work=work)
+
+
 def test_peers_that_have_gone_are_forgotten():
     histories = Histories()
-    pulses = {"milan": Pulse(rtt=0.1), "oslo": Pulse(rtt=0.2)}
-    histories.record(Daemon(rss=5), pulses, {"milan": (3, 1), "oslo": (4, 0)})
-    histories.record(Daemon(rss=6), {"milan": Pulse(rtt=0.3)}, {"milan": (3, 1)})
+    both = {"milan": facts("milan", 0.1, 3), "oslo": facts("oslo", 0.2, 4)}
+    histories.record(Daemon(rss=5), both)
+    histories.record(Daemon(rss=6), {"milan": facts("milan", 0.3, 3)})
     assert set(histories.peers) == {"milan"}
     assert histories.of("milan").series("rtt", 9)[1] == (0.1, 0.3)
     assert histories.of("").series("pods_out", 9)[1] == (7.0, 3.0)

@@ -12,11 +12,11 @@ import yaml
 from liqod.account import KUBELET_STRANGERS, PROXY, SHARES, Account
 from liqod.inspect.metrics import FAMILIES, render
 from liqod.inspect.rooms import Rooms
-from liqod.inspect.sample import Figures
 from liqod.inspect.summary import EventSummary
 from liqod.install import workload
 from liqod.kube.http.transport import ClientStats
-from liqod.model.view.rows import Daemon, Pulse
+from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts, WorkFacts
+from liqod.model.view.rows import Daemon
 from liqod.telemetry.histogram import Histogram
 from tests.unit.model.states import failing
 
@@ -35,11 +35,15 @@ def inspector() -> Any:
     took = stats.took["get"] = Histogram()
     for seconds in (0.1, 0.3, 100.0):
         took.add(seconds)
-    figures = Figures(
-        Daemon(state="leading", rss=7),
-        {"milan": Pulse(rtt=0.002, p50=0.001)},
-        (0.1,),
-        {"milan": (2, 1)},
+    milan = PeerFacts(
+        now=0.0,
+        peer="milan",
+        cluster=ClusterFacts(now=0.0),
+        link=LinkFacts(rtt=0.002, p50=0.001),
+        work=WorkFacts(pods_out=2, pods_in=1),
+    )
+    facts = SimpleNamespace(
+        daemon=Daemon(state="leading", rss=7), lags=(0.1,), measured={"milan": milan}
     )
     home = SimpleNamespace(
         cluster_id="rome",
@@ -51,7 +55,7 @@ def inspector() -> Any:
         home=home,
         summary=EventSummary(),
         stream=(),
-        sampler=SimpleNamespace(figures=figures),
+        facts=facts,
         doctor=SimpleNamespace(ladders={"milan": failing("milan", "api")}),
     )
 

@@ -21,6 +21,7 @@ from liqod.context import ApiEndpoint
 from liqod.discovery.room import Discovery
 from liqod.errors import ConfigError, LiqodError
 from liqod.inspect.doctor import Doctor
+from liqod.inspect.probing import Probes
 from liqod.inspect.rooms import Rooms
 from liqod.network import machines
 from liqod.network.datapath import KernelDatapath
@@ -153,9 +154,8 @@ def doctor_of(**functions: Any) -> tuple[Doctor, Any]:
     bad = Check(name="bad", title="bad", scope="cluster", order=1, **parts)
     good = Check(name="good", title="good", scope="cluster", order=2, look=lambda facts: ok("fine"))
     home = home_of(Plugins(checks=(bad, good)))
-    made: Any = Doctor(home, None, None)  # type: ignore[arg-type]
-    made._evidence = Facts()
-    return made, home
+    facts: Any = Facts()
+    return Doctor(home, facts, Probes(home, home.plugins.checks)), home
 
 
 def verdicts(doctor: Doctor) -> dict[str, tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 import trio
 
-from liqod.inspect.evidence import Evidence, lossiness
+from liqod.inspect.facts import FactsInMemory, lossiness
 from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from tests.unit.inspect.working import rooms
@@ -34,16 +34,16 @@ async def test_a_peer_that_comes_back_has_not_waited_all_the_time(autojump_clock
     home: Any = SimpleNamespace(
         rooms=Rooms(), informers=SimpleNamespace(find=lambda *_, **__: None), client=None
     )
-    evidence = Evidence(home, EventSummary(), cast("Any", None), cast("Any", None))
+    facts = FactsInMemory(home, EventSummary(), cast("Any", None))
     mapping = SimpleNamespace(desired={"shop"}, accepted={}, known=True)
     engine = SimpleNamespace(mapping=mapping, nodes=(), queues={})
     for _ in range(2):
         home.rooms = rooms("milan", engine=engine)
         borrowing = home.rooms.borrowing()["milan"]
-        await evidence.refresh()
-        assert evidence._reflection("milan", borrowing).unmapped == {"shop": 0}
+        await facts.refresh()
+        assert facts._reflection("milan", borrowing).unmapped == {"shop": 0}
         await trio.sleep(100)
-        await evidence.refresh()
-        assert evidence._reflection("milan", borrowing).unmapped == {"shop": 100}
+        await facts.refresh()
+        assert facts._reflection("milan", borrowing).unmapped == {"shop": 100}
         home.rooms = Rooms()
-        await evidence.refresh()
+        await facts.refresh()
