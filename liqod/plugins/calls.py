@@ -6,9 +6,10 @@ waits. That cannot be interrupted, so it is measured (:class:`Gauge`), said whil
 for a while: who is slow again and again is parked. Who fails is not parked as a whole, as one bad
 object would then stop the good ones; the object waits instead (:mod:`liqod.reflection.worker`).
 
-What is awaited runs in a task of its own, whose every stretch between two waits is timed. So a
-cancellation is always the caller's, and a plugin that does not mind it is left behind: its caller
-goes on, and :mod:`liqod.ending` sees to it that the daemon ends all the same.
+What is awaited runs in a task of its own, whose every stretch between two waits is timed, and so is
+that of each task which it begins (:class:`_Begun`). So a cancellation is always the caller's, and a
+plugin that does not mind it is left behind: its caller goes on, and :mod:`liqod.ending` sees to it
+that the daemon ends all the same.
 """
 
 import contextvars
@@ -18,15 +19,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
 from time import perf_counter
-from types import FunctionType, coroutine
-from typing import Any, ParamSpec, TypeVar, cast
+from types import CoroutineType, FunctionType, coroutine
+from typing import Any, Final, ParamSpec, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import trio
 
 from liqod.errors import LiqodError, PluginError
 from liqod.log import Seldom
 from liqod.model.view.figures import counted
-from liqod.plugins.raised import described, without_cancellation
+from liqod.plugins.raised import described, in_a_line, without_cancellation
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -135,7 +137,14 @@ class Gauge:
     def _judged(
         self, odd: Callable[[R], str | None], function: Callable[..., Any], answer: R
     ) -> None:
-        wrong = odd(answer)
+        gauge = self  # for `liqod.plugins.running`
+        began = perf_counter()
+        try:
+            wrong = odd(answer)
+        except BaseException as error:  # the wall: whatever is inside may raise what it likes
+            wrong = f"it cannot be looked at: {described(error)}"
+        finally:
+            gauge.took(perf_counter() - began)
         if wrong is not None:
             raise self.noted(
                 PluginError(f"{self} returned nonsense from {named(function)}: {wrong}")
@@ -193,7 +202,9 @@ class Gauge:
                 self.left.pop(over, None)
 
         context = contextvars.copy_context()
-        trio.lowlevel.spawn_system_task(behind, name=f"{self}: {name}", context=context)
+        trio.lowlevel.add_instrument(_BEGUN)
+        task = trio.lowlevel.spawn_system_task(behind, name=f"{self}: {name}", context=context)
+        _BEGUN.gauges[task] = self
         with trio.move_on_after(within):
             try:
                 await over.wait()
@@ -235,7 +246,7 @@ class Gauge:
     def noted(self, error: "ErrorT") -> "ErrorT":
         """Take note of a failure that is told by that error."""
         self.failures += 1
-        self.error = str(error)
+        self.error = in_a_line(error)
         return error
 
     @property
@@ -338,6 +349,35 @@ def named(function: Callable[..., Any]) -> str:
     return found
 
 
+class _Begun(trio.abc.Instrument):
+    """Puts each task that a plugin begins behind the wall of the one that begins it.
+
+    Of an instrument Trio calls what it has: this one costs nothing at the steps of tasks.
+
+    Attributes:
+        gauges: whose tasks these are.
+    """
+
+    def __init__(self) -> None:
+        self.gauges: WeakKeyDictionary[trio.lowlevel.Task, Gauge] = WeakKeyDictionary()
+
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:
+        """Have the steps of a task timed that is in a nursery of a plugin's task."""
+        nursery = task.parent_nursery
+        gauge = None if nursery is None else self.gauges.get(nursery.parent_task)
+        if gauge is not None:
+            self.gauges[task] = gauge
+            task.coro = cast("CoroutineType[Any, Any, Any]", _beside(gauge, task.coro))
+
+
+_BEGUN: Final = _Begun()
+
+
+async def _beside(gauge: Gauge, inner: Coroutine[Any, Any, R]) -> R:
+    """Go through with a task that a plugin has begun."""
+    return await _stepping(gauge, lambda: inner)
+
+
 @coroutine
 def _stepping(
     gauge: Gauge, function: Callable[..., Awaitable[R]], *args: Any
@@ -378,5 +418,11 @@ def _begun(function: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]
     return waits()
 
 
-WALLS = frozenset({Gauge._ask.__code__, cast("FunctionType", _stepping).__code__})
+WALLS = frozenset(
+    {
+        Gauge._ask.__code__,
+        Gauge._judged.__code__,
+        cast("FunctionType", _stepping).__code__,
+    }
+)
 """The code by which a plugin is called; its frame has the gauge."""

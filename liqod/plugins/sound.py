@@ -50,6 +50,7 @@ def fault(provided: Provided) -> str | None:
             ("outgoing", provided.outgoing, 2),
             ("incoming", provided.incoming, 3),
             ("combine", provided.combine, 2),
+            ("offered", provided.offered, 1),
             *(
                 (f"remote[{at}].debounce", each.debounce, 1)
                 for at, each in enumerate(provided.remote)

@@ -4,6 +4,7 @@ Those of reflectors are broken between two clusters (tests/simulated/test_plugin
 others beside what calls them (test_walls.py); a function that a contract gets has to be in either.
 """
 
+import collections.abc
 import time
 import types
 import typing
@@ -37,6 +38,20 @@ def handed_over() -> set[str]:
                 elif typing.get_origin(each) is type:  # called to decode its table
                     found.add(f"{struct.__name__}.{field.name}")
     return found
+
+
+def functions() -> Iterator[tuple[str, str, int, bool]]:
+    """Each function of a description: its struct and field, how many values it takes, if it waits.
+
+    Of a struct that is a part of another one, too.
+    """
+    for struct in DESCRIPTIONS:
+        hints = typing.get_type_hints(struct)
+        for field in msgspec.structs.fields(struct):
+            for each in filter(_is_function, _parts(hints[field.name])):
+                values, given = typing.get_args(each)
+                waits = typing.get_origin(given) is collections.abc.Awaitable
+                yield struct.__name__, field.name, len(values), waits
 
 
 def _parts(hint: Any) -> Iterator[Any]:
@@ -80,6 +95,13 @@ class Odd:
         return "odd"
 
 
+class Speechless(Exception):
+    """An error of which nobody can say what it says."""
+
+    def __str__(self) -> str:
+        raise AttributeError("nothing to say")
+
+
 def plain_ways(made_up: trio.Cancelled) -> dict[str, Callable[..., Any]]:
     """The ways in which a plain function breaks, by name."""
 
@@ -98,6 +120,7 @@ def plain_ways(made_up: trio.Cancelled) -> dict[str, Callable[..., Any]]:
 
     return {
         "raises": raising(ValueError("boom")),
+        "raises-speechless": raising(Speechless()),
         "exits": raising(SystemExit(3)),
         "interrupts": raising(KeyboardInterrupt()),
         "cancels": raising(made_up),
@@ -137,12 +160,22 @@ def awaited_ways(made_up: trio.Cancelled) -> dict[str, Callable[..., Coroutine[A
             nursery.start_soon(trio.sleep_forever)
             raise SystemExit(3)
 
+    async def blocks_beside(*args: Any, **named: Any) -> Any:
+        async def beside() -> None:
+            await trio.lowlevel.checkpoint()
+            time.sleep(BLOCKS)  # noqa: ASYNC251  # the fault under test
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(beside)
+        return Odd()
+
     plain = {name: later(each) for name, each in plain_ways(made_up).items()}
     more = {
         "never-ends": never_ends,
         "shields": shields,
         "swallows": swallows,
         "exits-inside": leaks,
+        "blocks-beside": blocks_beside,
     }
     return plain | more
 

@@ -11,9 +11,10 @@ import pytest
 import trio
 
 from liqod.errors import PluginError, Unreachable
-from liqod.plugins import calls
+from liqod.plugins import calls, raised
 from liqod.plugins.calls import Calls, Gauge
 from liqod.plugins.running import Running, running
+from tests.unit.plugins.broken import Speechless
 
 
 def raising(error: BaseException) -> Callable[[], None]:
@@ -285,3 +286,77 @@ def test_the_wall_costs_little():
     for _ in range(rounds):
         gauge.ask(int)
     assert (perf_counter() - began) / rounds < 50e-6
+
+
+async def test_an_error_that_has_no_text_is_held_and_a_long_one_is_told_in_a_line():
+    gauge = Gauge("reflector", "gadgets")
+    with pytest.raises(PluginError, match="raised Speechless: it has no text"):
+        gauge.ask(raising(Speechless()))
+
+    async def waits() -> None:
+        raise Speechless
+
+    with pytest.raises(PluginError, match="raised Speechless: it has no text"):
+        await gauge.run(waits)
+    for error in (ValueError("one\n\n two " + 3_000_000 * "x"), Unreachable("a\nb " * 1000)):
+        with pytest.raises(PluginError):
+            gauge.ask(raising(error))
+        assert len(gauge.error) < 2 * raised.LONGEST
+        assert "\n" not in gauge.error
+
+
+async def test_an_answer_that_breaks_whoever_looks_at_it_is_nonsense():
+    def looks(answer: object) -> str | None:
+        raise SystemExit(4)
+
+    gauge = Gauge("reflector", "gadgets")
+    with pytest.raises(PluginError, match=r"returned nonsense from .*: it cannot be looked at: Sys"):
+        gauge.judge(looks, object)
+
+
+async def test_a_task_that_a_plugin_begins_is_its_own(slow, autojump_clock):
+    gauge, other = Gauge("discovery", "hosts"), Gauge("discovery", "other")
+    seen: list[Running | None] = []
+
+    async def beside(seconds: float) -> None:
+        await trio.sleep(1)
+        slow(seconds)()
+        seen.append(running(sys._getframe()))
+        await trio.sleep(1)
+
+    async def deeper() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(beside, calls.STUCK)
+
+    async def run() -> str:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(beside, calls.SLOW)
+            nursery.start_soon(deeper)
+        return "both are back"
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(beside, 9 * calls.STUCK)  # nobody's
+        assert await gauge.run(run) == "both are back"
+    assert gauge.slow == 2
+    assert gauge.worst == calls.STUCK
+    assert gauge.rests
+    mine = [each for each in seen if each is not None]
+    assert [each.gauge for each in mine] == [gauge, gauge]
+    assert all("in beside" in each.place for each in mine)
+    assert (other.slow, len(seen)) == (0, 3)
+
+
+async def test_what_a_task_of_a_plugin_raises_is_raised_by_the_plugin():
+    gauge = Gauge("discovery", "hosts")
+
+    async def beside() -> None:
+        await trio.lowlevel.checkpoint()
+        raise SystemExit(3)
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(beside)
+            await trio.sleep_forever()
+
+    with pytest.raises(PluginError, match="the discovery hosts raised SystemExit: 3"):
+        await gauge.run(run)

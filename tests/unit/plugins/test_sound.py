@@ -1,7 +1,9 @@
 """What a reflector returns is looked at before it is carried out; a check names bad settings."""
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from liqod.cli.app import main
@@ -12,10 +14,15 @@ from liqod.plugins.contracts import (
     Plan,
     Reflector,
     RemoteKind,
+    Several,
+    Watch,
     Write,
 )
+from liqod.plugins.diagnosis import Check
+from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
 from liqod.plugins.sound import fault, strange
 from simulator.suites.reflectors import stiff
+from tests.unit.plugins import broken
 
 GOOD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
@@ -89,3 +96,53 @@ def test_the_suite_knows_paths_that_lead_to_nothing() -> None:
     containers[0]["imagee"] = "b"
     assert stiff(reflector, [pod]) == set()
     assert stiff(reflector, []) == set()
+
+
+WHOLE: dict[str, Any] = {
+    "Reflector": Reflector(
+        name="notes",
+        kind=CONFIG_MAPS,
+        outgoing=lambda source, view: NOTHING,
+        incoming=lambda source, remote, view: NOTHING,
+        remote=(RemoteKind(kind=CONFIG_MAPS, watch=Watch.FULL),),
+        several=Several.MERGED,
+        combine=lambda source, statuses: {},
+    ),
+    "Check": Check(name="etcd", title="etcd", scope="peer", order=1, look=lambda facts: None),
+    "DiscoveryProvider": DiscoveryProvider(name="hosts", build=lambda settings, services: None),  # type: ignore[arg-type,return-value]
+    "TunnelProvider": TunnelProvider(
+        name="rope",
+        build=lambda settings, services, place: None,  # type: ignore[arg-type,return-value]
+        encrypted=True,
+        overhead=80,
+    ),
+}
+
+
+def with_function(struct: str, field: str, function: Any) -> Any:
+    """A description of which one function is another."""
+    if struct == "RemoteKind":
+        remote = RemoteKind(kind=CONFIG_MAPS, watch=Watch.FULL, **{field: function})
+        return msgspec.structs.replace(WHOLE["Reflector"], remote=(remote,))
+    return msgspec.structs.replace(WHOLE[struct], **{field: function})
+
+
+@pytest.mark.parametrize(("struct", "field", "count", "awaited"), list(broken.functions()))
+def test_a_function_that_cannot_be_called_as_it_will_be_is_named(
+    struct: str, field: str, count: int, awaited: bool
+) -> None:
+    async def waits(*values: object) -> None:
+        """Take whatever comes."""
+
+    def takes(*values: object) -> None:
+        """Take whatever comes."""
+
+    def wants_more(*values: object, something: str) -> None:
+        """Take more than is given."""
+
+    assert fault(with_function(struct, field, waits if awaited else takes)) is None
+    said = fault(with_function(struct, field, wants_more)) or ""
+    assert f"{field} has to take {count} values" in said
+    if not awaited:
+        said = fault(with_function(struct, field, waits)) or ""
+        assert f"{field} is asynchronous" in said
