@@ -20,12 +20,24 @@ from liqod.errors import ConfigError, LiqodError, NotFound, TransientError, Unau
 from liqod.inspect.protocol import Examine
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.model.view import ladder, wrong
+from liqod.model.view import objectfacts, wrong
+from liqod.model.view.facts import ClusterFacts, PeerFacts, Trip
 from liqod.model.view.overview import overview
 from liqod.model.view.problems import Problem
+from liqod.model.view.rows import Check as Row
 from liqod.model.view.rows import Ladder
 from liqod.model.view.snapshot import Snapshot
+from liqod.plugins import diagnosis
+from liqod.plugins.checks import cluster, peers
 
+CHECKS = sorted(
+    (each for part in (cluster, peers) for each in part.liqod_checks() if each.by_objects),
+    key=lambda each: each.order,
+)
+"""The doctor's layers of which objects tell."""
+SEEN_FROM_HERE = ("installation", "leader")
+"""Those of them of which a daemon says nothing: they are about that daemon itself."""
+ANSWERED = Trip(0.0, 0.0)
 READING = 15.0
 """Seconds for everything that the API server is asked."""
 
@@ -111,8 +123,8 @@ async def of_cluster(client: Client, namespace: str, ask: Examine) -> Diagnosis:
             raise
         except LiqodError as failure:
             return alone(snapshot, ask, version, took, str(failure))
-        own, *peers = seen.ladders
-        ladders = (ladder.beside(own, snapshot), *peers)
+        own, *others = seen.ladders
+        ladders = (beside(own, snapshot), *others)
         return of_daemon(seen, overview(snapshot).problems, ladders, ask)
     return alone(snapshot, ask, version, took, "its daemon has no socket on this machine")
 
@@ -129,38 +141,73 @@ async def _version(client: Client) -> str:
 async def _unread(client: Client, error: LiqodError, ask: Examine) -> Diagnosis:
     """The API server does not tell: the daemon that works with it may know more."""
     if isinstance(error, NotFound):
-        return _of_one(client.server, ladder.uninstalled(str(error)))
-    remedy = "check this cluster's API server, and the address in the kubeconfig"
-    if isinstance(error, Unauthorized):
-        remedy = "use credentials that this cluster's API server accepts"
-    own = ladder.unreadable(str(error), remedy)
+        return _of_one(client.server, ClusterFacts(now=0.0, api=ANSWERED, uninstalled=str(error)))
+    refused = isinstance(error, Unauthorized)
+    failed = ClusterFacts(now=0.0, api=Trip(0.0, 0.0, str(error), refused=refused))
     near = await inspector.beside(client.server)
     if near is None:
-        return _of_one(client.server, own)
+        return _of_one(client.server, failed)
     try:
         seen = await _see(near, ask)
     except LiqodError as failure:
-        return _of_one(client.server, own, str(failure))
+        return _of_one(client.server, failed, str(failure))
     # What the daemon still says of its API server may be some seconds old.
     rest = tuple(row for row in seen.ladders[0].checks if row.layer not in ("server", "watches"))
-    merged = Ladder("", (own.checks[0], *rest))
+    merged = Ladder("", (*judged(failed).checks, *rest))
     return of_daemon(seen, seen.state.problems, (merged, *seen.ladders[1:]), ask)
 
 
-def _of_one(whose: str, own: Ladder, silent: str = "") -> Diagnosis:
+def _of_one(whose: str, known: ClusterFacts, silent: str = "") -> Diagnosis:
     """What is found where nothing but this cluster's own ladder is known."""
+    own = judged(known)
     return Diagnosis(whose, "resources", (own,), silent, wrong.wrong((), (own,)))
 
 
 def alone(snapshot: Snapshot, ask: Examine, version: str, took: float, silent: str) -> Diagnosis:
+    """What the objects tell where no daemon can be asked; errors as :func:`examine`.
+
+    Args:
+        snapshot: the objects.
+        ask: of whom it is asked.
+        version: of the API server.
+        took: seconds that it took to answer.
+        silent: why no daemon was asked.
+    """
     problems = overview(snapshot).problems
-    ladders = ladder.ladders(snapshot, problems, version, took)
+    found = ladders(snapshot, version, took)
     if ask.peer:
-        known = [each.peer for each in ladders[1:]]
+        known = [each.peer for each in found[1:]]
         if ask.peer not in known:
             raise ConfigError(f"there is no peer {ask.peer}")
-        ladders = tuple(each for each in ladders if each.peer in ("", ask.peer))
+        found = tuple(each for each in found if each.peer in ("", ask.peer))
     if ask.probe:
         warn(f"nothing is tried anew: {silent}")
-    found = wrong.of_peer(wrong.wrong(problems, ladders), ask.peer)
-    return Diagnosis(snapshot.cluster_id, "resources", ladders, silent, found)
+    all_wrong = wrong.of_peer(wrong.wrong(problems, found), ask.peer)
+    return Diagnosis(snapshot.cluster_id, "resources", found, silent, all_wrong)
+
+
+def ladders(snapshot: Snapshot, version: str, took: float) -> tuple[Ladder, ...]:
+    """This cluster's ladder by its objects, then each peer's; arguments as :func:`alone`."""
+    own = objectfacts.cluster(snapshot, version, took)
+    return (judged(own), *(judged(each) for each in objectfacts.peers(snapshot, own)))
+
+
+def beside(own: Ladder, snapshot: Snapshot) -> Ladder:
+    """The ladder of a daemon that was asked, with what only others can tell of it."""
+    more = judged(objectfacts.cluster(snapshot)).checks
+    first, rest = own.checks[:1], own.checks[1:]
+    return Ladder("", (*first, *(each for each in more if each.layer in SEEN_FROM_HERE), *rest))
+
+
+def judged(facts: ClusterFacts | PeerFacts) -> Ladder:
+    """The ladder of these facts, which are of objects."""
+    peer = facts.peer if isinstance(facts, PeerFacts) else ""
+    scope = "peer" if peer else "cluster"
+    checks = [each for each in CHECKS if each.scope == scope]
+    return Ladder(
+        peer,
+        tuple(
+            Row(check.name, check.title, found.verdict, 0.0, found.evidence, found.remedy)
+            for check, found in diagnosis.examine(checks, lambda check: check.look(facts))
+        ),
+    )

@@ -17,7 +17,7 @@ from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.probing import Probes
 from liqod.model.view.rows import Check as Row
 from liqod.model.view.rows import Ladder
-from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
+from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts, examine
 from liqod.plugins.fitting import misfit, shown
 from liqod.telemetry.events import VerdictTurned
 from liqod.ticks import sleep_until_tick
@@ -91,55 +91,24 @@ class Doctor:
         before = self.ladders.get(peer, Ladder(peer))
         scope = "peer" if peer else "cluster"
         old = {row.layer: row for row in before.checks}
-        rows: dict[str, Row] = {}
-        for check in self._checks:
-            if check.scope != scope:
-                continue
-            row = self._row(check, peer, facts, rows, old.get(check.name))
-            if row is not None:
-                rows[check.name] = row
+        rows = {
+            check.name: _row(check, finding, facts.now, old.get(check.name), self._kept)
+            for check, finding in examine(
+                (each for each in self._checks if each.scope == scope),
+                lambda check: self._look(check, peer, facts),
+            )
+        }
         ladder = Ladder(peer, tuple(rows.values()))
         if ladder != before:
             self.ladders[peer] = ladder
             self._tell(peer, old, rows)
 
-    def _row(
-        self,
-        check: Check,
-        peer: str,
-        facts: ClusterFacts | PeerFacts,
-        below: dict[str, Row],
-        old: Row | None,
-    ) -> Row | None:
-        """The row of one check; the old one where it says the same and is not too old."""
-        hindered = [name for name in check.needs if name in below and below[name].verdict != "ok"]
-        now = facts.now
-        if hindered:
-            why = f"waits for {below[hindered[0]].title}"
-            new = Row(check.name, check.title, "skipped", now, why, "", now)
-        else:
-            probed = self._probes.found(peer, check.name)
-            settings = self._home.plugins.settings.get(("check", check.name))
-            facts = msgspec.structs.replace(facts, probed=probed, settings=settings)
-            finding = self._doubted(check, peer, self._ask(check, facts))
-            if finding is None:
-                return None
-            new = Row(
-                *(check.name, check.title, finding.verdict, now),
-                *(finding.evidence, finding.remedy, now),
-            )
-        if old is None:
-            return new
-        if old.verdict != new.verdict:
-            return new
-        if now - old.at < self._kept and old.verdict == "ok":
-            return old
-        same = old.evidence == new.evidence
-        return (
-            old
-            if same and old.verdict == "skipped"
-            else msgspec.structs.replace(new, since=old.since)
-        )
+    def _look(self, check: Check, peer: str, facts: ClusterFacts | PeerFacts) -> Finding | None:
+        """The finding of one check, given what its probe found and its settings."""
+        probed = self._probes.found(peer, check.name)
+        settings = self._home.plugins.settings.get(("check", check.name))
+        facts = msgspec.structs.replace(facts, probed=probed, settings=settings)
+        return self._doubted(check, peer, self._ask(check, facts))
 
     def _ask(self, check: Check, facts: ClusterFacts | PeerFacts) -> Finding | None:
         """What a check says; one that breaks is named once and then says that it is broken."""
@@ -170,6 +139,22 @@ class Doctor:
                 continue
             told = VerdictTurned(layer=name, verdict=row.verdict, evidence=row.evidence)
             self._home.hub.publish(told, peer)
+
+
+def _row(check: Check, finding: Finding, now: float, old: Row | None, kept: float) -> Row:
+    """The row of one check; the old one where it says the same and is not too old."""
+    new = Row(
+        *(check.name, check.title, finding.verdict, now),
+        *(finding.evidence, finding.remedy, now),
+    )
+    if old is None or old.verdict != new.verdict:
+        return new
+    if now - old.at < kept and old.verdict == "ok":
+        return old
+    same = old.evidence == new.evidence
+    return (
+        old if same and old.verdict == "skipped" else msgspec.structs.replace(new, since=old.since)
+    )
 
 
 def _nonsense(finding: object) -> str | None:

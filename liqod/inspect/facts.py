@@ -28,7 +28,7 @@ from liqod.kube.queue import K, KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node
 from liqod.model.peering import standing
-from liqod.model.view import peerview
+from liqod.model.view import objectfacts, peerview
 from liqod.model.view.detail import owner
 from liqod.model.view.facts import (
     ClusterFacts,
@@ -387,9 +387,8 @@ def _slice(found: ResourceSlice) -> Lent:
     """The peer of a slice, whether it is lent, its name, why it was denied, and whether there is
     any verdict on it."""
     peer, lent = owner(found)
-    denied = (each.message for each in found.status.conditions if each.status == "Denied")
     answered = bool(found.verdict(RESOURCES))
-    return peer, lent, found.name, next(denied, ""), answered
+    return peer, lent, found.name, objectfacts.denial(found), answered
 
 
 def _tenant(found: Tenant) -> tuple[str, str]:

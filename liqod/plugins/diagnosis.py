@@ -7,12 +7,13 @@ way a ``probe`` fetches, now and then, behind a wall and with a deadline; what i
 to "what is wrong".
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from liqod.model.view.facts import ClusterFacts as ClusterFacts
+from liqod.model.view.facts import DaemonFacts as DaemonFacts
 from liqod.model.view.facts import LinkFacts as LinkFacts
 from liqod.model.view.facts import NodeFacts as NodeFacts
 from liqod.model.view.facts import PeerFacts as PeerFacts
@@ -84,6 +85,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         order: its place in the ladder; the built-in ones have 10, 20, 30 …
         look: says what is so; None where the layer does not apply.
         needs: layers of the same ladder without which there is nothing to look at.
+        by_objects: the objects of the API server tell of it too: it is also looked at where no
+            daemon can be asked.
         probe: fetches more, from the API server of the scope.
         every: seconds between two probes.
         config_type: the struct its table of the configuration is decoded as.
@@ -96,7 +99,29 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     order: int
     look: Callable[[Any], Finding | None]
     needs: tuple[str, ...] = ()
+    by_objects: bool = False
     probe: Callable[[Asker], Awaitable[Any]] | None = None
     every: float = 60.0
     config_type: type[Any] = NoSettings
     api: int = 1
+
+
+def examine(
+    checks: Iterable[Check], look: Callable[[Check], Finding | None]
+) -> Iterator[tuple[Check, Finding]]:
+    """Each layer that applies with its finding; what stands on one that does not work is skipped.
+
+    Args:
+        checks: of one scope, the lowest layer first.
+        look: asks a check.
+    """
+    hindering: dict[str, Check] = {}
+    for check in checks:
+        hindered = next((hindering[name] for name in check.needs if name in hindering), None)
+        waits = skipped(f"waits for {hindered.title}") if hindered is not None else None
+        finding = waits or look(check)
+        if finding is None:
+            continue
+        if finding.verdict != "ok":
+            hindering[check.name] = check
+        yield check, finding

@@ -16,6 +16,8 @@ NO_WEBHOOK = "nobody answers it: the daemon does not run"
 NOT_KNOWN = "not known"
 """What is said of a peer's API server while this cluster's daemon does not run."""
 
+STOPPED = "not known while this cluster's daemon does not run"
+"""The same, of the layer of the doctor's."""
 UNACCEPTED = "not accepted"
 """The condition of a tenant that has no way in: it was revoked, or has proved nothing (yet)."""
 
@@ -85,3 +87,13 @@ def tenant(found: Tenant) -> str:
     asked = found.spec.tenant_condition
     free = found.spec.authz_policy == TOLERATE_NO_HANDSHAKE
     return UNACCEPTED if asked == ACTIVE and not free and not found.status.auth_params else asked
+
+
+NO_WAY_IN = "it has no way in: it was revoked, or not accepted yet; the Tenant's Events say why"
+"""What is said of a tenant that is not accepted."""
+
+
+def meant(peer: str, state: str) -> str:
+    """What is said of a tenant that somebody cordoned or drained: it is meant so."""
+    verb = "uncordon" if state == "Cordoned" else "activate"
+    return f"{state.lower()} by hand: `liqod {verb} tenant {peer}` ends that"

@@ -1,13 +1,16 @@
 """The one value of what is known of this cluster and of each peer. Pure.
 
-It is filled from what the daemon has in memory (:mod:`liqod.inspect.facts`). The doctor's checks,
-the rows of viewers, ``/metrics`` and the history read it. What is not known is None, or empty.
+It is filled from what the daemon has in memory (:mod:`liqod.inspect.facts`), or from the objects of
+the API server where no daemon can be asked (:mod:`liqod.model.view.objectfacts`). The doctor's
+checks, the rows of viewers, ``/metrics`` and the history read it. What is not known is None, or
+empty.
 """
 
 from typing import Any
 
 import msgspec
 
+from liqod.model.ids import IdProblem
 from liqod.model.peering.foreigncluster import LinkProblem, LinkState
 from liqod.model.peering.heartbeat import State
 from liqod.model.view.networkfacts import NetworkFacts
@@ -20,11 +23,29 @@ class Trip(msgspec.Struct, frozen=True):
         ago: seconds since.
         took: seconds it took.
         error: why it failed; empty if it did not.
+        refused: it failed as the server does not accept who asked.
     """
 
     ago: float
     took: float
     error: str = ""
+    refused: bool = False
+
+
+class DaemonFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """How this cluster's daemon is, as its Lease shows it to others.
+
+    Attributes:
+        runs: it does: who could not renew its Lease for long stops.
+        how: how it is, in a few words.
+        start: what to do to have it run.
+        standbys: who waits to take over.
+    """
+
+    runs: bool
+    how: str = ""
+    start: str = ""
+    standbys: tuple[str, ...] = ()
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +53,11 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         now: Unix time.
+        uninstalled: why liqod is not installed here; empty where it is.
+        definitions: custom resources that are missing; None: not known.
+        id_problem: of an id that cannot be this cluster's; None if it can.
+        unread: kinds of objects that might not be read.
+        daemon: its daemon, as others see it; None where that daemon itself fills these facts.
         policies: admission policies that hold consumers and are missing, or deny nothing; None: not
             known.
         api: the newest request to its API server.
@@ -54,6 +80,11 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     now: float
+    uninstalled: str = ""
+    definitions: tuple[str, ...] | None = None
+    id_problem: IdProblem | None = None
+    unread: tuple[str, ...] = ()
+    daemon: DaemonFacts | None = None
     policies: tuple[str, ...] | None = None
     api: Trip | None = None
     skew: float | None = None
@@ -183,6 +214,7 @@ class ReflectionFacts(msgspec.Struct, frozen=True, kw_only=True):
         nodes: virtual nodes.
         namespaces: number of namespaces mapped there.
         unmapped: namespaces that are asked for and not mapped, with the seconds since.
+        refused: namespaces that it does not take, with the reason as a clause, and as a word.
         reflectors: their queues by name.
         blind: kinds that cannot be read there, with the reason.
     """
@@ -190,6 +222,7 @@ class ReflectionFacts(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeFacts, ...] = ()
     namespaces: int = 0
     unmapped: dict[str, float] = {}
+    refused: dict[str, tuple[str, str]] = {}
     reflectors: dict[str, QueueFacts] = {}
     blind: dict[str, str] = {}
 

@@ -15,10 +15,11 @@ from liqod.model.view.figures import counted, span
 from liqod.model.view.nodeways import ways
 from liqod.model.view.snapshot import Snapshot
 from liqod.model.view.waiting import told
-from liqod.resources import InternalFabric, NamespaceOffloading
+from liqod.resources import InternalFabric
 from liqod.resources.authentication import DENIED
 from liqod.resources.fabric import FABRIC
 from liqod.resources.networking import Connection
+from liqod.resources.offloading import NamespaceCondition
 
 EXPIRING = 3 * 24 * 3600.0
 """Seconds of life left below which a certificate is a problem: renewal is long overdue."""
@@ -203,16 +204,22 @@ def _namespace_problems(snapshot: Snapshot) -> Iterable[Problem]:
     for offloading in snapshot.offloadings:
         for peer, conditions in offloading.status.remote_namespaces_conditions.items():
             for one in conditions:
-                passes = one.reason in ("", "Creating", "Terminating")
-                if (one.type, one.status) == ("Ready", "False") and not passes:
+                if refuses(one):
                     what = f"namespace {offloading.namespace}: {one.message}"
-                    remedy = _namespace_remedy(offloading, one.reason)
+                    remedy = namespace_remedy(offloading.namespace, one.reason)
                     yield Problem(2, peer, what, remedy, "namespaces")
 
 
-def _namespace_remedy(offloading: NamespaceOffloading, reason: str) -> str:
+def refuses(one: NamespaceCondition) -> bool:
+    """Whether a peer does not take a namespace, and that does not pass by itself."""
+    passes = one.reason in ("", "Creating", "Terminating")
+    return (one.type, one.status) == ("Ready", "False") and not passes
+
+
+def namespace_remedy(namespace: str, reason: str) -> str:
+    """What to do about a namespace that a peer does not take, by the reason as a word."""
     if reason == NAMESPACE_STAYS:
-        return f"`liqod unoffload namespace {offloading.namespace}`"
+        return f"`liqod unoffload namespace {namespace}`"
     return "choose another name or mapping strategy"
 
 

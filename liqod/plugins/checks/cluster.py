@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from liqod.model.objects.webhook import remedy
+from liqod.model.objects import webhook as webhooks
+from liqod.model.peering import standing
 from liqod.model.peering.intervals import UNPROVED
 from liqod.model.view.figures import counted, span
-from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok, unknown
+from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok, skipped, unknown
 from liqod.plugins.hookspecs import hookimpl
 
 STALE = 30.0
@@ -22,12 +23,44 @@ def api(facts: ClusterFacts) -> Finding:
     trip = facts.api
     if trip is None:
         return unknown("not asked yet")
+    if trip.refused:
+        return failing(trip.error, "use credentials that this cluster's API server accepts")
     if trip.error:
-        return failing(trip.error, "check this cluster's API server, and the daemon's kubeconfig")
+        remedy = "check this cluster's API server, and the address in the kubeconfig"
+        return failing(trip.error, remedy)
     if trip.ago > STALE:
         return failing(f"no answer for {span(trip.ago)}", "check this cluster's API server")
     took = f"answered in {1000 * trip.took:.0f} ms, {trip.ago:.0f} s ago"
     return ok(f"{facts.version or 'it'} {took}")
+
+
+def installation(facts: ClusterFacts) -> Finding | None:
+    """Whether everything is there that is installed, and the id is the one that peers know."""
+    if facts.uninstalled:
+        return failing(facts.uninstalled, "run `liqod install`")
+    if facts.definitions is None:
+        return None
+    if facts.definitions:
+        more = len(facts.definitions) - 1
+        others = f" and {counted(more, 'other')}" if more else ""
+        text = f"the custom resource {facts.definitions[0]}{others} is missing"
+        return failing(text, "run `liqod install`")
+    if facts.id_problem is not None:
+        return failing(facts.id_problem.what, facts.id_problem.remedy)
+    if facts.policies:
+        text = f"the admission policy {facts.policies[0]} is missing or denies nothing"
+        return failing(text, "run `liqod install`")
+    if facts.unread:
+        return unknown(f"{', '.join(facts.unread)} cannot be read by this user")
+    return ok("custom resources and policies are there")
+
+
+def leader(facts: ClusterFacts) -> Finding | None:
+    """Whether this cluster's daemon runs, as its Lease shows it."""
+    seen = facts.daemon
+    if seen is None:
+        return None
+    return ok(seen.how) if seen.runs else failing(seen.how, seen.start)
 
 
 def credentials(facts: ClusterFacts) -> Finding:
@@ -80,13 +113,18 @@ def loop(facts: ClusterFacts) -> Finding:
 
 def webhook(facts: ClusterFacts) -> Finding | None:
     """Whether the API server reaches the webhook for pods."""
+    seen = facts.daemon
+    if seen is not None and not seen.runs and not seen.standbys:
+        return skipped(standing.NO_WEBHOOK)
     if not facts.webhook:
         return None
     if facts.webhook == "reachable":
+        if seen is not None:
+            return ok("the API server reached it when that was tried last")
         if facts.proved is None or facts.proved > UNPROVED:
             return unknown("it was not tried of late whether the API server reaches it")
         return ok(f"the API server reached it {span(facts.proved)} ago")
-    return failing(facts.webhook, remedy(facts.webhook))
+    return failing(facts.webhook, webhooks.remedy(facts.webhook))
 
 
 def policies(facts: ClusterFacts) -> Finding:
@@ -137,7 +175,30 @@ def serving(facts: ClusterFacts) -> Finding | None:
 def liqod_checks() -> Sequence[Check]:
     """The layers, the lowest first."""
     return (
-        Check(name="server", title="the API server", scope="cluster", order=10, look=api),
+        Check(
+            name="server",
+            title="the API server",
+            scope="cluster",
+            order=10,
+            look=api,
+            by_objects=True,
+        ),
+        Check(
+            name="installation",
+            title="the installation",
+            scope="cluster",
+            order=12,
+            look=installation,
+            by_objects=True,
+        ),
+        Check(
+            name="leader",
+            title="the daemon",
+            scope="cluster",
+            order=14,
+            look=leader,
+            by_objects=True,
+        ),
         Check(
             name="identity",
             title="the daemon's credentials",
@@ -155,7 +216,14 @@ def liqod_checks() -> Sequence[Check]:
             needs=("server",),
         ),
         Check(name="loop", title="keeping up", scope="cluster", order=50, look=loop),
-        Check(name="webhook", title="the pod webhook", scope="cluster", order=60, look=webhook),
+        Check(
+            name="webhook",
+            title="the pod webhook",
+            scope="cluster",
+            order=60,
+            look=webhook,
+            by_objects=True,
+        ),
         Check(
             name="policies", title="admission policies", scope="cluster", order=65, look=policies
         ),

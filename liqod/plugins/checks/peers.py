@@ -4,11 +4,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from liqod.apimachinery.kinds import Kind
 from liqod.errors import NotFound
 from liqod.model.peering import standing
 from liqod.model.peering.foreigncluster import REACHED, REFUSES, UNTRUSTED
 from liqod.model.peering.intervals import (
     FRESH,
+    FROZEN_WITHIN,
     LEADER_RENEWS_EVERY,
     LEADER_STOPS_AFTER,
     NODE_LEASE,
@@ -16,9 +18,8 @@ from liqod.model.peering.intervals import (
     PEER_VERSION_EVERY,
     PROBE_EVERY,
 )
-from liqod.model.peering.standing import UNACCEPTED
 from liqod.model.view.figures import counted, span
-from liqod.model.view.ladder import NO_WAY_IN, meant
+from liqod.model.view.problems import namespace_remedy
 from liqod.plugins.checks.cluster import EXPIRING, agreeing
 from liqod.plugins.diagnosis import (
     Asker,
@@ -33,6 +34,7 @@ from liqod.plugins.diagnosis import (
     unknown,
 )
 from liqod.plugins.hookspecs import hookimpl
+from liqod.resources import IDENTITIES, RESOURCE_SLICES
 
 SLOW = 10.0
 """Seconds for which a change may wait before its layer counts as failing."""
@@ -59,11 +61,20 @@ def api(facts: PeerFacts) -> Finding | None:
     """Whether the peer's API server answers: never yes without a round trip just now."""
     if not facts.lends:
         return None
+    seen = facts.cluster.daemon
+    if seen is not None and facts.link.state == "idle":
+        return None  # nothing is noted of it
+    if seen is not None and not seen.runs:
+        noted = "up" if facts.link.state == "up" else facts.link.reason
+        return unknown(f"{standing.STOPPED}; it was last noted as {noted}")
     if facts.link.state == "idle":
         return unknown("there is no identity at the peer yet")
     if facts.link.state == "down":
         kind = KINDS.get(facts.link.problem, "")
         return failing(facts.link.reason, standing.api_remedy(kind, facts.peer))
+    if seen is not None:
+        # What is noted on an object is as old as its writer may take to find otherwise.
+        return ok(f"it answered in the last {span(FROZEN_WITHIN)}, as the daemon notes")
     if facts.link.silence is None or facts.link.silence > FRESH:
         silent = "not yet" if facts.link.silence is None else f"not for {span(facts.link.silence)}"
         return failing(f"heard of {silent}", "check the path to the peer's API server")
@@ -78,7 +89,7 @@ def api(facts: PeerFacts) -> Finding | None:
 
 def daemon(facts: PeerFacts) -> Finding | None:
     """Whether the peer's daemon runs: never yes without its Lease having been renewed of late."""
-    if not facts.lends:
+    if not facts.lends or (facts.cluster.daemon is not None and facts.link.state == "idle"):
         return None
     start = f"start `liqod run` beside {facts.peer}"
     match facts.link.daemon:
@@ -88,6 +99,8 @@ def daemon(facts: PeerFacts) -> Finding | None:
             return failing(facts.link.daemon_why, start)
         case "untold":
             return unknown("the peer does not show it, as Liqo and older versions")
+    if facts.cluster.daemon is not None:
+        return unknown("not seen yet, or not shown, as by Liqo and older versions")
     return unknown("not seen for long enough yet")
 
 
@@ -111,7 +124,8 @@ def credentials(facts: PeerFacts) -> Finding | None:
     if not facts.lends:
         return None
     if not facts.certificates:
-        return unknown("there is no certificate of the peer's yet")
+        unread = _unread(facts, IDENTITIES)
+        return unread or unknown("there is no certificate of the peer's yet")
     name, left = min(facts.certificates.items(), key=lambda item: item[1])
     if left <= 0:
         return failing(f"{name} ended {span(-left)} ago", "run `liqod peer` again")
@@ -120,6 +134,13 @@ def credentials(facts: PeerFacts) -> Finding | None:
     more = " and more" if len(facts.certificates) > 1 else ""
     good = f"{counted(len(facts.certificates), 'certificate')}, good for {span(left)}{more}"
     return ok(f"{good}{_by_former(facts)}")
+
+
+def _unread(facts: PeerFacts, kind: Kind) -> Finding | None:
+    """What is said where objects of a kind might not be read."""
+    if kind.plural not in facts.cluster.unread:
+        return None
+    return unknown(f"{kind.plural} cannot be read by this user")
 
 
 def _by_former(facts: PeerFacts) -> str:
@@ -218,7 +239,9 @@ def granted(facts: PeerFacts) -> Finding | None:
         return None
     if facts.denied:
         name, why = next(iter(facts.denied.items()))
-        return failing(f"slice {name} is denied: {why}", "ask the provider, or ask for less")
+        return failing(f"slice {name} denied: {why}", "ask the provider, or ask for less")
+    if unread := _unread(facts, RESOURCE_SLICES):
+        return unread
     if facts.unanswered:
         waiting = ", ".join(facts.unanswered)
         return unknown(f"no answer yet about {waiting}")
@@ -242,6 +265,8 @@ def nodes(facts: PeerFacts) -> Finding | None:
 
 def namespaces(facts: PeerFacts) -> Finding | None:
     """Whether the namespaces that are asked for are mapped."""
+    for name, (why, reason) in facts.reflection.refused.items():
+        return failing(f"namespace {name}: {why}", namespace_remedy(name, reason))
     if not facts.reflection.nodes:
         return None
     late = {name: waited for name, waited in facts.reflection.unmapped.items() if waited > SLOW}
@@ -293,10 +318,10 @@ def tenant(facts: PeerFacts) -> Finding | None:
     """Whether what the peer borrows here is open to it."""
     if not facts.borrows:
         return None
-    if facts.tenant == UNACCEPTED:
-        return unknown(NO_WAY_IN)
+    if facts.tenant == standing.UNACCEPTED:
+        return unknown(standing.NO_WAY_IN)
     if facts.tenant != "Active":
-        return skipped(meant(facts.peer, facts.tenant))
+        return skipped(standing.meant(facts.peer, facts.tenant))
     return ok(f"the tenant is active{_by_former(facts)}")
 
 
@@ -311,16 +336,20 @@ def liqod_checks() -> Sequence[Check]:
 
     return (
         layer(10, "task", "the peer's task", task, needs=()),
-        layer(20, "api", "its API server", api, needs=("task",)),
-        layer(25, "daemon", "the peer's daemon", daemon),
-        layer(30, "credentials", "our certificates there", credentials, needs=("task",)),
+        layer(20, "api", "its API server", api, needs=("task",), by_objects=True),
+        layer(25, "daemon", "the peer's daemon", daemon, by_objects=True),
+        layer(
+            *(30, "credentials", "our certificates there", credentials),
+            needs=("task",),
+            by_objects=True,
+        ),
         layer(40, "clock", "the clocks", clock),
         layer(50, "versions", "versions", versions, probe=ask_versions, every=PEER_VERSION_EVERY),
         layer(60, "replication", "replication", replication),
-        layer(70, "granted", "what it grants", granted),
-        layer(80, "nodes", "virtual nodes", nodes),
-        layer(90, "namespaces", "mapped namespaces", namespaces),
+        layer(70, "granted", "what it grants", granted, by_objects=True),
+        layer(80, "nodes", "virtual nodes", nodes, by_objects=True),
+        layer(90, "namespaces", "mapped namespaces", namespaces, by_objects=True),
         layer(100, "reflection", "reflection", reflection),
         layer(105, "usage", "figures of pods", usage),
-        layer(110, "tenant", "its tenant here", tenant, needs=()),
+        layer(110, "tenant", "its tenant here", tenant, needs=(), by_objects=True),
     )

@@ -18,7 +18,7 @@ from liqod.inspect.doctor import Doctor
 from liqod.inspect.probing import Probes
 from liqod.inspect.protocol import Examine
 from liqod.inspect.rooms import Rooms
-from liqod.model.view import headline, ladder, wrong
+from liqod.model.view import headline, wrong
 from liqod.model.view.overview import overview
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import Check, Ladder
@@ -129,7 +129,7 @@ def shown(fault: Fault, found: tuple[Ladder, ...] | None) -> tuple[str, int, str
         seen = Seen("rome", NOW, state(peer_row(), **fault.knows), found)
         figures, view = live.figures(seen), live.joined(view, seen, "")
         own, *others = found
-        ladders = (ladder.beside(own, snapshot), *others)
+        ladders = (diagnosis.beside(own, snapshot), *others)
         diagnosed = diagnosis.of_daemon(seen, overview(snapshot).problems, ladders, ask)
         listed = (*overview(snapshot).problems, *live.tales(seen.state))
         ladders_of = {each.peer: each for each in ladders}

@@ -3,7 +3,8 @@
 import pytest
 
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.model.view.ladder import NO_WAY_IN, ladders
+from liqod.cli.diagnosis import ladders
+from liqod.model.peering.standing import NO_WAY_IN
 from liqod.model.view.overview import overview
 from liqod.model.view.snapshot import Snapshot
 from liqod.resources import ForeignCluster, Tenant
@@ -38,7 +39,7 @@ def test_a_tenant_without_a_way_in_is_not_called_active(condition, policy, statu
         tenants=(Tenant(metadata=ObjectMeta(name="rome"), spec=spec, status=status),),
     )
     assert overview(snapshot).peers[0].state == state
-    _, rome = ladders(snapshot, (), "v1.35.4", 0.1)
+    _, rome = ladders(snapshot, "v1.35.4", 0.1)
     (row,) = [each for each in rome.checks if each.layer == "tenant"]
     assert row.verdict == verdict
     assert (row.evidence == NO_WAY_IN) is (state == "not accepted")
