@@ -58,12 +58,24 @@ class Standing(msgspec.Struct, frozen=True, rename="camel"):
         former: of the one before, while it is kept; empty for none.
         peers: those that are bound to a key.
         invitations: names of those whose lines name the key, and that nobody has used up.
+        made: whether the command that says so has made the present key.
     """
 
     key: str
     former: str
     peers: tuple[Bond, ...]
     invitations: tuple[str, ...] = ()
+    made: bool = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a change of before is not over, since somebody needs the former key."""
+        return bool(self.former and (self.waits or self.never))
+
+    @property
+    def follow(self) -> tuple[str, ...]:
+        """Who follows to the next key, or has to the present one."""
+        return tuple(sorted({each.cluster_id for each in self.peers if each.state != "never"}))
 
     @property
     def waits(self) -> tuple[str, ...]:
@@ -167,6 +179,25 @@ async def begin(client: Client, namespace: str, cluster_id: str) -> Standing:
         raise ConfigError(why)
     await succeed(client, namespace, cluster_id)
     return await standing(client, namespace)
+
+
+async def destroyed(
+    client: Client, namespace: str, progress: Progress, *, within: float = float("inf")
+) -> bool:
+    """Wait for the end of a former key that nobody needs any more; whether it came in time.
+
+    Args:
+        client, namespace, progress, within: as :func:`followed` takes them.
+    """
+
+    async def look() -> bool:
+        progress("wait for the daemon to destroy the former key, which it keeps for a minute")
+        return (await cluster_keys(client, namespace)).former is None
+
+    with trio.move_on_after(within):
+        await poll_until(look)
+        return True
+    return False
 
 
 async def followed(

@@ -13,6 +13,7 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
+from liqod.consumer.identities import formerkey
 from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, succeed
 from liqod.errors import ConfigError, LiqodError
 from liqod.handshake.dialing import Dialler
@@ -174,6 +175,14 @@ async def test_a_peering_by_a_channel_stands_whichever_side_changes_its_key(peer
             # What stands, stands; what begins anew proves the key that there is.
             await again(rome, milan)
             await reflects(rome, milan, f"after-{turn}")
+            if who is rome:
+                # Until then both names have rights, and both keys their channel.
+                await milan.until(
+                    NAMESPACES,
+                    AT_MILAN,
+                    None,
+                    lambda found: labels.FORMER_KEY not in found["metadata"]["annotations"],
+                )
             with pytest.raises(LiqodError, match=r"no consumer here|nothing is to be borrowed"):
                 await attach(milan if who is rome else rome, who, made.former)
 
@@ -263,3 +272,79 @@ async def test_the_command_waits_until_all_have_followed(tmp_path: Path, nursery
         await followed(rome, milan, own)
         assert await uid(milan) == pod
         assert "former key" not in (await run(rome, tmp_path, "status")).out
+
+
+async def follows(rome: Member, folder: Path) -> None:
+    """Wait until rome knows that its peer can follow."""
+
+    async def able() -> bool:
+        shown = await run(rome, folder, "rotate", "key", "--dry-run", "-o", "json")
+        return {each["state"] for each in json.loads(shown.out)["peers"]} == {"follows"}
+
+    await eventually(able)
+
+
+async def test_the_command_twice_in_a_row_makes_two_keys(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+):
+    """The second one finds a former key that nobody needs, and that is kept for a while."""
+    monkeypatch.setattr(formerkey, "KEPT", 5.0)
+    async with members("rome", "milan", plugins=PLUGINS) as [rome, milan]:
+        await borrow_a_pod(rome, milan)
+        await nursery.start(lead, rome)
+        pod = await uid(milan)
+        await follows(rome, tmp_path)
+        known = [keys.print_of((await cluster_keys(rome.admin)).public)]
+        for _ in range(2):
+            done = await run(rome, tmp_path, "rotate", "key", "--yes", "-o", "json")
+            assert done.status == 0, done.err
+            shown = json.loads(done.out)
+            assert shown["made"]
+            assert "which milan will follow" in done.err
+            assert [each["state"] for each in shown["peers"]] == ["followed"]
+            known.append(shown["key"])
+        assert len({*known}) == 3
+        soonest = await run(rome, tmp_path, "rotate", "key", "--yes", "--timeout", "11")
+        assert (soonest.status, soonest.out) == (1, "")
+        assert "nothing was changed" in soonest.err
+        own = await cluster_keys(rome.admin)
+        assert keys.print_of(own.public) == known[-1]
+        await followed(rome, milan, own)
+        assert await uid(milan) == pod
+
+
+async def test_the_command_says_who_is_away_and_makes_no_second_key_meanwhile(
+    tmp_path: Path, nursery: trio.Nursery
+):
+    async with members("rome", "milan", plugins=PLUGINS) as [rome, milan]:
+        await borrow_a_pod(rome, milan)
+        await nursery.start(lead, rome)
+        pod = await uid(milan)
+        await follows(rome, tmp_path)
+        await milan.stop()
+        words = ("rotate", "key", "--yes", "--timeout", "14")
+        made = await run(rome, tmp_path, *words, "-o", "json")
+        assert made.status == 1
+        assert "the former key is still in use" in made.err
+        shown = json.loads(made.out)
+        assert shown["made"]
+        assert shown["former"]
+        away = [{"clusterID": "milan", "role": "provider", "state": "follows"}]
+        assert shown["peers"] == away
+        again = await run(rome, tmp_path, *words, "-o", "json")
+        assert again.status == 1
+        assert "no other key is made" in again.err
+        assert json.loads(again.out) == {**shown, "made": False}
+        plain = await run(rome, tmp_path, *words)
+        assert plain.status == 1
+        assert "milan (provider): follows when its daemon is there" in plain.out
+        own = await cluster_keys(rome.admin)
+        assert keys.print_of(own.public) == shown["key"]
+        await milan.start()
+        done = await run(rome, tmp_path, "rotate", "key", "--yes", "-o", "json")
+        assert done.status == 0, done.err
+        last = json.loads(done.out)
+        assert (last["key"], last["made"]) == (shown["key"], False)
+        assert [each["state"] for each in last["peers"]] == ["followed"]
+        await followed(rome, milan, own)
+        assert await uid(milan) == pod

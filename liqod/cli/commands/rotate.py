@@ -2,12 +2,15 @@
 
 from typing import Annotated
 
+import msgspec
+import trio
 import typer
 
 from liqod.apimachinery import labels
-from liqod.cli import presence
+from liqod.cli import presence, terminal
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, Yes
+from liqod.kube.client import Client
 from liqod.ownid import own_cluster_id
 from liqod.procedures import rotating
 from liqod.procedures.rotating import Standing
@@ -33,8 +36,9 @@ async def key(
     on both sides and made again. When no peer needs it any more the daemon destroys it. What was
     signed for it has no rights at the peers that have followed.
 
-    While a former key is kept, none is made: the command waits for who has not followed yet. Exit
-    status 1: somebody still knows this cluster by the former key.
+    While somebody needs a former key, no other one is made: the command waits for who has not
+    followed yet, and says so (`made` is false in the output). Exit status 1: somebody still knows
+    this cluster by the former key.
 
     \b
     Examples:
@@ -54,28 +58,46 @@ async def key(
         return
     if why:
         frame.die(why)
-    if not before.former:
+    if before.goes_on:
+        terminal.note("no other key is made: a change of before is not over")
+    else:
         frame.confirm(_meant(before), yes=yes)
+    until = trio.current_time() + max(frame.timeout - REST, 1.0)
     async with (
         frame.client() as client,
         presence.daemon(client, liqo_namespace, frame.progress),
     ):
-        if not before.former:
-            frame.progress("make another key")
-            await rotating.begin(client, liqo_namespace, here)
-        wait = max(frame.timeout - REST, 1.0)
-        now = await rotating.followed(client, liqo_namespace, frame.progress, within=wait)
+        if not before.goes_on:
+            await _make(frame, client, liqo_namespace, before, here, until)
+        within = until - trio.current_time()
+        now = await rotating.followed(client, liqo_namespace, frame.progress, within=within)
+    now = msgspec.structs.replace(now, made=not before.goes_on)
     if not frame.show(now):
         frame.say(_told(now), lines=True)
     if now.waits or now.never:
         frame.die("the former key is still in use; `liqod status` says with whom")
 
 
+async def _make(
+    frame: Frame, client: Client, namespace: str, before: Standing, here: str, until: float
+) -> None:
+    """Make another key, once that of before is gone, which nobody needs."""
+    if before.former:
+        within = until - trio.current_time()
+        if not await rotating.destroyed(client, namespace, frame.progress, within=within):
+            frame.die(
+                "the former key is kept for a minute after everybody has followed: nothing was"
+                " changed; again with more time (--timeout)"
+            )
+    frame.progress("make another key")
+    await rotating.begin(client, namespace, here)
+
+
 def _meant(now: Standing) -> str:
     """What is about to be done, and what is not."""
     parts = ["makes another key for this cluster"]
-    if now.waits:
-        parts.append(f"which {', '.join(now.waits)} will follow")
+    if now.follow:
+        parts.append(f"which {', '.join(now.follow)} will follow")
     if now.never:
         parts.append(
             f"not {', '.join(now.never)} ({rotating.NEVER}), with whom the present key stays in use"
