@@ -22,7 +22,7 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.model.clienthello import MOST, NotTls, server_name
-from liqod.places import Places, accepted, address_of
+from liqod.places import Places, accepted, address_of, serve_listeners
 
 SHARED: Final = 443
 """The port that tunnels in websockets take, where nobody says another."""
@@ -142,7 +142,7 @@ class SharedPort:
             made.listen(BACKLOG)
             others = trio.SocketListener(trio.socket.from_stdlib_socket(made))
             try:
-                nursery.start_soon(trio.serve_listeners, _last, [others])
+                nursery.start_soon(serve_listeners, _last, [others])
                 while True:
                     came, _ = await accepted(listener.accept)
                     nursery.start_soon(self._stranger, came, nursery)

@@ -263,6 +263,20 @@ def test_each_bound_is_tried_on_a_whole_process_by_a_test(face: str) -> None:
     assert constant in {each.id for each in nodes if isinstance(each, ast.Name)}
 
 
+def test_nothing_takes_connections_by_a_loop_that_cries_ten_times_a_second() -> None:
+    """Trio's own writes a traceback each time that the kernel has no more files."""
+    folder = Path(account.__file__).parent
+    own = {"serve_listeners", "serve_tcp", "serve_ssl_over_tcp"}
+    found = [
+        f"{path.relative_to(folder)}:{node.lineno}"
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in own
+        if isinstance(node.value, ast.Name) and node.value.id == "trio"
+    ]
+    assert found == []
+
+
 def test_the_table_of_the_page_is_generated() -> None:
     assert accounttable.render() in accounttable.PAGE.read_text(), (
         "run `python -m tests.testbed.accounttable`"

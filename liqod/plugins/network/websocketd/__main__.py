@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import trio
 
 from liqod import account
+from liqod.places import serve_listeners
 from liqod.plugins.network.websocketd import wanted
 from liqod.plugins.network.websocketd.carrier import Carrier, Device
 from liqod.plugins.network.websocketd.datagrams import Datagrams
@@ -64,7 +65,7 @@ class Process:
             try:
                 async with trio.open_nursery() as self._nursery:
                     self._nursery.start_soon(self._carrier.run)
-                    await trio.serve_listeners(self._asked, [listener])
+                    await serve_listeners(self._asked, [listener])
             finally:
                 path.unlink(missing_ok=True)
         raise AssertionError("it is ended from outside only")
