@@ -7,7 +7,7 @@ backend makes its tunnel is told by the template that it names: ``<backend>-serv
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -54,9 +54,9 @@ LEAST_PORT: Final = 1024
 KEPT: Final = frozenset(
     (2379, 2380, 4789, OVERLAY_PORT, 5353, 6081, 6443, 8472, *range(10248, 10260), CANDIDATES)
 )
-"""Ports that no gateway has, of neither protocol, besides those below, but for its backend's own:
-who may write a GatewayServer is not to take the place of a kubelet, an API server, a store, a CNI's
-overlay or liqod's own that is down."""
+"""Ports that no gateway has, of neither protocol, besides those below and those of liqod's own
+(:attr:`Here.kept`), but for its backend's own: who may write a GatewayServer is not to take the
+place of a kubelet, an API server, a store, a CNI's overlay or this daemon that is down."""
 ENDPOINTS: Final = 8
 """Addresses of a peer's gateway that are tried."""
 WEBSOCKET: Final = "websocket"
@@ -111,6 +111,7 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
         networks: this cluster's own, textual prefixes.
         problem: why no tunnel can be here at all, a clause; empty where one can.
         websocket: whether servers take their tunnels in a websocket, too.
+        kept: ports at which this daemon listens itself, when it runs.
     """
 
     namespace: str
@@ -118,6 +119,7 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
     networks: tuple[str, ...] = ()
     problem: str = ""
     websocket: bool = False
+    kept: frozenset[int] = frozenset()
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,16 +274,17 @@ def _server(one: GatewayServer, here: Here, backend: str) -> Refusal | None:
     named = [port for port in found if port is not None]
     how = here.backends[backend]
     # One that has its port already keeps it: a version before may have given it.
-    kept = next((each for each in named if _kept(each, how) and each != told_port(one)), None)
+    closed = (each for each in named if _kept(each, how, here.kept) and each != told_port(one))
+    kept = next(closed, None)
     if kept is not None and not _ports(named):
         said = f"{how.transport} port {kept} is kept for other programs"
         return Refusal("PortKept", said)
     return _ports(named)
 
 
-def _kept(port: int, how: Listening) -> bool:
+def _kept(port: int, how: Listening, ours: Container[int] = ()) -> bool:
     """True for a port of what else runs on a gateway's machine, and may just not now."""
-    return port != how.port and (port < LEAST_PORT or port in KEPT)
+    return port != how.port and (port < LEAST_PORT or port in KEPT or port in ours)
 
 
 def _client(one: GatewayClient, here: Here) -> Refusal | None:

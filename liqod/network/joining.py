@@ -9,6 +9,8 @@ from typing import NoReturn
 
 import trio
 
+from liqod.config import Config
+from liqod.inspect.events import TunnelChanged
 from liqod.latest import Latest
 from liqod.network.connections import Connections
 from liqod.network.ends import Ends
@@ -18,6 +20,7 @@ from liqod.network.gatewayplan import Here, Listening
 from liqod.network.gateways import Gateways
 from liqod.network.known import KnownRanges
 from liqod.network.machine import Machine
+from liqod.network.names import PROXY_PORT
 from liqod.network.room import Room
 from liqod.network.services import Services
 from liqod.network.standins import StandIns
@@ -54,6 +57,13 @@ async def join(peer: Peer, machine: Machine, *, leads: bool = True) -> NoReturn:
     await Supervision(run, report).forever()
 
 
+def own_ports(config: Config) -> frozenset[int]:
+    """The ports at which a daemon listens by its configuration, of whichever protocol."""
+    tables = (config.webhook, config.kubelet, config.health, config.inspector, config.handshake)
+    fixed = (config.network.candidate_port, PROXY_PORT)
+    return frozenset((*(each.port for each in tables), *fixed))
+
+
 async def _run(peer: Peer, machine: Machine, leads: bool) -> None:
     home = peer.home
     ends = Latest(Ends())
@@ -63,6 +73,7 @@ async def _run(peer: Peer, machine: Machine, leads: bool) -> None:
         backends={each: machine.listening.get(each, Listening()) for each in machine.tunnels},
         websocket=home.config.network.websocket,
         networks=(*home.addressing.pod_cidrs, *home.addressing.service_cidrs),
+        kept=own_ports(home.config),
     )
     connections = Connections(peer, ends, machine.role)
     exposed = Latest(Exposed()) if home.in_cluster and leads else None

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from liqod.config import Config
 from liqod.network.gatewayplan import (
     PORT,
     Listening,
@@ -16,7 +17,9 @@ from liqod.network.gatewayplan import (
     refusal,
     websocket_of,
 )
+from liqod.network.joining import own_ports
 from liqod.resources.base import ObjectRef
+from liqod.tables import Handshake, Webhook
 from tests.unit.network.gateways import HERE, PEER, client, meta, server, template
 
 OTHER = "liqo-tenant-turin"
@@ -163,6 +166,22 @@ def test_nor_is_a_udp_port(port: int, which: str):
     # Who has had it from a version that gave it keeps it, and goes on.
     assert refusal(server(**asked(port, which), told=port), PEER, HERE) is None
     assert refusal(server(**asked(51841, which)), PEER, HERE) is None
+
+
+@pytest.mark.parametrize("port", [6446, 8118, 9443, 10270, 10271, 10272, 12346, 20443])
+def test_a_port_of_this_daemon_is_no_gateway_s(port: int):
+    """It may be down, as for an upgrade: whoever has the webhook's port then has its requests."""
+    config = Config(webhook=Webhook(port=20443)) if port == 20443 else Config()
+    how = Listening(transport="TCP", port=443, shared=True)
+    here = msgspec.structs.replace(HERE, backends={"websocket": how}, kept=own_ports(config))
+    one = server(ref=template("server", "websocket-server"), **asked(port, "port"))
+    why = refusal(one, PEER, here)
+    assert why is not None
+    assert why.reason == "PortKept"
+    # One that is shared with the hand-shake, as at 443, is the backend's own.
+    shared = own_ports(Config(handshake=Handshake(port=443)))
+    one = server(ref=template("server", "websocket-server"), **asked(443, "port"))
+    assert refusal(one, PEER, msgspec.structs.replace(here, kept=shared)) is None
 
 
 def test_the_next_port_that_is_free_is_none_that_is_kept():
