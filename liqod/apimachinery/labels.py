@@ -100,6 +100,11 @@ REVOKED_TENANT: Final = "liqod.io/revoked-tenant"
 """Annotation on a tenant namespace: the consumer was revoked; JSON of when, and what lives on."""
 REVOKED_PROVIDER: Final = "liqod.io/revoked-provider"
 """Annotation on a tenant namespace: the same of the provider."""
+REVOKED_KEYS: Final = "liqod.io/revoked-keys"
+"""Annotation on a tenant namespace: the keys of its consumer that were revoked, under whatever id
+they come again; SHA-256 in hexadecimal, with spaces between."""
+REVOKED_PROVIDER_KEYS: Final = "liqod.io/revoked-provider-keys"
+"""Annotation on a tenant namespace: the same of its provider."""
 CORDONED_SLICES: Final = "liqod.io/cordoned-slices"
 """Annotation on a tenant namespace: the slices cordoned by themselves, UIDs by name, as JSON."""
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
@@ -28,6 +29,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.procedures import agreements, answering, peeringusers
+from liqod.procedures.revocations import revoked_keys
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import ACCEPT, APPROVED, DENY, PEERED
 from liqod.tenancy import (
@@ -46,6 +48,10 @@ REMEMBERED: Final = 10_000
 RECENT: Final = 5.0
 """Seconds after which the API server's cache has what this daemon has written; milliseconds are
 usual."""
+
+
+REVOKED: Final = "revoked key"
+"""The index of Namespaces by the keys that were revoked of the consumers whose they are."""
 
 
 class Inbox(Controller[str]):
@@ -70,7 +76,7 @@ class Inbox(Controller[str]):
         self._ids_let_in: set[str] = set()
         """For them no cache is believed, however late it may be."""
         self._entries = Watched(INCOMING_PEERINGS, self._on_entry, Selection(home.namespace))
-        self._namespaces = Watched(NAMESPACES, self._on_namespace)
+        self._namespaces = Watched(NAMESPACES, self._on_namespace, indexes={REVOKED: _revoked_keys})
         super().__init__(home, "inbox", self._entries, self._namespaces)
 
     def reload(self, home: ClusterContext) -> None:
@@ -100,6 +106,15 @@ class Inbox(Controller[str]):
         """Whether one of that id was let in by this daemon, or anybody so short a time ago that a
         cache may not tell it yet."""
         return cluster_id in self._ids_let_in or trio.current_time() - self._let_in_at < RECENT
+
+    def is_barred(self, key: str) -> bool:
+        """Whether its operator has denied for ever who has that key, by whichever id."""
+        found = self._entries.store.values(IncomingPeering)
+        return any(answering.is_barred(each) and answering.key_of(each) == key for each in found)
+
+    def was_revoked(self, key: str) -> bool:
+        """Whether a consumer with that key was revoked, by whichever id."""
+        return bool(self._namespaces.store.indexed(REVOKED, key))
 
     def lets_in(self, cluster_id: str) -> None:
         """One of that id is being let in: said before it is written."""
@@ -292,3 +307,10 @@ class Inbox(Controller[str]):
         await peeringusers.revoke(self._client, peer, key)
         if not entry.spec.replace and await self.known_key(peer) in ("", key):
             await drop_unused_tenant_namespace(self._client, peer)
+
+
+def _revoked_keys(namespace: Partial) -> frozenset[str]:
+    """The values of the index of Namespaces by revoked keys."""
+    if namespace.metadata.labels.get(labels.TENANT_NAMESPACE) != labels.TRUE:
+        return frozenset()
+    return revoked_keys(namespace.metadata.annotations)

@@ -91,6 +91,8 @@ class Reception:
         entry = await self._inbox.find(name)
         if entry is not None and incoming.is_of(entry, peer) and answering.is_barred(entry):
             return Denied(reason=BARRED)
+        if self._inbox.is_barred(peer.key):  # by another id: an id is what one calls oneself
+            return Denied(reason=BARRED)
         if entry is None or not incoming.is_about(entry, peer, ask):
             answer = await self._take_in(peer, source, ask)
             if answer is not None:
@@ -215,7 +217,7 @@ class Reception:
             peer.key,
             self._seen(peer.cluster_id, peer.key),
             ask.labels,
-            revoked=labels.REVOKED_TENANT in marks,
+            revoked=labels.REVOKED_TENANT in marks or self._inbox.was_revoked(peer.key),
         )
 
     async def _verdict(self, asker: Asker, ask: Ask) -> Verdict | Refused:
@@ -353,7 +355,7 @@ class Reception:
                     anew=answering.is_replaced(entry),
                     lifts=marks.get(labels.REVOKED_TENANT, ""),
                 )
-            except ConfigError as error:
+            except (ConfigError, NotFound) as error:  # not found: it was revoked meanwhile
                 return Refused(code="busy", reason=str(error), again=5)
             if not await self._stands(entry.name, peer, ask):
                 await self._inbox.close(entry)

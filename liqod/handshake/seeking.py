@@ -13,16 +13,19 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
 from liqod.context import ClusterContext
 from liqod.discovery.merging import Seen
 from liqod.errors import LiqodError
 from liqod.handshake import policies
 from liqod.handshake.policies import Asker
+from liqod.kube.selection import Selection
 from liqod.log import Seldom
 from liqod.model import ids
 from liqod.procedures import asking
 from liqod.procedures.asking import ENDED, Request
+from liqod.procedures.revocations import revoked_provider_keys
 from liqod.resources import IDENTITIES, OUTGOING_PEERINGS, OutgoingPeering
 from liqod.tables import PeerPolicy
 from liqod.tenancy import find_tenant
@@ -125,16 +128,20 @@ class Seeking:
         """Ask, unless there is a reason not to: whether a request was made."""
         peer, namespace = request.name, self._home.namespace
         known = {name for each in self._requests() for name in (each.name, each.spec.cluster_id)}
-        makes = peer not in known and not await self._is_known(peer)
+        makes = peer not in known and not await self._is_known(peer, request.key)
         if makes:
             await asking.ask(self._home.client, namespace, request)
             log.info("%s is seen, and asked to lend, by policy", peer)
         self._asked.add((peer, request.key))
         return makes
 
-    async def _is_known(self, peer: str) -> bool:
-        """Whether something is borrowed of a cluster already, or it was revoked."""
+    async def _is_known(self, peer: str, key: str) -> bool:
+        """Whether something is borrowed of a cluster, or it was revoked, by whichever id."""
         client = self._home.client
+        tenants = Selection(labels=f"{labels.TENANT_NAMESPACE}={labels.TRUE}")
+        for each in await client.list(NAMESPACES, tenants, decode=Partial):
+            if key in revoked_provider_keys(each.metadata.annotations):
+                return True
         tenant = await find_tenant(client, peer)
         if tenant is None:
             return False

@@ -10,7 +10,6 @@ from typing import NoReturn
 import trio
 
 from liqod.config import Config
-from liqod.inspect.events import TunnelChanged
 from liqod.latest import Latest
 from liqod.network.connections import Connections
 from liqod.network.ends import Ends

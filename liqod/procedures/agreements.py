@@ -13,8 +13,10 @@ from liqod.errors import NotFound
 from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.procedures.answering import is_barred, key_of
+from liqod.model.peering import providerkeys
+from liqod.procedures.answering import STANDING, is_barred, key_of
 from liqod.procedures.asking import secret_of
+from liqod.provider.tenants.following import former_of
 from liqod.resources import (
     INCOMING_PEERINGS,
     INVITATIONS,
@@ -84,6 +86,35 @@ async def of_peer(
         if _is_of(each, peer, keys, revoking=revoking)
     ]
     return found
+
+
+async def keys_of(client: Client, namespace: str, peer: str, role: str) -> frozenset[str]:
+    """The keys that a cluster has shown in what was agreed with it, or that are noted of it.
+
+    Args:
+        client: of this cluster.
+        namespace: liqod's own.
+        peer: the cluster's id.
+        role: ``consumer`` or ``provider``, as which it is meant.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    here, tenant = Selection(namespace), await find_tenant(client, peer)
+    marks = {} if tenant is None else tenant.annotations
+    try:
+        if role == "consumer":
+            asking = await client.list(INCOMING_PEERINGS, here, decode=IncomingPeering)
+            # Anybody asks by that id: who was let in counts.
+            mine = (each for each in asking if each.spec.cluster_id == peer)
+            keys = {key_of(each) for each in mine if each.status.phase in STANDING}
+            return frozenset(keys | {marks.get(labels.ACCEPTED_KEY, ""), former_of(marks)} - {""})
+        asked = await client.list(OUTGOING_PEERINGS, here, decode=OutgoingPeering)
+    except NotFound:
+        return frozenset()  # an installation from before these kinds
+    keys = {each.status.key for each in asked if each.status.cluster_id == peer} - {""}
+    noted = marks.get(labels.PROVIDER_KEYS)
+    return frozenset(keys | {providerkeys.follow(noted, each) for each in keys})
 
 
 async def _accepted_key(client: Client, peer: str) -> str:

@@ -172,7 +172,8 @@ async def _refuse_revoked(local: Client, there: str, *, replace: bool) -> None:
         return
     if not replace:
         raise ConfigError(f"{there} was revoked here: --replace takes that back")
-    lifted = {"metadata": {"annotations": {labels.REVOKED_PROVIDER: None}}}
+    marks = (labels.REVOKED_PROVIDER, labels.REVOKED_PROVIDER_KEYS)
+    lifted = {"metadata": {"annotations": dict.fromkeys(marks)}}
     await local.patch(NAMESPACES, namespace, lifted)
 
 

@@ -23,7 +23,7 @@ from liqod.kube.credentials.render import kubeconfig
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.model.objects.rbac import rule
-from liqod.procedures.revocations import living, marked
+from liqod.procedures.revocations import living, marked, revoked_keys
 from liqod.provider.tenants import narrowing
 from liqod.provider.tenants.tenants import proven
 from liqod.resources import TENANTS, Tenant
@@ -222,6 +222,12 @@ async def _let_in_again(
     marks: dict[str, str | None] = dict.fromkeys(gone)
     if key:
         marks[labels.ACCEPTED_KEY] = key
+    # What was revoked stays so, under whatever id it comes, but for the key that is let in now.
+    stay = revoked_keys(live.metadata.annotations) - {key}
+    if stay:
+        marks[labels.REVOKED_KEYS] = " ".join(sorted(stay))
+    elif labels.REVOKED_KEYS in live.metadata.annotations:
+        marks[labels.REVOKED_KEYS] = None
     noted = marked(live.metadata.annotations, labels.REVOKED_TENANT)
     lives = [living(noted) if noted else "", live.metadata.annotations.get(labels.LIVING, "")]
     if any(lives):

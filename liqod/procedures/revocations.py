@@ -1,8 +1,15 @@
 """What a tenant namespace notes of a revocation: when it was, and what could not be taken back."""
 
+from collections.abc import Iterable, Mapping
+from typing import Final
+
 import msgspec
 
+from liqod.apimachinery import labels
 from liqod.kube import times
+
+MOST_KEYS: Final = 64
+"""Keys of one peer that are noted, the latest ones."""
 
 
 class Living(msgspec.Struct, frozen=True):
@@ -50,3 +57,38 @@ def living(mark: Mark) -> str:
     """Until when certificates live whose names could be given again, RFC 3339; empty for none."""
     open_ = [each.until for each in mark.lives if each.until and not (each.dead or each.over)]
     return max(open_, default="")
+
+
+def revoked_keys(marks: Mapping[str, str]) -> frozenset[str]:
+    """The keys of a consumer that nobody but a person lets in, under whatever id. Pure.
+
+    Args:
+        marks: annotations of its tenant namespace.
+    """
+    noted = {*marks.get(labels.REVOKED_KEYS, "").split()}
+    now = {marks.get(labels.ACCEPTED_KEY, "")}
+    found = noted | now if labels.REVOKED_TENANT in marks else noted - now
+    return frozenset(found - {""})
+
+
+def revoked_provider_keys(marks: Mapping[str, str]) -> frozenset[str]:
+    """The keys of a provider that is asked for nothing by itself, under whatever id. Pure.
+
+    Args:
+        marks: annotations of its tenant namespace.
+    """
+    return frozenset(marks.get(labels.REVOKED_PROVIDER_KEYS, "").split())
+
+
+def noted_keys(marks: Mapping[str, str], role: str, keys: Iterable[str]) -> dict[str, str]:
+    """The annotation that notes revoked keys beside those of before; empty where nothing changes.
+
+    Args:
+        marks: annotations of the tenant namespace.
+        role: ``consumer`` or ``provider``.
+        keys: SHA-256 of each, hexadecimal.
+    """
+    name = labels.REVOKED_KEYS if role == "consumer" else labels.REVOKED_PROVIDER_KEYS
+    before = marks.get(name, "").split()
+    more = sorted({*keys} - {*before, ""})
+    return {name: " ".join((before + more)[-MOST_KEYS:])} if more else {}

@@ -8,6 +8,7 @@ then, too; what was signed for a name of Liqo's is noted, and holds that name ba
 """
 
 from base64 import b64decode
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from liqod.kube.ending import delete_all
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.procedures import peeringusers
-from liqod.procedures.revocations import Living, Mark, marked
+from liqod.procedures.revocations import Living, Mark, marked, noted_keys
 from liqod.provider.tenants.certificates import CERTIFICATE_FIELD
 from liqod.provider.tenants.trust import Binding, Subject
 from liqod.resources import REPLICATED, TENANTS
@@ -58,6 +59,20 @@ async def mark(client: Client, namespace: str, key: str, lives: tuple[Living, ..
     text = msgspec.json.encode(made).decode()
     await client.patch(NAMESPACES, namespace, {"metadata": {"annotations": {key: text}}})
     return made
+
+
+async def note_keys(client: Client, namespace: str, keys: Mapping[str, Iterable[str]]) -> None:
+    """Note on a tenant namespace the keys that are revoked, by what each peer was.
+
+    Raises:
+        NotFound: there is no such namespace.
+    """
+    marks = (await client.get(NAMESPACES, namespace, decode=Partial)).metadata.annotations
+    notes: dict[str, str] = {}
+    for role, shown in keys.items():
+        notes |= noted_keys(marks, role, shown)
+    if notes:
+        await client.patch(NAMESPACES, namespace, {"metadata": {"annotations": notes}})
 
 
 async def is_known(client: Client, consumer: str, namespace: str) -> bool:

@@ -85,12 +85,14 @@ async def carry_out(
         ConfigError: the peer is gone.
     """
     progress(f"revoke {peer}")
+    keys = {role: await agreements.keys_of(client, liqo, peer, role) for role in roles}
     removed = dict.fromkeys(await agreements.end(client, liqo, peer, revoking=True))
     namespace = await find_tenant_namespace(client, peer)
     if namespace is None and removed:
         return Revoked(peer, roles, tuple(removed), (Living(AGAIN),))
     if namespace is None:
         raise ConfigError(f"{peer} has just gone")
+    await revokedconsumer.note_keys(client, namespace, keys)
     lives: list[Living] = []
     # The daemon begins with the mark, so what it takes is looked for before.
     if "consumer" in roles:

@@ -4,6 +4,7 @@ import dataclasses
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
@@ -33,6 +34,8 @@ from tests.simulated.asking import Answer, ignored, reception, request, somebody
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import entries
 from tests.simulated.peering import Member
+
+AUTO = '[[policies]]\naction = "auto"\n'
 
 
 async def test_one_address_fills_no_inbox_and_others_are_seen_still():
@@ -279,6 +282,64 @@ async def test_who_was_denied_for_ever_is_let_in_by_no_invitation_and_no_policy(
             assert "for ever" in answer.reason
         [left] = await milan.admin.list(INVITATIONS, Selection("liqo"), decode=Invitation)
         assert left.status.used == 0
+
+
+async def test_who_was_denied_for_ever_is_so_by_whichever_id():
+    """An id is what somebody calls himself; the key is who he is."""
+    async with reception(AUTO) as (milan, host, _):
+        rome = somebody("rome")
+        refused = {"spec": {"decision": "Deny", "always": True}}
+        made = incoming.made(rome, incoming.spec_of(rome, "192.0.2.1", request(), None))
+        await milan.admin.create(INCOMING_PEERINGS, made, "liqo")
+        name = incoming.name_of("rome", rome.key)
+        await milan.admin.patch(INCOMING_PEERINGS, name, refused, "liqo")
+        other = msgspec.structs.replace(rome, cluster_id="turin")
+
+        async def denied() -> bool:
+            return isinstance(await host.asked(other, "192.0.2.9", request(), ignored), Denied)
+
+        with trio.fail_after(30):
+            await eventually(denied)
+            for ask in (await invited(milan), request()):
+                assert isinstance(await host.asked(other, "192.0.2.9", ask, ignored), Denied)
+            for who in (somebody("turin"), somebody("bari")):
+                answer = await host.asked(who, "192.0.2.9", request(), ignored)
+                assert isinstance(answer, Accepted), "nobody else is meant"
+
+
+async def test_a_key_that_was_revoked_is_left_to_a_person_by_whichever_id():
+    async with reception(AUTO) as (milan, host, nursery):
+        rome = somebody("rome")
+        other = msgspec.structs.replace(rome, cluster_id="turin")
+        with trio.fail_after(60):
+            assert isinstance(await host.asked(rome, "192.0.2.1", request(), ignored), Accepted)
+            await revoking.carry_out(milan.admin, "rome", ("consumer",), milan.progress)
+            noted = await milan.admin.get(NAMESPACES, "liqo-tenant-rome", decode=Partial)
+            assert noted.metadata.annotations[labels.REVOKED_KEYS] == rome.key
+            ask = await invited(milan)
+            nursery.start_soon(host.asked, other, "192.0.2.9", ask, ignored)
+            assert await eventually(lambda: _first(milan)) == incoming.name_of("turin", rome.key)
+            [entry] = await entries(milan)
+            assert entry.status.reason == "it was revoked here"
+            # The id is let in again with another key: the one that was stolen stays what it is.
+            key = somebody("rome").key
+            let_in = partial(
+                peeringusers.generate,
+                *(milan.admin, "rome"),
+                here="milan",
+                server=milan.home.endpoint.server,
+                ca=b"",
+                anew=True,
+            )
+            await let_in(key=key)
+            await milan.admin.delete(INCOMING_PEERINGS, entry.name, "liqo")
+            nursery.start_soon(host.asked, other, "192.0.2.9", request(), ignored)
+            assert await eventually(lambda: _first(milan))
+            # A person may let it in again by its own id: then the other one is what was revoked.
+            await revoking.carry_out(milan.admin, "rome", ("consumer",), milan.progress)
+            await let_in(key=rome.key)
+            left = await milan.admin.get(NAMESPACES, "liqo-tenant-rome", decode=Partial)
+            assert left.metadata.annotations[labels.REVOKED_KEYS] == key
 
 
 async def test_an_invitation_answers_no_more_for_what_was_taken_out_again():

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import msgspec
 import pytest
 import trio
 
@@ -10,6 +11,7 @@ from liqod.discovery.merging import Entry, Seen, Verified
 from liqod.handshake import seeking
 from liqod.kube.selection import Selection
 from liqod.plugins.providers import Sighting
+from liqod.procedures import revoking
 from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import address_of, entries, key_of, meeting, peered
@@ -69,6 +71,28 @@ async def test_who_is_seen_is_asked_where_a_policy_says_so_and_nobody_else():
         assert await requests(rome) == []
         assert [each.spec.cluster_id for each in await entries(milan)] == ["rome"]
         assert await entries(turin) == []
+
+
+async def test_a_lender_that_was_revoked_is_not_asked_under_another_id():
+    async with meeting("rome", "milan", settings=LENDS) as [rome, milan]:
+        rome.around.append(await sighting(milan))
+        await borrow(rome, milan)
+
+        async def asked() -> bool:
+            return bool(await requests(rome))
+
+        await eventually(asked)
+        await peered(rome, "milan")
+        await revoking.carry_out(rome.admin, "milan", ("provider",), rome.progress)
+        seen = rome.around.pop()
+        [entry] = seen.entries
+        assert entry.verified is not None
+        told = msgspec.structs.replace(entry.verified, cluster_id="turin")
+        sighted = msgspec.structs.replace(entry.seen, cluster_id="turin")
+        entry = msgspec.structs.replace(entry, seen=sighted, verified=told)
+        rome.around.append(Seen(cluster_id="turin", entries=(entry,)))
+        await trio.sleep(0.5)
+        assert await requests(rome) == []
 
 
 async def test_what_is_asked_ends_with_the_sighting_and_begins_with_another():
