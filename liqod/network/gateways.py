@@ -192,7 +192,7 @@ class Gateways(Controller[str]):
             known = now.port if now.uid == chosen.metadata.uid else gatewayplan.told_port(chosen)
             if known:
                 return known
-        found = every(self._servers.store, GatewayServer)
+        found, _ = self._apart(every(self._servers.store, GatewayServer))
         return gatewayplan.port_of(chosen, found, self._listening(chosen))
 
     def _listening(self, one: Object) -> Listening:
@@ -209,11 +209,20 @@ class Gateways(Controller[str]):
         if not given:
             shown = self._secrets.store.get((place, name))
             await keysecrets.show(self._client, one, keys.public, shown)
-        found = every(self._keys.store, PublicKey)
-        taken = publickeys.taken(found, self._peer.id, place, keys.public)
+        taken = self._taken(place, keys.public)
         if await self._write(one, self._status(one, port, name, taken)):
             self._tell(one, taken.refusal)
         self._ends.know(self._ends_of(one, port, keys, taken))
+
+    def _taken(self, place: str, own: bytes) -> Taken:
+        found, strays = self._apart(every(self._keys.store, PublicKey))
+        return publickeys.taken(found, self._peer.id, place, own, strays)
+
+    def _apart(self, found: list[R]) -> tuple[list[R], list[R]]:
+        """Those in tenant namespaces, which alone count for a peer, and the others."""
+        tenants = self._tenants.store
+        inside = [one for one in found if ("", one.namespace) in tenants]
+        return inside, [one for one in found if ("", one.namespace) not in tenants]
 
     def _ends_of(self, one: Object, port: int, keys: TunnelKeys, taken: Taken) -> Ends:
         backend = gatewayplan.backend_of(one, self._here)

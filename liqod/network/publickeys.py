@@ -31,14 +31,22 @@ class Taken(msgspec.Struct, frozen=True):
     refusal: Refusal | None = None
 
 
-def taken(every: Iterable[PublicKey], peer: str, namespace: str, own: bytes) -> Taken:
+def taken(
+    every: Iterable[PublicKey],
+    peer: str,
+    namespace: str,
+    own: bytes,
+    strays: Iterable[PublicKey] = (),
+) -> Taken:
     """The key of a peer.
 
     Args:
-        every: those of all peers.
+        every: those of all peers, in their tenant namespaces.
         peer: its id.
         namespace: its tenant namespace.
         own: this cluster's public key at that tunnel.
+        strays: those in other namespaces, where whoever may write could take a peer's place: they
+            count for nobody and against nobody.
     """
     known = [one for one in every if not one.leaving]
     found = sorted(
@@ -46,6 +54,12 @@ def taken(every: Iterable[PublicKey], peer: str, namespace: str, own: bytes) -> 
     )
     if not found:
         waits = f"there is no PublicKey of {peer} in the namespace {namespace} yet"
+        stray = min((one for one in strays if peer_of(one) == peer), key=_age, default=None)
+        if stray is not None:
+            waits += (
+                f"; that in {stray.namespace} counts for nobody: delete it, and make it there "
+                f"(liqoctl create publickey … -n {namespace})"
+            )
         return Taken(refusal=Refusal(NONE_YET, waits))
     one = found[0]
     key = one.spec.public_key

@@ -160,6 +160,26 @@ async def test_one_in_another_namespace_is_told_where_it_belongs():
         assert milan.ends.now.gateway is None
 
 
+async def test_a_key_in_another_namespace_takes_nobodys_place():
+    """Whoever may write there could say that a key is his, and was so before it was the peer's."""
+    async with site() as milan:
+        await milan.make(GATEWAY_SERVERS, server())
+        for name, peer in (("rome", "rome"), ("turin", "turin")):
+            marks = {"name": name, "labels": {**MARKS, "liqo.io/remote-cluster-id": peer}}
+            stray = {"metadata": marks, "spec": key()}
+            await milan.lender.admin.create(PUBLIC_KEYS, stray, "default")
+
+        async def told() -> bool:
+            found = await milan.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT)
+            said = condition(found, "PeerKeyAccepted").get("message", "")
+            return "that in default counts for nobody" in said
+
+        await until(told)
+        await milan.make(PUBLIC_KEYS, key())
+        await milan.told(GATEWAY_SERVERS, "PeerKeyAccepted", "PeerKeyAccepted")
+        await milan.known(lambda now: now.peer_key == THEIRS.public)
+
+
 async def test_the_ends_are_known_in_whichever_order_the_objects_come():
     for kinds in ((PUBLIC_KEYS, GATEWAY_CLIENTS), (GATEWAY_CLIENTS, PUBLIC_KEYS)):
         async with site() as milan:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
@@ -68,6 +69,40 @@ async def test_the_root_ca_follows_under_its_other_name_whatever_the_policy():
         await both.here.create(CONFIG_MAPS, {"metadata": allowed}, SHOP)
         await both.comes(CONFIG_MAPS, "loud")
         assert await both.there.find(CONFIG_MAPS, "quiet", THERE) is None
+
+
+@pytest.mark.parametrize("before", [False, True])
+async def test_one_that_has_the_name_of_the_root_ca_there_stays_and_is_told(before: bool):
+    """Pods there know this cluster's API server by it, whichever of the two was first."""
+    other = {"metadata": {"name": "kube-root-ca.crt.rome"}, "data": {"ca.crt": "mine"}}
+    async with pair() as both, trio.open_nursery() as nursery:
+        if before:
+            await both.here.create(CONFIG_MAPS, other, SHOP)
+        await both.start(nursery)
+        own = (await both.here.get(CONFIG_MAPS, "kube-root-ca.crt", SHOP))["data"]
+
+        def is_own(found: dict[str, Any]) -> bool:
+            return bool(found["data"] == own)
+
+        made = await both.comes(CONFIG_MAPS, "kube-root-ca.crt.rome", is_own)
+        if not before:
+            await both.here.create(CONFIG_MAPS, other, SHOP)
+
+        async def told() -> bool:
+            said = await both.here.list(EVENTS, Selection(SHOP))
+            return any(
+                each["involvedObject"]["name"] == "kube-root-ca.crt.rome"
+                and "is what kube-root-ca.crt is here: give it another name" in each["message"]
+                for each in said
+            )
+
+        await eventually(told)
+        await both.here.delete(CONFIG_MAPS, "kube-root-ca.crt.rome", SHOP)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "last"}}, SHOP)
+        await both.comes(CONFIG_MAPS, "last")
+        found = await both.there.get(CONFIG_MAPS, "kube-root-ca.crt.rome", THERE)
+        assert (found["metadata"]["uid"], found["data"]) == (made["metadata"]["uid"], own)
+        nursery.cancel_scope.cancel()
 
 
 async def test_an_annotated_object_stays_and_its_copy_goes():

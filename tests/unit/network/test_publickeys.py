@@ -43,6 +43,16 @@ def test_there_may_be_none_yet():
     assert reason(public_key(KEY, meta(place="default"))) == "NoPublicKey"
 
 
+def test_one_in_another_namespace_is_named_while_there_is_none():
+    found = taken([], PEER, PLACE, OWN, [public_key(KEY, meta(place="default"))])
+    assert found.refusal is not None
+    assert "that in default counts for nobody" in found.refusal.message
+    assert f"liqoctl create publickey … -n {PLACE}" in found.refusal.message
+    others = taken([], PEER, PLACE, OWN, [public_key(KEY, meta(peer="turin", place="default"))])
+    assert others.refusal is not None
+    assert "default" not in others.refusal.message
+
+
 @pytest.mark.parametrize("key", [b"", b"k" * 31, b"k" * 33, bytes(32), b"\1" + bytes(31)])
 def test_what_is_no_key_is_refused(key: bytes):
     assert reason(public_key(key)) == "BadPublicKey"

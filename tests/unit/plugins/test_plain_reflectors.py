@@ -196,6 +196,14 @@ def test_the_root_ca_has_another_name_there(consumer, name):
     assert wanted["metadata"]["name"] == f"kube-root-ca.crt.{name}"
 
 
+def test_nothing_else_takes_the_name_of_the_root_ca_there():
+    plan = out(configmaps.REFLECTOR, manifest(CONFIG_MAPS, "kube-root-ca.crt.rome", data={}))
+    assert plan.remote == ()
+    assert [(each.code, each.expected) for each in plan.reasons] == [("NameReserved", False)]
+    other = manifest(CONFIG_MAPS, "kube-root-ca.crt.turin", data={})
+    assert only(configmaps.REFLECTOR, other)["metadata"]["name"] == "kube-root-ca.crt.turin"
+
+
 def test_a_secret_crosses_verbatim():
     wanted = only(secrets.REFLECTOR, CRED)
     assert (wanted["data"], wanted["type"]) == ({"password": "aHVudGVyMg=="}, "Opaque")
