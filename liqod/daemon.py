@@ -167,6 +167,7 @@ class Daemon:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            ending.follow(signal.SIGTERM, signal.SIGINT)
             task_status.started()
             async for number in signals:
                 if number == signal.SIGHUP:
@@ -174,7 +175,6 @@ class Daemon:
                     continue
                 logger.info("stopping on %s", signal.Signals(number).name)
                 sdnotify.notify("STOPPING=1", "STATUS=stopping")
-                ending.begin()
                 scope.cancel()
         raise AssertionError("signals never end")
 

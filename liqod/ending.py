@@ -2,15 +2,19 @@
 
 What stops, stops in reverse, and a plugin that does not mind its cancellation is left behind
 (:mod:`liqod.plugins.calls`); but nothing in a process can end a task, a thread or a function that
-goes on. So a thread waits for the end, since the event loop may be what is held up. When the time
-is over it writes to the log who is still there, and the process leaves.
+goes on. So a thread waits for the end, since the event loop may be what is held up: then it takes
+no signal either, and so the time runs from the handler of the signal, which the interpreter calls
+wherever the loop is. When it is over the thread writes to the log who is still there, and the
+process leaves.
 """
 
 import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Final
 
 import trio
@@ -40,17 +44,35 @@ class Ending:
         self._grace, self._leave = grace, leave
         self._loop = threading.get_ident()
         self._token = trio.lowlevel.current_trio_token()
+        self._begun = threading.Event()
         self._done = False
+        threading.Thread(target=self._wait, name="ending", daemon=True).start()
+
+    def follow(self, *numbers: signal.Signals) -> None:
+        """Begin at any of these signals, and have whoever handles them now do so afterwards."""
+        for number in numbers:
+            self._follow(number)
+
+    def _follow(self, number: signal.Signals) -> None:
+        before = signal.getsignal(number)
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            self.begin()
+            if callable(before):
+                before(number, frame)
+
+        signal.signal(number, handle)
 
     def begin(self) -> None:
         """The daemon is told to stop: from here the time runs."""
-        threading.Thread(target=self._wait, name="ending", daemon=True).start()
+        self._begun.set()
 
     def done(self) -> None:
         """All of the daemon's own has ended: whatever is left is somebody else's."""
         self._done = True
 
     def _wait(self) -> None:
+        self._begun.wait()
         threading.Event().wait(self._grace)
         held = ", ".join(self._holders()[:MOST]) or "nobody who can be named"
         logger.error("leaving after %.0f s, though these have not ended: %s", self._grace, held)

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, command, sites
+from tests.testbed.errors import TestbedError
 
 PROGRAM = """
 import sys
@@ -79,6 +81,27 @@ def liqod_discovery():
 """
 
 
+BLOCKS = """
+import trio
+from liqod.plugins.hookspecs import hookimpl
+from liqod.plugins.providers import DiscoveryProvider
+
+class Spins:
+    async def run(self, sighted, *, task_status=trio.TASK_STATUS_IGNORED):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.beside)
+
+    async def beside(self):
+        await trio.sleep(1)
+        while True:
+            pass
+
+@hookimpl
+def liqod_discovery():
+    return [DiscoveryProvider(name="spins", build=lambda settings, services: Spins())]
+"""
+
+
 @asynccontextmanager
 async def rome_with(folder: Path, **modules: str) -> AsyncIterator[Site]:
     """A cluster whose daemon has plugins installed, each a module."""
@@ -132,3 +155,13 @@ async def test_a_task_that_no_wall_holds_is_not_let_in(tmp_path: Path):
         await rome.start()
         await logged(rome, "the plugin tasks of tasks is left out: Leaks.run (tasks.py:")
         assert await rome.stop() < 10
+
+
+async def test_one_that_holds_the_event_loop_is_named_and_holds_up_no_end(tmp_path: Path):
+    async with rome_with(tmp_path, blocks=BLOCKS) as rome:
+        await rome.start()
+        who = "the discovery spins (blocks.py:"
+        await logged(rome, f"the daemon is held up: {who}")
+        with pytest.raises(TestbedError, match="ended with 1"), trio.fail_after(10):
+            await rome.stop()
+        await logged(rome, f"leaving after 8 s, though these have not ended: {who}")

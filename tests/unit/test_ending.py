@@ -1,5 +1,7 @@
 """The process leaves in time, and says who held it."""
 
+import os
+import signal
 import threading
 import time
 
@@ -58,6 +60,22 @@ async def test_who_holds_the_event_loop_is_named(caplog: pytest.LogCaptureFixtur
     Gauge("reflector", "gadgets").ask(blocks)
     assert leaves.status == 1
     assert "the reflector gadgets (test_ending.py:" in caplog.text
+
+
+async def test_a_signal_is_enough_while_the_event_loop_is_held(caplog: pytest.LogCaptureFixture):
+    leaves, told = Left(), []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: told.append(number))
+    try:
+        Ending(grace=0.05, leave=leaves).follow(signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        until = time.monotonic() + 30
+        while not leaves.over.is_set() and time.monotonic() < until:
+            time.sleep(0.01)  # noqa: ASYNC251  # the loop does not come round
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert leaves.status == 1
+    assert told == [signal.SIGUSR1], "whoever handled it before does so still"
+    assert "test_ending.py:" in caplog.text
 
 
 def test_a_thread_that_goes_on_is_named(caplog: pytest.LogCaptureFixture):

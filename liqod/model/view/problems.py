@@ -111,7 +111,7 @@ def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Itera
             yield Problem(HINTS, peer, what, f"`liqod unpeer {peer} --forget` gives that up")
         for condition in cluster.status.conditions:
             if condition.reason == DEGRADED:
-                remedy = "check what is between you and the peer"
+                remedy = f"`liqod doctor {peer}` says what to do, in the layer reflection"
                 yield Problem(3, peer, condition.message, remedy, "reflection")
     for name, (peer, message) in nodes.items():
         if message:

@@ -285,7 +285,11 @@ def reflection(facts: PeerFacts) -> Finding | None:
         return None
     if work.blind:
         kind, why = next(iter(work.blind.items()))
-        return failing(f"{kind} cannot be read there: {why}", "check the rights at the peer")
+        return failing(
+            f"{kind} there cannot be followed: {why}",
+            f"at {facts.peer}: install the definition of {kind}, and give the rights to them; or "
+            "switch their reflector off here, by `[reflection] disabled`",
+        )
     if facts.link.degraded:
         remedy = "check the peer's API server, and the admission webhooks there"
         return failing(facts.link.degraded, remedy)

@@ -213,6 +213,15 @@ FAULTS = [
         alone=("pods cannot be written",),
         never=("its API server fails", *NETWORK_FAILS),
     ),
+    Fault(
+        "it has not a kind",
+        objects={"foreign_clusters": (degraded("lamps there cannot be followed: not found"),)},
+        link={"degraded": "lamps there cannot be followed: not found"},
+        there={"reflection": ReflectionFacts(namespaces=1, blind={"lamps": "not found"})},
+        says=("lamps there cannot be followed",),
+        alone=("lamps there cannot be followed", "`liqod doctor milan`"),
+        never=("what is between", "check the rights", *NETWORK_FAILS),
+    ),
     Fault("its probes are lost", link={"loss": 0.5}, says=("50 % of the probes are lost",)),
     # A peer's daemon
     Fault(

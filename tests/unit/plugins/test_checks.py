@@ -198,3 +198,11 @@ async def test_versions_are_asked_for_and_what_is_missing_is_named():
 
 async def test_a_group_that_is_not_there_is_missing():
     assert await peers.ask_versions(Asker()) == peers.Served("v1.35.2", tuple(peers.NEEDED))
+
+
+def test_a_kind_that_a_peer_has_not_is_its_administrators_to_install():
+    found = peers.reflection(facts(namespaces=1, blind={"lamps": "not found"}))
+    assert found is not None
+    assert found.evidence == "lamps there cannot be followed: not found"
+    assert "at milan: install the definition of lamps, and give the rights" in found.remedy
+    assert "`[reflection] disabled`" in found.remedy
