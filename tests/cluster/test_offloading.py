@@ -110,6 +110,13 @@ def test_a_namespace_that_is_there_already_is_left_alone(peered: Clusters) -> No
         assert "liqo" not in str(found["metadata"].get("annotations", {}))
         rome.liqod("unoffload", "namespace", shop, "--yes")
         assert milan.api.exists(f"/api/v1/namespaces/{shop}-rome")
+        # Once it is gone the right one is made.
+        assert rome.liqod("offload", "namespace", shop, check=False).returncode != 0
+        milan.api.call("DELETE", f"/api/v1/namespaces/{shop}-rome")
+        path = f"/apis/offloading.liqo.io/v1beta1/namespaces/{shop}/namespaceoffloadings/offloading"
+        rome.comes_to(path, lambda one: one["status"].get("offloadingPhase") == "Ready", 60)
+        found = milan.api.get(f"/api/v1/namespaces/{shop}-rome")
+        assert found["metadata"]["annotations"]["liqo.io/original-name"] == shop
     finally:
         milan.api.raw("DELETE", f"/api/v1/namespaces/{shop}-rome")
 

@@ -96,8 +96,23 @@ def test_a_peering_user_who_was_revoked_cannot_peer(clusters: Clusters) -> None:
         clusters.rome.liqod("peer", "--remote-kubeconfig", str(user), timeout=60)
 
 
+def identities(member: Member) -> set[str]:
+    """The slices for which a cluster has an identity at milan."""
+    path = "/apis/authentication.liqo.io/v1beta1/namespaces/liqo-tenant-milan/identities"
+    found = member.api.get(path)["items"]
+    return {each["metadata"]["name"] for each in found if each["spec"]["type"] == "ResourceSlice"}
+
+
+def pods_granted(member: Member) -> dict[str, str]:
+    """What milan grants to rome's users, of which each slice has one."""
+    path = "/apis/offloading.liqo.io/v1beta1/namespaces/liqo-tenant-rome/quotas"
+    found = member.api.get(path)["items"]
+    return {each["spec"]["user"]: each["spec"]["resources"]["pods"] for each in found}
+
+
 def test_two_slices_to_one_peer_are_two_nodes(peered: Clusters) -> None:
-    rome = peered.rome
+    rome, milan = peered.rome, peered.milan
+    before, granted = identities(rome), pods_granted(milan)
     first = rome.api.get(SLICES)["items"][0]
     second = {
         "metadata": {
@@ -117,6 +132,10 @@ def test_two_slices_to_one_peer_are_two_nodes(peered: Clusters) -> None:
     wait_until("the second node", lambda: rome.node_is_ready("milan-more"), 30)
     node = rome.api.get("/api/v1/nodes/milan-more")
     assert node["status"]["allocatable"]["pods"] == "5"
+    assert len(identities(rome) - before) == 1
+    now = pods_granted(milan)
+    assert now.items() > granted.items()
+    assert [now[user] for user in now.keys() - granted.keys()] == ["5"]
 
     rome.api.call("DELETE", f"{path}/milan-more")
     wait_until(
@@ -125,6 +144,8 @@ def test_two_slices_to_one_peer_are_two_nodes(peered: Clusters) -> None:
         30,
     )
     assert rome.node_is_ready("milan")
+    wait_until("its quota to go", lambda: pods_granted(milan) == granted, 30)
+    wait_until("its identity to go", lambda: identities(rome) == before, 30)
 
 
 @pytest.mark.parametrize("killed", ["rome", "milan"])

@@ -128,6 +128,23 @@ async def test_another_gateway_has_another_one():
         await eventually(gone)
 
 
+async def test_whoever_deletes_it_finds_another_one():
+    """Liqo's own case deletes the pod of the active gateway, three times."""
+    async with site() as milan:
+        await milan.begin()
+        for kind in (PODS, PODS, PODS, DEPLOYMENTS):
+            before = (await milan.pod("True"))["metadata"]
+            name = before["name"] if kind is PODS else "gw-rome"
+            await milan.made.admin.delete(kind, name, TENANT, grace=0)
+
+            async def another(uid: str = before["uid"]) -> bool:
+                found = await milan.made.admin.list(PODS, Selection(TENANT))
+                ready = [each for each in found if _ready(each) == "True"]
+                return [each["metadata"]["uid"] for each in ready] not in ([], [uid])
+
+            await eventually(another)
+
+
 async def test_without_a_gateway_there_is_none_and_at_rest_nothing_is_written():
     async with site() as milan:
         await milan.begin()
