@@ -56,12 +56,17 @@ CHART = {"app.kubernetes.io/part-of": "liqo", "app.kubernetes.io/managed-by": "H
 CLUSTER_ID = {"app.kubernetes.io/name": "clusterid-configmap"}
 MADE = {"app.kubernetes.io/managed-by": "liqo", "liqo.io/remote-cluster-id": "milan"}
 OF_GATEWAY = MADE | {"networking.liqo.io/gateway-name": "milan"}
+GATEWAY = CHART | {
+    "networking.liqo.io/component": "gateway",
+    "networking.liqo.io/gateway-name": "milan",
+}
 KUBELET = {"offloading.liqo.io/component": "virtual-kubelet"}
 GOES: list[tuple[Kind, str, str, dict[str, str]]] = [
     (MUTATING_WEBHOOKS, "", "liqo-webhook", CHART),
     (DEPLOYMENTS, "liqo", "liqo-controller-manager", CHART),
     (DEPLOYMENTS, "liqo", "liqo-crd-replicator", CHART),
     (DEPLOYMENTS, TENANT, "vk-milan", KUBELET),
+    (DEPLOYMENTS, TENANT, "gw-milan", GATEWAY),
     (SERVICES, "liqo", "liqo-webhook", CHART),
     (CLUSTER_ROLES, "", "liqo-controller-manager", CHART),
     (CLUSTER_ROLE_BINDINGS, "", "liqo-controller-manager", CHART),
@@ -81,7 +86,13 @@ GOES: list[tuple[Kind, str, str, dict[str, str]]] = [
     (INTERNAL_NODES, "", "worker", {}),
     (IPS, "liqo", "api-server", {"ipam.liqo.io/ip-type": "api-server"}),
     (IPS, TENANT, "milan-unknown-source", {}),
+    (IPS, "liqo", "web", {}),
 ]
+OWNERS = {
+    "milan-unknown-source": ("networking.liqo.io/v1beta1", "Configuration", "milan"),
+    "web": ("v1", "Pod", "web"),
+}
+"""What has made an IP, by its name: API version, kind and name."""
 STAYS: list[tuple[Kind, str, str, dict[str, str]]] = [
     (CONFIG_MAPS, "liqo", "liqo-clusterid-configmap", CHART | CLUSTER_ID),
     (SECRETS, "liqo", "authentication-keys", {"liqo.io/managed": "true"}),
@@ -168,9 +179,9 @@ async def have_liqo(admin: Client) -> set[tuple[str, str, str]]:
         meta: dict[str, Any] = {"name": name, "labels": marks}
         if kind in OF_NETWORKS:
             meta["finalizers"] = ["ip.ipam.liqo.io/finalizer"]
-        if name == "milan-unknown-source":
-            owner = {"apiVersion": "v1", "kind": "Configuration", "name": "milan", "uid": "u"}
-            meta["ownerReferences"] = [owner]
+        if kind is IPS and name in OWNERS:
+            owner = dict(zip(("apiVersion", "kind", "name"), OWNERS[name], strict=True))
+            meta["ownerReferences"] = [{**owner, "uid": "u"}]
         await admin.create(kind, {"metadata": meta, **REST.get(kind, {})}, namespace or None)
     for path, kind in (
         ("cr-virtualnodes.offloading.liqo.io", VIRTUAL_NODES),
