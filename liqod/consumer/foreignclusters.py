@@ -145,15 +145,12 @@ class ForeignClusterOfPeer(Controller[str]):
 
     def _daemon(self, before: str | None) -> str | None:
         """What to note of the peer's daemon."""
-        link = self._peer.link
-        verdict = link.daemon.verdict
-        if not link.asked:
+        link = self._peer.link.facts()
+        if link.state == "idle" or link.daemon == "untold":
             return None
-        if verdict.state == "unasked":
+        if link.daemon == "unasked":
             return before
-        if verdict.state == "untold":
-            return None
-        return labels.TRUE if verdict.state == "runs" else verdict.why
+        return labels.TRUE if link.daemon == "runs" else link.daemon_why
 
     async def _write(self, live: ForeignCluster) -> None:
         now = times.now()
@@ -215,10 +212,7 @@ class ForeignClusterOfPeer(Controller[str]):
             proxy=proxies.shown(given.proxy_url) if given is not None else "",
             local=namespace,
             remote=remote.namespace if remote is not None else "",
-            link_up=self._peer.link.healthy if self._peer.link.asked else None,
-            link_reason=self._peer.link.why,
-            link_degraded=self._peer.link.degraded,
-            link_problem=self._peer.link.problem,
+            link=self._peer.link.facts(),
             virtual_nodes=tuple(self._virtual_nodes()),
             network=_joined(self._peer.network),
             generation=live.metadata.generation,

@@ -34,7 +34,8 @@ from liqod.kube.http.proxies import Dial as TcpDial
 from liqod.kube.http.wire import KeepAlive, TlsWire, Wire, acknowledged, connect
 from liqod.kube.times import date_of
 from liqod.latest import News
-from liqod.model.peering.foreigncluster import ANSWERS, REACHED, LinkProblem, LinkState
+from liqod.model.peering import roundtrips
+from liqod.model.peering.foreigncluster import ANSWERS, REACHED
 from liqod.model.peering.intervals import (
     ACKNOWLEDGED_AGAIN,
     ACKNOWLEDGED_EVERY,
@@ -44,6 +45,7 @@ from liqod.model.peering.intervals import (
     SECOND_DEADLINE,
     UNACKNOWLEDGED,
 )
+from liqod.model.view.facts import LinkFacts, LinkProblem, LinkState
 from liqod.telemetry.events import LinkChanged, Told
 
 KEEP_ALIVE = KeepAlive(idle=ACKNOWLEDGED_EVERY, interval=ACKNOWLEDGED_AGAIN, count=UNACKNOWLEDGED)
@@ -185,6 +187,7 @@ class Link:
         self.path: Path = "direct"
         self._said = ANSWERS
         self._way: ServerDial | None = None
+        self._figured: tuple[list[float | None], roundtrips.Rounds] = ([], roundtrips.rounds(()))
 
     @property
     def state(self) -> LinkState:
@@ -210,6 +213,39 @@ class Link:
     def probe_now(self) -> None:
         """Ask now instead of when it is time to."""
         self._rest.cancel()
+
+    def facts(self) -> LinkFacts:
+        """What is known of it, for those who look: from memory."""
+        silence, taken = self.since_last_answer, list(self.rounds)
+        if self._figured[0] != taken:
+            self._figured = (taken, roundtrips.rounds(taken))
+        rtt, p50, p95, jitter, lost = self._figured[1]
+        daemon = self.daemon.verdict
+        return LinkFacts(
+            state=self.state,
+            reason=self.reason,
+            path=self.path,
+            problem=self.problem,
+            since=self.since,
+            silence=silence,
+            heard=None if silence is None else round(time.time() - silence, 1),
+            answered=self.since_last_word,
+            rtt=rtt,
+            p50=p50,
+            p95=p95,
+            jitter=jitter,
+            loss=roundtrips.lossiness(taken),
+            lost=lost,
+            skew=self.skew,
+            version=self.version,
+            degraded=str(self.degradations),
+            grave=self.degradations.grave,
+            daemon=daemon.state,
+            daemon_why=daemon.why,
+            daemon_renewed=self.daemon.renewed,
+            daemon_quiet=self.daemon.quiet,
+            daemon_looked=self.daemon.looked,
+        )
 
     @property
     def healthy(self) -> bool:

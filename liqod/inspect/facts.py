@@ -7,10 +7,8 @@ millisecond for a hundred peers; all else is read when the doctor looks.
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import msgspec
 import trio
@@ -47,19 +45,12 @@ from liqod.resources.authentication import RESOURCES
 
 if TYPE_CHECKING:
     from liqod.consumer.borrowing import Borrowing
-    from liqod.consumer.link import Link
     from liqod.consumer.remote import Remote
     from liqod.inspect.probing import Probes
     from liqod.kube.client import Client
     from liqod.peer import Peer
 
-ENOUGH_ROUNDS = 10
-"""Round trips from which on the part that is lost means something."""
 Lent = tuple[str, bool, str, str, bool]
-
-
-Rounds = tuple[float | None, float | None, float | None, float | None, float | None]
-"""Newest, median, 95th percentile, jitter and loss of round trips."""
 
 
 class FactsInMemory:
@@ -90,9 +81,6 @@ class FactsInMemory:
         self._nodes = Cache[tuple[str, str]](Node, peerview.usefulness)
         self._read: tuple[bytes | None, float] = (None, 0.0)
         self._unmapped: dict[tuple[str, str], float] = {}
-        self._trips: WeakKeyDictionary[Link, tuple[list[float | None], Rounds]] = (
-            WeakKeyDictionary()
-        )
         self._bytes: dict[str, tuple[int, int]] = {}
         self._second = int(trio.current_time())
         self._at = trio.current_time()
@@ -168,38 +156,7 @@ class FactsInMemory:
             failure=failing.reason if failing is not None else "",
             retry_at=failing.retry_at if failing is not None else 0.0,
             tenant_namespace=peer.tenant_namespace if peer is not None else "",
-            link=self._link(peer.link) if peer is not None else LinkFacts(),
-        )
-
-    def _link(self, link: "Link") -> LinkFacts:
-        silence, taken = link.since_last_answer, list(link.rounds)
-        known = self._trips.get(link)
-        if known is None or known[0] != taken:
-            known = self._trips[link] = (taken, rounds(taken))
-        rtt, p50, p95, jitter, lost = known[1]
-        return LinkFacts(
-            state=link.state,
-            reason=link.reason,
-            path=link.path,
-            problem=link.problem,
-            since=link.since,
-            silence=silence,
-            heard=None if silence is None else round(time.time() - silence, 1),
-            answered=link.since_last_word,
-            rtt=rtt,
-            p50=p50,
-            p95=p95,
-            jitter=jitter,
-            loss=lossiness(taken),
-            lost=lost,
-            skew=link.skew,
-            version=link.version,
-            degraded=str(link.degradations),
-            daemon=link.daemon.verdict.state,
-            daemon_why=link.daemon.verdict.why,
-            daemon_renewed=link.daemon.renewed,
-            daemon_quiet=link.daemon.quiet,
-            daemon_looked=link.daemon.looked,
+            link=peer.link.facts() if peer is not None else LinkFacts(),
         )
 
     async def refresh(self) -> None:
@@ -393,36 +350,3 @@ def _slice(found: ResourceSlice) -> Lent:
 
 def _tenant(found: Tenant) -> tuple[str, str]:
     return found.spec.cluster_id, standing.tenant(found)
-
-
-def lossiness(rounds: Sequence[float | None]) -> float | None:
-    """The part of the round trips that single losses are; None of too few.
-
-    What came before an outage and the outage itself do not count: the link tells of those.
-    """
-    begin = 0
-    for index in range(1, len(rounds)):
-        if rounds[index] is None and rounds[index - 1] is None:
-            begin = index + 1
-    counted = rounds[begin:]
-    return counted.count(None) / len(counted) if len(counted) >= ENOUGH_ROUNDS else None
-
-
-def rounds(taken: Iterable[float | None]) -> Rounds:
-    """Newest, median, 95th percentile, jitter and loss of round trips; None marks a lost one."""
-    every = list(taken)
-    good = [each for each in every if each is not None]
-    if not every:
-        return None, None, None, None, None
-    loss = round(1 - len(good) / len(every), 3)
-    if not good:
-        return None, None, None, None, loss
-    ordered = sorted(good)
-    steps = [abs(b - a) for a, b in pairwise(good)]
-    return (
-        round(good[-1], 6) if every[-1] is not None else None,
-        round(ordered[len(ordered) // 2], 6),
-        round(ordered[min(len(ordered) * 95 // 100, len(ordered) - 1)], 6),
-        round(sum(steps) / len(steps), 6) if steps else None,
-        loss,
-    )

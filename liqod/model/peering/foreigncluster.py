@@ -6,11 +6,12 @@ Roles, condition types and their words are Liqo's, as objects of a real peering 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from liqod.model.objects.conditions import holds, is_status
+from liqod.model.view.facts import LinkFacts, LinkProblem
 from liqod.resources.core import (
     CONSUMER,
     CONSUMER_AND_PROVIDER,
@@ -44,10 +45,6 @@ UNUSABLE = "APIServerUnusable"
 """The same where something grave does not."""
 REFUSES, UNTRUSTED = "APIServerRefuses", "APIServerUntrusted"
 """Reasons where it does not know us (any more), and where we do not know who answers."""
-LinkState = Literal["up", "down", "idle"]
-"""Whether an API server answers; ``idle`` where nobody asks it."""
-LinkProblem = Literal["", "refused", "untrusted"]
-"""Why nothing can be asked of an API server, where that is not the way to it."""
 ESTABLISHED, ERROR, PENDING = "Established", "Error", "Pending"
 READY, NOT_READY, SOME_NOT_READY = "Ready", "NotReady", "SomeNotReady"
 
@@ -80,10 +77,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         proxy: HTTP proxy on the way to it.
         local: its tenant namespace here.
         remote: our tenant namespace there; empty if not known.
-        link_up: whether its API server answers; None while nobody has looked.
-        link_reason: why, in one clause.
-        link_degraded: it answers, and does not do all that it should.
-        link_problem: why it does not answer, where that is not the way to it.
+        link: of the way to its API server.
         virtual_nodes: our virtual nodes on it.
         network: the network that is joined with it; None where none is.
         generation: generation of the ForeignCluster.
@@ -97,10 +91,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str = ""
     local: str = ""
     remote: str = ""
-    link_up: bool | None = None
-    link_reason: str = ""
-    link_degraded: bool = False
-    link_problem: LinkProblem = ""
+    link: LinkFacts = LinkFacts()
     virtual_nodes: tuple[VirtualNode, ...] = ()
     network: Joined | None = None
     generation: int = 0
@@ -158,15 +149,17 @@ def _plain(found: Iterable[PeerCondition]) -> list[dict[str, Any]]:
 
 
 def _api_server(facts: Facts) -> tuple[PeerCondition, ...]:
-    if not facts.lends or not facts.identity_ready or facts.link_up is None:
+    link = facts.link
+    if not facts.lends or not facts.identity_ready or link.state == "idle":
         return ()
-    if facts.link_up and facts.link_degraded:
-        return (PeerCondition(API_SERVER, ESTABLISHED, DEGRADED, facts.link_reason),)
-    if facts.link_up:
+    degraded = link.state == "up" and bool(link.degraded)
+    if degraded and not link.grave:
+        return (PeerCondition(API_SERVER, ESTABLISHED, DEGRADED, link.why),)
+    if link.state == "up" and not degraded:
         message = "The foreign cluster API Server is ready"
         return (PeerCondition(API_SERVER, ESTABLISHED, "APIServerReady", message),)
-    message = facts.link_reason or "The foreign cluster API Server is not ready"
-    reason = UNUSABLE if facts.link_degraded else _REASONS[facts.link_problem]
+    message = link.why or "The foreign cluster API Server is not ready"
+    reason = UNUSABLE if degraded else _REASONS[link.problem]
     return (PeerCondition(API_SERVER, ERROR, reason, message),)
 
 

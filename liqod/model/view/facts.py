@@ -6,14 +6,18 @@ checks, the rows of viewers, ``/metrics`` and the history read it. What is not k
 empty.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from liqod.model.ids import IdProblem
-from liqod.model.peering.foreigncluster import LinkProblem, LinkState
 from liqod.model.peering.heartbeat import State
 from liqod.model.view.networkfacts import NetworkFacts
+
+LinkState = Literal["up", "down", "idle"]
+"""Whether an API server answers; ``idle`` where nobody asks it."""
+LinkProblem = Literal["", "refused", "untrusted"]
+"""Why nothing can be asked of an API server, where that is not the way to it."""
 
 
 class Trip(msgspec.Struct, frozen=True):
@@ -151,6 +155,7 @@ class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
         skew: seconds by which the peer's clock is ahead of ours.
         version: version of the API server; empty: not known.
         degraded: what does not work with the API server although it answers; empty for nothing.
+        grave: that is no small thing.
         daemon: the peer's daemon ``runs``, is ``silent``, is ``untold`` where the peer does not
             show it, or ``unasked`` while that is not known yet.
         daemon_why: why, in one clause, where it is silent.
@@ -176,11 +181,18 @@ class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
     skew: float | None = None
     version: str = ""
     degraded: str = ""
+    grave: bool = False
     daemon: State = "unasked"
     daemon_why: str = ""
     daemon_renewed: float | None = None
     daemon_quiet: float = 0.0
     daemon_looked: float | None = None
+
+    @property
+    def why(self) -> str:
+        """Why it is as it is, with what does not work although it is up."""
+        degraded = self.degraded if self.state == "up" else ""
+        return ", but ".join(each for each in (self.reason, degraded) if each)
 
 
 class WorkFacts(msgspec.Struct, frozen=True, kw_only=True):

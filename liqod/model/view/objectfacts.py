@@ -8,13 +8,14 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.model.peering import standing
-from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED, LinkProblem
+from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
 from liqod.model.peering.intervals import PEER_DAEMON_EVERY, PROBE_EVERY, SILENT_AFTER
 from liqod.model.view.detail import owner
 from liqod.model.view.facts import (
     ClusterFacts,
     DaemonFacts,
     LinkFacts,
+    LinkProblem,
     NodeFacts,
     PeerFacts,
     ReflectionFacts,

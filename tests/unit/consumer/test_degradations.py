@@ -10,6 +10,7 @@ from liqod.apimachinery.kinds import PODS
 from liqod.consumer.degradations import Degradation
 from liqod.consumer.link import Link
 from liqod.model.peering.foreigncluster import ANSWERS, DEGRADED, Facts, status
+from liqod.model.view.facts import LinkFacts
 from liqod.reflection.health import CHECK_EVERY, HealthCheck
 
 SLOW = Degradation("pods there cannot be followed: its watches end early", grave=False)
@@ -64,9 +65,8 @@ async def test_who_waits_for_a_change_is_told_once():
 
 
 def test_a_small_hindrance_is_shown_and_changes_no_verdict():
-    facts = Facts(
-        lends=True, identity_ready=True, link_up=True, link_reason="slow", link_degraded=True
-    )
+    link = LinkFacts(state="up", degraded="slow")
+    facts = Facts(lends=True, identity_ready=True, link=link)
     (condition,) = status(facts)["conditions"]
     assert (condition["status"], condition["reason"]) == ("Established", DEGRADED)
     assert condition["message"] == "slow"

@@ -6,9 +6,10 @@ from typing import Any, cast
 import pytest
 import trio
 
-from liqod.inspect.facts import FactsInMemory, lossiness
+from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
+from liqod.model.peering.roundtrips import lossiness
 from tests.unit.inspect.working import rooms
 
 GOOD = [0.01] * 10

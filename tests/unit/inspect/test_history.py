@@ -2,8 +2,8 @@
 
 import pytest
 
-from liqod.inspect.facts import rounds
 from liqod.inspect.history import DAEMON, MINUTES, PEER, SECONDS, Histories, History, Ring
+from liqod.model.peering.roundtrips import rounds
 from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts, WorkFacts
 from liqod.model.view.rows import Daemon
 

@@ -15,6 +15,7 @@ from liqod.model.peering.foreigncluster import (
     role,
     status,
 )
+from liqod.model.view.facts import LinkFacts
 from liqod.resources import VirtualNode
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
@@ -48,7 +49,7 @@ def test_a_provider_looks_as_in_liqo():
         api_server="https://127.0.0.1:20112",
         local="liqo-tenant-lz",
         remote="liqo-tenant-ly",
-        link_up=True,
+        link=LinkFacts(state="up"),
         virtual_nodes=(msgspec.convert(load("consumer", "virtualnodes"), VirtualNode),),
         generation=1,
     )
@@ -83,8 +84,7 @@ def test_what_is_not_ready_says_so():
             lends=True,
             borrows=True,
             identity_ready=True,
-            link_up=False,
-            link_reason="milan does not answer",
+            link=LinkFacts(state="down", reason="milan does not answer"),
             virtual_nodes=(node(), node("Creating", "None"), node(node="Draining")),
         )
     )
@@ -118,21 +118,17 @@ def test_what_is_not_ready_says_so():
     ],
 )
 def test_the_reason_says_what_kind_of_trouble_it_is(problem, degraded, reason):
-    facts = Facts(
-        lends=True,
-        identity_ready=True,
-        link_up=False,
-        link_reason="no",
-        link_problem=problem,
-        link_degraded=degraded,
-    )
+    link = LinkFacts(state="down", reason="no", problem=problem)
+    if degraded:
+        link = LinkFacts(state="up", degraded="no", grave=True)
+    facts = Facts(lends=True, identity_ready=True, link=link)
     (condition,) = status(facts)["conditions"]
     assert (condition["status"], condition["reason"]) == ("Error", reason)
 
 
 def test_nothing_is_said_of_a_server_that_nobody_asked():
-    assert "conditions" not in status(Facts(lends=True, identity_ready=True, link_up=None))
-    assert "conditions" not in status(Facts(borrows=True, link_up=True))
+    assert "conditions" not in status(Facts(lends=True, identity_ready=True, link=LinkFacts()))
+    assert "conditions" not in status(Facts(borrows=True, link=LinkFacts(state="up")))
 
 
 @pytest.mark.parametrize(
