@@ -208,6 +208,8 @@ def judged(facts: ClusterFacts | PeerFacts) -> Ladder:
         peer,
         tuple(
             Row(check.name, check.title, found.verdict, 0.0, found.evidence, found.remedy)
-            for check, found in diagnosis.examine(checks, lambda check: check.look(facts))
+            for check, found in diagnosis.examine(
+                checks, lambda check: check.look(facts), independent=True
+            )
         ),
     )

@@ -107,21 +107,25 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine(
-    checks: Iterable[Check], look: Callable[[Check], Finding | None]
+    checks: Iterable[Check], look: Callable[[Check], Finding | None], *, independent: bool = False
 ) -> Iterator[tuple[Check, Finding]]:
     """Each layer that applies with its finding; what stands on one that does not work is skipped.
 
     Args:
         checks: of one scope, the lowest layer first.
         look: asks a check.
+        independent: each layer is known by itself, as of objects: one that fails is told although
+            what it stands on is not known.
     """
-    hindering: dict[str, Check] = {}
+    hindering: dict[str, tuple[Check, Verdict]] = {}
     for check in checks:
-        hindered = next((hindering[name] for name in check.needs if name in hindering), None)
-        waits = skipped(f"waits for {hindered.title}") if hindered is not None else None
-        finding = waits or look(check)
+        below = next((hindering[name] for name in check.needs if name in hindering), None)
+        known = independent and below is not None and below[1] != "failing"
+        finding = look(check) if below is None or known else None
+        if below is not None and (finding is None or finding.verdict != "failing"):
+            finding = skipped(f"waits for {below[0].title}")
         if finding is None:
             continue
         if finding.verdict != "ok":
-            hindering[check.name] = check
+            hindering[check.name] = check, finding.verdict
         yield check, finding
