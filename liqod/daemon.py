@@ -83,6 +83,11 @@ def command(arguments: list[str]) -> int:
     """``liqod run``: parse its options, run the daemon, return the exit status."""
     parser = Parser(prog="liqod run", description="Run the daemon of this cluster until SIGTERM.")
     parser.add_argument("--config", metavar="FILE", help="TOML file (default: $LIQOD_CONFIG)")
+    parser.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        help="the daemon's own (default: $LIQOD_KUBECONFIG, or kubeconfig of the configuration)",
+    )
     parser.add_argument("--verbose", "-v", action="store_true", help="log more")
     # Liqo's name: `liqoctl` looks for it among the arguments of the Deployment.
     parser.add_argument(
@@ -94,8 +99,11 @@ def command(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     log.set_up(os.environ, verbose=options.verbose)
+    variables = dict(os.environ)
+    if options.kubeconfig is not None:
+        variables["LIQOD_KUBECONFIG"] = options.kubeconfig
     try:
-        config = load(options.config, os.environ, advertise=options.advertise)
+        config = load(options.config, variables, advertise=options.advertise)
         tables = config.plugins
         plugins = loader.load(blocked=tables.blocked, settings=tables.settings)
     except ConfigError as error:
@@ -104,7 +112,7 @@ def command(arguments: list[str]) -> int:
     loader.tell(plugins)
     status = 0
     try:
-        read = partial(load, options.config, os.environ, advertise=options.advertise)
+        read = partial(load, options.config, variables, advertise=options.advertise)
         trio.run(Daemon(config, plugins, read).run)
     except* LiqodError as group:
         logger.error("%s", explain(group))

@@ -448,7 +448,7 @@ def check_handshake(
         if peer.addresses and not peer.key:
             raise ConfigError(
                 f"peers: {peer.id} has addresses and no key, so that whoever answers there would be"
-                " it: `liqod discover --dns-records DOMAIN` there prints it, too"
+                " it: `liqod status` there shows its key"
             )
         if peer.addresses and peer.kubeconfig:
             raise ConfigError(

@@ -163,6 +163,15 @@ def _function(command: str) -> Callable[..., Any]:
     return found
 
 
+def _below(mistake: Any) -> str:
+    """The commands of a group, where one was named that is none of them."""
+    above = mistake.ctx
+    if above is None or above.parent is None or "No such command" not in mistake.format_message():
+        return ""
+    commands = getattr(above.command, "commands", {})
+    return "".join(f"There is: {above.command_path} {name}\n" for name in commands)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit status.
 
@@ -181,6 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except MISTAKE as mistake:
             said = StringIO()
             mistake.show(said)
+            said.write(_below(mistake))
             terminal.note(said.getvalue(), lines=True)
             status = mistake.exit_code
         sys.stdout.flush()

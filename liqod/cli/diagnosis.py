@@ -178,7 +178,7 @@ def alone(snapshot: Snapshot, ask: Examine, version: str, took: float, silent: s
     if ask.peer:
         known = [each.peer for each in found[1:]]
         if ask.peer not in known:
-            raise ConfigError(f"there is no peer {ask.peer}")
+            raise ConfigError(f"there is no peer {ask.peer}; `liqod status` lists them")
         found = tuple(each for each in found if each.peer in ("", ask.peer))
     if ask.probe:
         warn(f"nothing is tried anew: {silent}")

@@ -76,10 +76,13 @@ async def _meet(frame: Frame, request: Request, words: str, namespace: str) -> N
         "granted": dict(status.granted),
         "words": status.words,
         "key": status.key,
+        "withoutNetwork": asking.without_network(done),
     }
     if not frame.show(told):
         node = request.slice or status.cluster_id
-        frame.say(f"peered: {status.cluster_id} is the node {node} here")
+        alone = f"; without a network, since {told['withoutNetwork']}"
+        network = alone if told["withoutNetwork"] else ""
+        frame.say(f"peered: {status.cluster_id} is the node {node} here{network}")
 
 
 class _Person:

@@ -29,9 +29,9 @@ MOST_SEEN = 20
 """Clusters that are seen, of which there may be a thousand, that ``status`` shows."""
 UP = ("up", "-", NOT_KNOWN)
 NO_NETWORK = (
-    "pod network none: pods have no address here that leads to the peer. `liqod peer`\n"
-    "joins the networks; where they are one anyway, pod_network = routed with\n"
-    "pod_cidrs says so"
+    "pod network none: pods have no address here that leads to the peer.\n"
+    "`liqod peer --remote-kubeconfig FILE`, with an administrator's of it, joins the\n"
+    "networks; where they are one anyway, pod_network = routed with pod_cidrs says so"
 )
 FIRST = (
     "`liqod peer` makes the first, with an invitation (`liqod invite` there),\n"

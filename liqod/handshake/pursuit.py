@@ -33,6 +33,7 @@ from liqod.resources.peering import (
     ASKED,
     EXCHANGED,
     IDENTIFIED,
+    JOINED,
     NOT_SEEN,
     NOTED,
     PEERED,
@@ -117,7 +118,8 @@ class Pursuit(Pursued):
         if not addresses and not spec.awaited:
             why = (
                 f"no cluster {spec.cluster_id} is seen here (`liqod discover`), and nobody says"
-                " where it is"
+                " where it is: bring an invitation (`liqod invite` there), or name its addresses"
+                " and its key in [[peers]]"
             )
             await self._write(None, {}, {REACHED: ("False", why, NOT_SEEN)})
             raise ConfigError(why)
@@ -275,9 +277,12 @@ class Pursuit(Pursued):
                 in_band=await self._way(meeting, request, found),
             )
             nursery.cancel_scope.cancel()
-        without = joining.without if joining is not None else ""
-        if without:
-            log.warning("peered without a network", extra={"reason": without})
+        if joining is None:
+            return
+        if joining.without:
+            log.warning("peered without a network", extra={"reason": joining.without})
+        joined = ("False", joining.without) if joining.without else YES
+        await self._write(None, {}, {JOINED: joined})
 
     async def _way(
         self, meeting: Meeting, request: OutgoingPeering, found: Credentials

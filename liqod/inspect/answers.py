@@ -121,7 +121,7 @@ class Answers:
         try:
             found = self._histories.of(ask.peer)
         except KeyError:
-            raise RequestError("missing", f"there is no peer {ask.peer}") from None
+            raise RequestError("missing", _no_peer(ask.peer)) from None
         step, values = found.series(ask.metric, ask.span)
         unit = metrics[ask.metric].unit
         await tell(
@@ -158,7 +158,7 @@ class Answers:
             await self._doctor.look(ask.peer)
         ladders = self._doctor.ladders
         if ask.peer and ask.peer not in ladders:
-            raise RequestError("missing", f"there is no peer {ask.peer}")
+            raise RequestError("missing", _no_peer(ask.peer))
         wanted = ("", ask.peer) if ask.peer else sorted(ladders)
         await tell(Findings(id=ask.id, ladders=tuple(ladders[name] for name in wanted)))
 
@@ -266,3 +266,7 @@ def _must_act(guest: Guest) -> None:
 
 def _helps(metrics: Any) -> dict[str, str]:
     return {name: metric.help for name, metric in metrics.items()}
+
+
+def _no_peer(name: str) -> str:
+    return f"there is no peer {name}; `liqod status` lists them"

@@ -23,7 +23,7 @@ from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.resources import OUTGOING_PEERINGS, RESOURCE_SLICES, OutgoingPeering, ResourceSlice
 from liqod.resources.authentication import PERMISSION_WITHDRAWN
-from liqod.resources.peering import NOT_SEEN, REACHED
+from liqod.resources.peering import JOINED, NOT_SEEN, REACHED
 from liqod.tenancy import find_tenant
 
 LAST_WORD: Final = 3.0
@@ -327,6 +327,12 @@ async def wait(
         return found if status.phase == "Done" else None
 
     return await poll_until(look, longest_pause=0.3)
+
+
+def without_network(found: OutgoingPeering) -> str:
+    """Why the clusters were peered without a network that was asked for; empty for no reason."""
+    steps = (each for each in found.status.conditions if each.type == JOINED)
+    return next((each.message for each in steps if each.status == "False"), "")
 
 
 def _is_unseen(found: OutgoingPeering) -> bool:

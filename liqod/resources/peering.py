@@ -47,6 +47,7 @@ APPROVED = "Approved"
 EXCHANGED = "Exchanged"
 PEERED = "Peered"
 NOTED = "Noted"
+JOINED = "NetworkJoined"
 NOT_SEEN = "NotSeen"
 """Reason of Reached where nobody says where the cluster is."""
 
@@ -191,7 +192,8 @@ class OutgoingPeeringStatus(Base, frozen=True, omit_defaults=True, rename="camel
         phase: how the request stands.
         next_try: when it is tried again; empty while it is being tried, and when all is done.
         message: what is waited for, or why it does not go on.
-        conditions: Reached, Identified, Asked, Accepted, Exchanged, Peered, Noted.
+        conditions: Reached, Identified, Asked, Accepted, Exchanged, Peered, Noted, and where the
+            networks were to be joined NetworkJoined.
     """
 
     cluster_id: str = field(name="clusterID", default="")

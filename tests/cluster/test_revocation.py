@@ -96,7 +96,7 @@ def test_a_cluster_whose_certificates_all_expired_peers_again(peered: Clusters, 
     rome.daemon.start(60)
     shows(
         rome,
-        "the certificate controlplane-milan has expired → `liqod peer` again",
+        "the certificate controlplane-milan has expired → `liqod peer milan` with the same options",
         "its API server refuses this cluster",
         "virtual node milan: ",
     )

@@ -1,15 +1,19 @@
 """Embedded clusters whose daemons meet each other."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import trio
 
+from liqod.apimachinery.kinds import LEASES
 from liqod.consumer.identities.keys import cluster_keys
+from liqod.errors import LiqodError
 from liqod.handshake import invitations
 from liqod.handshake.tokens import Token
 from liqod.identity import keys
+from liqod.kube import times
 from liqod.kube.selection import Selection
 from liqod.procedures import asking
 from liqod.procedures.asking import Request
@@ -20,6 +24,7 @@ from liqod.resources import (
     OutgoingPeering,
 )
 from tests.simulated.peering import Member, members
+from tests.simulated.processes import Ended, command
 
 ALONE = """
 [webhook]
@@ -90,3 +95,24 @@ async def meeting(*names: str, settings: str = "", **more: Any) -> AsyncIterator
     """Clusters whose daemons listen."""
     async with members(*names, settings=ALONE + settings, meets=True, **more) as made:
         yield made
+
+
+async def run(member: Member, folder: Path, *words: str) -> Ended:
+    """A command of a cluster's administrator."""
+    path = folder / f"{member.id}.kubeconfig"
+    path.write_text(member.cluster.kubeconfig)
+    return await command(*words, "--kubeconfig", str(path))
+
+
+async def lead(
+    member: Member, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Renew a Lease by which commands see that the daemon works, until the cluster is gone."""
+    spec = {"holderIdentity": "here", "renewTime": times.precise(), "leaseDurationSeconds": 15}
+    await member.admin.create(LEASES, {"metadata": {"name": "liqod"}, "spec": spec}, "liqo")
+    task_status.started()
+    with suppress(LiqodError, trio.ClosedResourceError):
+        while True:
+            await trio.sleep(1)
+            renewed = {"spec": {"renewTime": times.precise()}}
+            await member.admin.patch(LEASES, "liqod", renewed, "liqo")

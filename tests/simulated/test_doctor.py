@@ -178,8 +178,8 @@ async def test_a_cluster_without_liqod_is_told_so(tmp_path: Path):
         path.write_text(cluster.kubeconfig)
         ended = await command("doctor", "--kubeconfig", str(path))
         assert ended.status == 1
-        assert "the installation fails: no cluster id in the namespace liqo" in ended.out
-        assert "run `liqod install`" in ended.out
+        named = "no cluster id in the namespace liqo → run `liqod install --cluster-id NAME`"
+        assert f"the installation fails: {named}" in ended.out
 
 
 async def test_a_peer_that_grants_room_for_no_pods_is_not_well(

@@ -2,21 +2,19 @@
 
 import io
 import json
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import trio
 
-from liqod.apimachinery.kinds import LEASES, NODES
+from liqod.apimachinery.kinds import NODES
 from liqod.cli import qr
 from liqod.cli.lend import _Lender
 from liqod.cli.meet import asked_of
 from liqod.cli.typed import seconds
-from liqod.errors import ConfigError, LiqodError, Misuse
+from liqod.errors import ConfigError, Misuse
 from liqod.handshake import adverts
 from liqod.handshake.tokens import Token, format_token
-from liqod.kube import times
 from liqod.kube.selection import Selection
 from liqod.procedures import asking
 from liqod.procedures.wanted import Asked
@@ -29,37 +27,18 @@ from tests.simulated.meeting import (
     entries,
     invite,
     key_of,
+    lead,
     meeting,
     outgoing,
     peered,
+    run,
 )
 from tests.simulated.peering import Member
-from tests.simulated.processes import Ended, command
+from tests.simulated.processes import command
 from tests.unit.plugins.nameserver import NameServer
 from tests.unit.plugins.test_dns_srv import rounds
 
 TOKEN = Token(addresses=("milan.example:6446",), id="invitation-1", secret=b"s" * 16, key="0" * 64)
-
-
-async def run(member: Member, folder: Path, *words: str) -> Ended:
-    """A command of a cluster's administrator."""
-    path = folder / f"{member.id}.kubeconfig"
-    path.write_text(member.cluster.kubeconfig)
-    return await command(*words, "--kubeconfig", str(path))
-
-
-async def lead(
-    member: Member, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-) -> None:
-    """Renew a Lease by which commands see that the daemon works, until the cluster is gone."""
-    spec = {"holderIdentity": "here", "renewTime": times.precise(), "leaseDurationSeconds": 15}
-    await member.admin.create(LEASES, {"metadata": {"name": "liqod"}, "spec": spec}, "liqo")
-    task_status.started()
-    with suppress(LiqodError, trio.ClosedResourceError):
-        while True:
-            await trio.sleep(1)
-            renewed = {"spec": {"renewTime": times.precise()}}
-            await member.admin.patch(LEASES, "liqod", renewed, "liqo")
 
 
 async def waiting(host: Member) -> bool:

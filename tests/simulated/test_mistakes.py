@@ -128,6 +128,8 @@ async def test_status_names_what_its_user_may_not_read(tmp_path: Path):
 
 INSTALLED = [
     (("status", "turin"), "there is no peer turin"),
+    (("doctor", "turin"), "there is no peer turin; `liqod status` lists them"),
+    (("offload", "shop"), "There is: liqod offload namespace"),
     (("status", "-o", "xml"), "use text, json, yaml"),
     (("status", "--timeout", "soon"), "--timeout"),
     (("peer",), "--remote-kubeconfig"),

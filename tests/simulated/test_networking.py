@@ -3,8 +3,10 @@
 The machines only note what they are told; a small task here stands for what gives aliases.
 """
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -32,7 +34,7 @@ from liqod.resources.networking import (
     PUBLIC_KEYS,
 )
 from tests.simulated.borrower import Json, eventually
-from tests.simulated.meeting import ALONE, by_token, entries, invite, peered
+from tests.simulated.meeting import ALONE, by_token, entries, invite, lead, peered, run
 from tests.simulated.noting import Noting
 from tests.simulated.peering import AT_MILAN, AT_ROME, Member, members
 
@@ -126,6 +128,24 @@ async def test_of_a_lender_that_dials_the_gateway_dials_too(monkeypatch):
         await peered(milan, token.id)
         assert await objects(rome, AT_ROME) == {"GatewayServer", *COMMON}
         assert await objects(milan, AT_MILAN) == {"GatewayClient", *COMMON}
+
+
+async def test_who_meets_is_told_why_there_is_no_network(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nursery: trio.Nursery
+):
+    settings = ALONE.replace("[network]\nenabled = false\n", "")
+    lacking = {"milan": Machine(problem="missing: CAP_NET_ADMIN")}
+    async with two(monkeypatch, lacking, settings=settings, meets=True) as (rome, milan):
+        await nursery.start(lead, rome)
+        line = (await run(milan, tmp_path, "invite", "--cpu", "2")).out.strip()
+        done = await run(rome, tmp_path, "peer", line)
+        assert done.status == 0, done.err
+        alone = "peered: milan is the node milan here; without a network, since milan: "
+        assert done.out.startswith(alone)
+        assert "CAP_NET_ADMIN" in done.out
+        again = json.loads((await run(rome, tmp_path, "peer", line, "-o", "json")).out)
+        assert "CAP_NET_ADMIN" in again["withoutNetwork"]
+        assert await objects(rome, AT_ROME) == await objects(milan, AT_MILAN) == set()
 
 
 async def first(host: Member) -> IncomingPeering | None:

@@ -27,7 +27,7 @@ from liqod.provider.tenants.renewals import Renewals
 from liqod.resources import FOREIGN_CLUSTERS, RESOURCE_SLICES
 from tests.simulated.borrower import Json, eventually, offload
 from tests.simulated.channels import DEAD
-from tests.simulated.meeting import address_of, by_token, invite, meeting, peered
+from tests.simulated.meeting import address_of, by_token, invite, lead, meeting, peered, run
 from tests.simulated.peering import (
     AT_MILAN,
     AT_ROME,
@@ -38,7 +38,6 @@ from tests.simulated.peering import (
 )
 from tests.simulated.rotating import PLUGINS, destroyed, followed, is_for, rotate, soon, uid
 from tests.simulated.test_lending import ASKED, behind_nat, lends, record_of, reflects
-from tests.simulated.test_meeting_commands import lead, run
 from tests.simulated.test_names import CONTROL, SLICE, bound, credentials, lists, may
 
 

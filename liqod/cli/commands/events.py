@@ -62,7 +62,7 @@ async def _by_daemon(frame: Frame, follow: bool, peer: str, last: int) -> None:
         first, state = await viewer.snapshot(events=last)
         past = [event for event in first.events if peer in ("", event.peer)]
         if peer and not past and not follow and peer not in state.peers:
-            raise ConfigError(f"there is no peer {peer}")
+            raise ConfigError(f"there is no peer {peer}; `liqod status` lists them")
         _tell(frame, past)
         while follow:
             message = await viewer.receive()

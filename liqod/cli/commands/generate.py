@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from liqod.apimachinery import labels
-from liqod.cli import files
+from liqod.cli import files, terminal
 from liqod.cli.clusters import AGENT
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import CredentialFile, LiqoNamespace
@@ -71,6 +71,8 @@ async def peering_user(
             replace_living=replace_living,
         )
     frame.hand_out(made, output)
+    if output is not None:
+        terminal.note(f"next, at {consumer_cluster_id}: liqod peer --remote-kubeconfig {output}")
 
 
 @command(timeout=60.0)

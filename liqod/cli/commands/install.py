@@ -132,6 +132,8 @@ async def install(
         if write_kubeconfig is not None:
             data = await daemon_kubeconfig(client, found, liqo_namespace, name, frame.progress)
             files.write_private(write_kubeconfig, data)
+    if frame.show({"clusterID": name}):
+        return
     frame.say(f"liqod is installed in the cluster {name}")
     if write_kubeconfig is not None:
         frame.say(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run")

@@ -31,7 +31,7 @@ async def tasks(
     async with frame.daemon() as viewer:
         _, state = await viewer.snapshot()
         if peer and peer not in state.peers:
-            raise ConfigError(f"there is no peer {peer}")
+            raise ConfigError(f"there is no peer {peer}; `liqod status` lists them")
         found = await viewer.ask(GetTasks(id=viewer.number()), Tasks)
         if peer:
             found = _of_peer(found, peer, state.peers[peer].server)

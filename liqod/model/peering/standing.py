@@ -65,12 +65,19 @@ def api_reason(cluster: ForeignCluster) -> str:
     return next(found, "")
 
 
+def again(peer: str) -> str:
+    """How one peers anew with a peer, by either way in which the two may have met."""
+    anew = "`liqod peer --remote-kubeconfig FILE` with a new kubeconfig of it"
+    return f"`liqod peer {peer}` with the same options again, or {anew}"
+
+
 def api_remedy(reason: str, peer: str) -> str:
     """What to do about a peer's API server that does not answer, by the kind of its state."""
     if reason == REFUSES:
-        return f"`liqod peer` again; what runs at {peer} stays"
+        return f"{again(peer)}; what runs at {peer} stays"
     if reason == UNTRUSTED:
-        return f"is that still {peer}? if it was made anew, `liqod peer` again"
+        anew = f"`liqod peer {peer} --replace`, or `liqod peer --remote-kubeconfig FILE --replace`"
+        return f"is that still {peer}? if it was made anew, {anew}"
     return "check the peer's API server, and the path to it"
 
 

@@ -174,7 +174,7 @@ def _api_problem(peer: str, api: str, reason: str) -> Problem:
 
 def _expiry_problem(peer: str, name: str, seconds: float) -> Problem:
     if seconds <= 0:
-        remedy = f"`liqod peer` again; what runs at {peer} stays"
+        remedy = f"{standing.again(peer)}; what runs at {peer} stays"
         return Problem(1, peer, f"the certificate {name} has expired", remedy, "credentials")
     text = f"the certificate {name} ends in {seconds / 3600:.0f} h and was not renewed"
     return Problem(1, peer, text, f"does the daemon of {peer} run?", "credentials")

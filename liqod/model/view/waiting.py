@@ -56,8 +56,12 @@ def _asked(request: Request) -> Told:
     said = request.reason or "nothing was heard yet"
     if request.state in ENDED_BADLY:
         what = f"the request {request.name} to borrow has failed: {said}"
-        return Told(request.cluster_id, what, "mend that, and `liqod peer` again", failed=True)
-    what = f"is asked to lend: {said}{_words(request)}"
+        again = f"`liqod peer {request.name}` with the same options again"
+        if request.by == "invitation":
+            again = "give `liqod peer` another invitation (`liqod invite` there)"
+        return Told(request.cluster_id, what, f"mend that, and {again}", failed=True)
+    words = "" if request.words in said else _words(request)
+    what = f"is asked to lend: {said}{words}"
     return Told(request.cluster_id, what, "`liqod inbox` there shows the request")
 
 

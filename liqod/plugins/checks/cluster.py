@@ -37,7 +37,8 @@ def api(facts: ClusterFacts) -> Finding:
 def installation(facts: ClusterFacts) -> Finding | None:
     """Whether everything is there that is installed, and the id is the one that peers know."""
     if facts.uninstalled:
-        return failing(facts.uninstalled, "run `liqod install`")
+        what = facts.uninstalled.partition(": run ")[0]
+        return failing(what, "run `liqod install --cluster-id NAME`")
     if facts.definitions is None:
         return None
     if facts.definitions:
@@ -68,10 +69,11 @@ def credentials(facts: ClusterFacts) -> Finding:
     left = facts.certificate
     if left is None:
         return ok("a token, or a certificate that another program renews")
+    renew = "`liqod install --write-kubeconfig FILE` makes a kubeconfig for it that lasts"
     if left <= 0:
-        return failing(f"the certificate ended {span(-left)} ago", "run `liqod install` again")
+        return failing(f"the certificate ended {span(-left)} ago", renew)
     if left < EXPIRING:
-        return failing(f"the certificate ends in {span(left)}", "run `liqod install` again")
+        return failing(f"the certificate ends in {span(left)}", renew)
     return ok(f"the certificate is good for {span(left)}")
 
 

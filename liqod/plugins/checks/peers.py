@@ -128,9 +128,10 @@ def credentials(facts: PeerFacts) -> Finding | None:
         return unread or unknown("there is no certificate of the peer's yet")
     name, left = min(facts.certificates.items(), key=lambda item: item[1])
     if left <= 0:
-        return failing(f"{name} ended {span(-left)} ago", "run `liqod peer` again")
+        return failing(f"{name} ended {span(-left)} ago", standing.again(facts.peer))
     if left < EXPIRING:
-        return failing(f"{name} ends in {span(left)} and was not renewed", "run `liqod peer` again")
+        late = f"{name} ends in {span(left)} and was not renewed"
+        return failing(late, f"see that the daemon of {facts.peer} runs")
     more = " and more" if len(facts.certificates) > 1 else ""
     good = f"{counted(len(facts.certificates), 'certificate')}, good for {span(left)}{more}"
     return ok(f"{good}{_by_former(facts)}")
@@ -213,15 +214,14 @@ def replication(facts: PeerFacts) -> Finding | None:
         return None
     if facts.unfollowed:
         kind, why = next(iter(facts.unfollowed.items()))
-        return failing(
-            f"{kind} there cannot be followed: {why}",
-            f"`liqod install` at {facts.peer}, or `liqod peer` again where rights are missing",
-        )
+        remedy = f"`liqod install` at {facts.peer}; where rights are missing, "
+        again = standing.again(facts.peer)
+        return failing(f"{kind} there cannot be followed: {why}", remedy + again)
     if queue.oldest > SLOW:
         return failing(
             f"{counted(queue.waiting, 'object')} waiting, the oldest for {span(queue.oldest)}"
             + (f": {queue.error}" if queue.error else ""),
-            "check this cluster's rights at the peer (`liqod peer` renews them)",
+            f"check this cluster's rights at the peer: {standing.again(facts.peer)} renews them",
         )
     canary = facts.canary
     if canary is not None and canary.error:

@@ -22,6 +22,7 @@ from tests.unit.model.test_overview import peer
 WORKS = "milan: every layer works"
 FIREWALL = "let UDP"
 KEY = "see that each side has the other's key"
+AGAIN = "`liqod peer milan` with the same options again"
 NODE_DOWN = {"milan": "its API server does not answer"}
 
 
@@ -193,16 +194,16 @@ FAULTS = [
         "it refuses this cluster",
         objects={"foreign_clusters": (peer("milan", up=False, reason=REFUSES),)},
         link={**DOWN, "problem": "refused"},
-        says=("its API server", "`liqod peer` again; what runs at milan stays"),
-        alone=("its API server", "`liqod peer` again; what runs at milan stays"),
+        says=("its API server", AGAIN, "what runs at milan stays"),
+        alone=("its API server", AGAIN, "what runs at milan stays"),
         never=NETWORK_FAILS,
     ),
     Fault(
         "it is another",
         objects={"foreign_clusters": (peer("milan", up=False, reason=UNTRUSTED),)},
         link={**DOWN, "problem": "untrusted"},
-        says=("is that still milan? if it was made anew, `liqod peer` again",),
-        alone=("is that still milan? if it was made anew, `liqod peer` again",),
+        says=("is that still milan? if it was made anew, `liqod peer milan --replace`",),
+        alone=("is that still milan? if it was made anew, `liqod peer milan --replace`",),
         never=NETWORK_FAILS,
     ),
     Fault(

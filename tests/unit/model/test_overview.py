@@ -151,7 +151,10 @@ def test_a_certificate_that_is_refused_or_not_renewed_says_what_to_do():
             expiries={("milan", "controlplane-milan"): -5.0, ("milan", "slice"): 7200.0},
         )
     )
-    again = "`liqod peer` again; what runs at milan stays"
+    again = (
+        "`liqod peer milan` with the same options again, or `liqod peer --remote-kubeconfig FILE`"
+        " with a new kubeconfig of it; what runs at milan stays"
+    )
     assert [(each.what, each.remedy) for each in view.problems] == [
         (
             "its API server refuses this cluster: 1.2.3.4:6443 refuses our certificate",
