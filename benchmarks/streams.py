@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import trio
@@ -28,9 +28,8 @@ from benchmarks.channel import resident
 from benchmarks.report import Aim, Report
 from liqod.apimachinery.kinds import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from liqod.consumer.nodes.kubelet import KubeletServer
-from liqod.consumer.nodes.podusage import PodUsage
-from liqod.consumer.nodes.podways import SHARE
-from liqod.context import PodPlace
+from liqod.consumer.nodes.podusage import PodPlace, PodUsage
+from liqod.consumer.nodes.podways import SHARE, PodWays
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.http.turns import Budget
@@ -62,7 +61,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 class Way:
-    """Leads to the one pod (:class:`liqod.context.PodWay`)."""
+    """Leads to the one pod (:class:`liqod.consumer.nodes.podways.PodWay`)."""
 
     id = "milan"
 
@@ -101,9 +100,10 @@ async def carry(told: Told) -> None:
         Client(from_kubeconfig(told.milan)) as milan,
         trio.open_nursery() as nursery,
     ):
-        home.pod_ways["milan"] = Way(milan, SHARE)
+        ways = PodWays()
+        ways["milan"] = cast("Any", Way(milan, SHARE))
         await milan.raw("GET", "/version")  # as every peer is asked: TLS sessions are resumed
-        print(await nursery.start(KubeletServer(home).run), flush=True)
+        print(await nursery.start(KubeletServer(home, ways).run), flush=True)
         await trio.sleep_forever()
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import trio
 
@@ -25,7 +25,6 @@ import liqod
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.peer import Peer
 from liqod.provider.workloads.shadowpods import ShadowPods
-from tests.simulated.borrower import Switch
 from tests.simulated.lendingpods import LENDER, here, quota
 from tests.simulated.reflecting import pair
 
@@ -121,7 +120,7 @@ async def walks() -> tuple[Walk, Walk]:
     async with pair(text=PODS_ALONE) as both, trio.open_nursery() as nursery:
         await both.there.create(NAMESPACES, {"metadata": {"name": LENDER}})
         await quota(both, "milan-rome", "10")
-        provider = Peer("rome", both.lender, LENDER, cast("Any", Switch()))
+        provider = Peer("rome", both.lender, LENDER)
         await nursery.start(ShadowPods(provider).run)
         _consumer.set(True)
         await both.start(nursery)

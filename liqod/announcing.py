@@ -116,8 +116,12 @@ class SignedAdverts:
         )
 
 
-async def adverts_of(home: ClusterContext) -> SignedAdverts:
+async def adverts_of(home: ClusterContext, listening: Callable[[], int]) -> SignedAdverts:
     """The adverts of this cluster, by its key and its configuration.
+
+    Args:
+        home: this cluster.
+        listening: gives the port at which other daemons are met; 0 while there is none.
 
     Raises:
         ConfigError: as :func:`liqod.consumer.identities.keys.cluster_keys`.
@@ -132,7 +136,7 @@ async def adverts_of(home: ClusterContext) -> SignedAdverts:
     return SignedAdverts(
         home.cluster_id,
         pair.private,
-        lambda: home.rooms.listening,
+        listening,
         settings.advertise,
         free=partial(free_now, home) if settings.tell_resources else dict,
     )

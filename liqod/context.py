@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -13,24 +12,19 @@ from liqod.account import Account
 from liqod.config import Config
 from liqod.fence import Fence
 from liqod.identity.signingrequests import SigningRequests
-from liqod.inspect.rooms import Rooms
 from liqod.kube.controller import tell_failures
 from liqod.kube.http.wire import connect
-from liqod.latest import News
 from liqod.ownpods import OwnPods
 from liqod.plugins.calls import Calls, Gauge
-from liqod.reflection.voices import Voices
 from liqod.telemetry import registry
 from liqod.telemetry.events import KeyFailed
 from liqod.telemetry.hub import Hub
 from liqod.telemetry.registry import Registry
 
 if TYPE_CHECKING:
-    from liqod.consumer.nodes.podusage import PodUsage
     from liqod.kube.cache.informers import Informers
     from liqod.kube.client import Client
     from liqod.kube.http.proxies import Dial
-    from liqod.kube.http.turns import Budget
     from liqod.plugins.loader import Plugins
 
 TRIED_AT_ONCE = 16
@@ -67,49 +61,6 @@ class Addressing:
     service_cidrs: tuple[str, ...] = ()
 
 
-class PodPlace(NamedTuple):
-    """Where pods are at a peer: who may ask for them there, and the namespace."""
-
-    client: Client
-    namespace: str
-
-
-# A Protocol: rooms that borrow stand above this, and it imports none of them.
-class PodWay(Protocol):
-    """Leads to the pods that run at one peer.
-
-    Attributes:
-        id: the peer's cluster id.
-        budget: the time of all streams there.
-        streams: how many are open, or about to be.
-        usage: what the pods use.
-    """
-
-    id: str
-    budget: Budget
-    streams: int
-    usage: PodUsage
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """The names of the peer's virtual nodes."""
-
-    def has(self, node: str, /) -> bool:
-        """Whether it is one of the peer's virtual nodes."""
-
-    def healthy(self) -> None:
-        """Look whether pods there can be reached. Raises Unreachable."""
-
-    def pods(self, node: str, /) -> Iterable[bytes]:
-        """The pods of this cluster that are on a node, each as JSON."""
-
-    def lead(self, node: str, namespace: str, /) -> PodPlace:
-        """Where pods of a node and a namespace are. Raises Unreachable, NotFound, Overloaded."""
-
-    def held(self, close: Callable[[], None], /) -> AbstractContextManager[None]:
-        """Have something closed where the way is lost while the block lasts."""
-
-
 @dataclass(frozen=True)
 class ClusterContext:
     """This cluster, shared by every room.
@@ -132,13 +83,9 @@ class ClusterContext:
         signing_requests: those that are being worked on.
         fence: whether the admission policies that hold consumers are in force.
         calls: what the calls of plugins have cost and come to.
-        voices: what the peers say of objects here.
-        rooms: those that work now, for those who look.
         account: what callers may take.
         own_pods: which pods of this cluster are watched.
         registry: the controllers, queues and informers that work now, for those who look.
-        pod_ways: who leads to pods at peers, by the peer's id; none on a standby.
-        pod_way_came: tells that there is another one.
     """
 
     cluster_id: str
@@ -158,8 +105,6 @@ class ClusterContext:
     signing_requests: SigningRequests = field(default_factory=SigningRequests)
     fence: Fence = field(default_factory=Fence)
     calls: Calls = field(default_factory=Calls)
-    voices: Voices = field(default_factory=Voices)
-    rooms: Rooms = field(default_factory=Rooms)
     account: Account = field(default_factory=Account)
     own_pods: OwnPods = field(default_factory=OwnPods)
     registry: Registry = field(default_factory=registry.current)
@@ -171,9 +116,6 @@ class ClusterContext:
             self.hub.publish(KeyFailed(room=topic, key=key, failed=reason))
 
         return tell_failures(publish, topic)
-
-    pod_ways: dict[str, PodWay] = field(default_factory=dict)
-    pod_way_came: News = field(default_factory=News)
 
     def gauge(self, kind: str, name: str) -> Gauge:
         """The wall around the calls of one plugin; a ``probe`` is a check's."""

@@ -41,6 +41,7 @@ from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.handshake.running import Handshake
 from liqod.inspect import metrics
 from liqod.inspect.inspector import Inspector
+from liqod.inspect.rooms import Rooms
 from liqod.install.verbs import check_revision
 from liqod.kube import candidates
 from liqod.kube.client import Client
@@ -61,13 +62,14 @@ from liqod.network.sweeping import sweep_once
 from liqod.ownkeys import FollowedKeys, take_to
 from liqod.ownpods import own_pods
 from liqod.peers import Peers
-from liqod.peertask import run_peer, stand_by_peer
+from liqod.peertask import PeerTasks
 from liqod.plugins import loader
 from liqod.plugins.loader import Plugins
 from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
 from liqod.provider.workloads import directpods
 from liqod.reflection.retractions import Retractions
+from liqod.reflection.voices import Voices
 from liqod.resources import DEFINITIONS
 from liqod.shownlabels import ShownLabels
 from liqod.stalls import Stalls
@@ -138,6 +140,7 @@ class Daemon:
         self._role = Role()
         self._inspector: Inspector | None = None
         self._hub = Hub()
+        self._rooms = Rooms()
         self._identity = candidates.new_identity()
 
     async def run(self) -> None:
@@ -230,13 +233,14 @@ class Daemon:
     async def _serve(self, home: ClusterContext) -> None:
         """Serve what every replica serves; do the work while this one leads."""
         async with trio.open_nursery() as servers:
-            self._inspector = inspector = Inspector(home)
+            self._inspector = inspector = Inspector(home, self._rooms)
             self._health.metrics = partial(metrics.render, inspector)
             await servers.start(inspector.run)
-            kubelet = KubeletServer(home)
+            kubelet = KubeletServer(home, self._rooms.pod_ways)
             await servers.start(kubelet.run)
+            self._rooms.serving = kubelet.serving
             home = dataclasses.replace(home, kubelet_port=kubelet.port)
-            webhook = PodWebhook(home)
+            webhook = self._rooms.admission = PodWebhook(home)
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
             self._role = standing.role_of(home)
@@ -252,6 +256,8 @@ class Daemon:
                     held_up = self._stalls.lately()
                     logger.warning("%s%s", explain(group), f": {held_up}" if held_up else "")
                     self._working = None
+                finally:
+                    self._rooms.stand_by()
 
     async def _installed(self, home: ClusterContext) -> None:
         """Wait until the custom resources are those that this version needs, or newer."""
@@ -325,43 +331,48 @@ class Daemon:
             rooms.start_soon(machines.attend, kernel)
             rooms.start_soon(machines.attend, node)
             rooms.start_soon(Takeover(home, self._role, node, self._identity).run)
-            await rooms.start(Peers(home, partial(stand_by_peer, machine=machine)).run)
+            tasks = PeerTasks(machine, self._rooms)
+            await rooms.start(Peers(home, tasks.stand_by, tasks.voices.end).run)
 
     async def _lead(self, home: ClusterContext, webhook: PodWebhook) -> None:
         """The rooms of the whole cluster, then the peers, until cancelled."""
         logger.info("leading as %s", home.cluster_id)
         async with trio.open_nursery() as rooms:
             await rooms.start(Keys(home).run)
-            await rooms.start(FormerKey(home).run)
+            former_key = self._rooms.former_key = FormerKey(home)
+            await rooms.start(former_key.run)
             rooms.start_soon(preflight.follow_id, home.informers, home.namespace, home.cluster_id)
             await rooms.start(webhook.lead)
             await rooms.start(Offloading(home).run)
-            await rooms.start(MissedPods(home).run)
+            await rooms.start(MissedPods(home, webhook.doubt).run)
             rooms.start_soon(walled, "volumes of claims", Claims(home).run)
             await rooms.start(ForeignClusters(home).run)
             await rooms.start(Fences(home).run)
             await rooms.start(Orphans(home).run)
             await rooms.start(directpods.run, home)
-            await rooms.start(Retractions(home).run)
+            voices = Voices()
+            await rooms.start(Retractions(home, voices).run)
             machine, kernel = await machines.look(home, self._role)
             if not machine.problem:
                 rooms.start_soon(machines.attend, kernel)
                 overlay = partial(self._keep_overlay, home, machine)
                 rooms.start_soon(walled, "the nodes' overlay", overlay)
-                rooms.start_soon(sweep_once, home, machine, kernel)
+                rooms.start_soon(sweep_once, home, machine, kernel, self._rooms.peers.keys())
             # An installation from before may lack the rights: nothing else waits for them, and
             # nothing else ends with them.
             rooms.start_soon(walled, "addresses of networks", partial(addressing.run, home))
             rooms.start_soon(walled, "leftovers of networks", partial(_leftovers, home, machine))
             home = dataclasses.replace(home, config=self._config)
             rooms.start_soon(walled, "labels that are shown", partial(_shown_labels, home))
-            run = partial(run_peer, machine=machine)
-            adverts = await announcing.adverts_of(home)
-            seen = Discovery(home, adverts)
+            tasks = PeerTasks(machine, self._rooms, voices)
+            adverts = await announcing.adverts_of(home, lambda: handshake.port)
+            seen = self._rooms.discovery = Discovery(home, adverts)
             pair = await cluster_keys(home.client, home.namespace)
             shared = machines.folder_of(machine)
             handshake = Handshake(home, pair.private, seen.seen, seen.everybody, shared)
-            self._working = working = Working(home, Peers(home, run), seen, handshake)
+            self._rooms.handshake = handshake
+            peers = Peers(home, tasks.run, voices.end)
+            self._working = working = Working(home, peers, seen, handshake)
             rooms.start_soon(walled, "the hand-shake", handshake.run)
             take = (take_to(handshake, home.client), adverts.take)
             await rooms.start(FollowedKeys(home, *take).run)

@@ -16,8 +16,6 @@ from liqod.peernetwork import PeerNetwork
 from liqod.telemetry.events import KeyFailed, Told
 
 if TYPE_CHECKING:
-    from liqod.consumer.borrowing import Borrowing
-    from liqod.consumer.link import Link
     from liqod.kube.cache.informers import Informers
 
 WORK_SHARE = 0.01
@@ -33,22 +31,18 @@ class Peer:
         id: its cluster id.
         home: this cluster.
         tenant_namespace: the local namespace that belongs to this peer.
-        link: whether the peer's API server answers; up where nothing is borrowed.
         work: the time that goes to what it asks of this cluster.
         network: the network that is joined with it.
         reach: why nothing gets through to its pods; empty where it does, None while that is not
             known (:mod:`liqod.reach`).
-        borrowing: what borrows from it, while that works; for those who look.
     """
 
     id: str
     home: ClusterContext
     tenant_namespace: str
-    link: Link
     work: Budget = field(default_factory=partial(Budget, share=WORK_SHARE))
     network: PeerNetwork = field(default_factory=PeerNetwork)
     reach: Latest[str | None] = field(default_factory=partial(Latest[str | None], None))
-    borrowing: Borrowing | None = None
 
     @property
     def informers(self) -> Informers:

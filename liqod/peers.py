@@ -54,14 +54,18 @@ class Peers(Controller[str]):
     Args:
         home: this cluster.
         run_peer: what runs for each; it is started again when it ends.
+        gone: called with each that is no peer any more.
 
     Attributes:
         failures: why the tasks that failed wait, by peer; those that were started again do not.
     """
 
-    def __init__(self, home: ClusterContext, run_peer: RunPeer) -> None:
+    def __init__(
+        self, home: ClusterContext, run_peer: RunPeer, gone: Callable[[str], object]
+    ) -> None:
         self._home = home
         self._run_peer = run_peer
+        self._gone = gone
         self._tenants: dict[str, str] = {}
         self._running: dict[str, _Running] = {}
         self._ends: dict[str, trio.Event] = {}
@@ -115,7 +119,7 @@ class Peers(Controller[str]):
             self.failures.pop(peer, None)
             self._home.hub.publish(PeerGone(), peer)
             logger.info("no peer any more", extra={"cluster": peer})
-            self._home.voices.end(peer)
+            self._gone(peer)
         if namespace is not None and peer not in self._running:
             self._start(peer, namespace)
 
@@ -160,7 +164,7 @@ class Peers(Controller[str]):
                 ended.set()
                 if peer not in self._running:
                     # Once more: what was under way when it was cancelled may have said something.
-                    self._home.voices.end(peer)
+                    self._gone(peer)
                 if self._ends.get(peer) is ended:
                     del self._ends[peer]
 

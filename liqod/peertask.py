@@ -6,17 +6,22 @@ cancelled, everything done for the peer ends; what is left is in custom resource
 start continues from there.
 """
 
+from dataclasses import dataclass, field
+from functools import partial
+
 import trio
 
-from liqod.consumer.borrowing import borrow
-from liqod.consumer.link import Link
+from liqod.borrowing import borrow
+from liqod.consumer.link import Link, Provider
 from liqod.context import ClusterContext
 from liqod.errors import NotStarted
+from liqod.inspect.rooms import Rooms
 from liqod.network.joining import join
 from liqod.network.machine import NOWHERE, Machine
 from liqod.peer import Peer
 from liqod.provider.lending import lend
 from liqod.reach import follow
+from liqod.reflection.voices import Voices
 from liqod.telemetry.events import PeerRunning
 
 LOOK_DEADLINE = 5.0
@@ -25,33 +30,45 @@ START_DEADLINE = 60.0
 """Seconds for the first look at the API server; then the peer is begun anew, and says why."""
 
 
-async def run_peer(
-    home: ClusterContext, peer_id: str, tenant_namespace: str, machine: Machine = NOWHERE
-) -> None:
-    """Lend to and borrow from one peer until cancelled, and keep the network with it."""
-    peer = Peer(peer_id, home, tenant_namespace, Link(home.tries))
-    with home.rooms.peer(peer):
-        await _live(peer, machine)
+@dataclass(frozen=True)
+class PeerTasks:
+    """Runs the tasks of peers, with what all of them share.
 
+    Attributes:
+        machine: the machine that joins the networks.
+        rooms: shows what works, for those who look.
+        voices: what the peers say of objects here.
+    """
 
-async def stand_by_peer(
-    home: ClusterContext, peer_id: str, tenant_namespace: str, machine: Machine
-) -> None:
-    """Be ready to have the tunnel to one peer until cancelled; nothing is lent or borrowed."""
-    await join(Peer(peer_id, home, tenant_namespace, Link(home.tries)), machine, leads=False)
+    machine: Machine = NOWHERE
+    rooms: Rooms = field(default_factory=Rooms)
+    voices: Voices = field(default_factory=Voices)
 
+    async def run(self, home: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
+        """Lend to and borrow from one peer until cancelled, and keep the network with it."""
+        peer = Provider(peer_id, home, tenant_namespace, link=Link(home.tries))
+        with self.rooms.peer(peer):
+            await self._live(peer)
 
-async def _live(peer: Peer, machine: Machine) -> None:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(join, peer, machine)
-        # By what is known already, a start changes no address. No network is waited for beyond
-        # that: lending and borrowing go on while there is nothing to translate by.
-        with trio.move_on_after(LOOK_DEADLINE):
-            await peer.network.looked.wait()
-        nursery.start_soon(follow, peer)
-        for begin in (lend, borrow):
-            with trio.move_on_after(START_DEADLINE) as patience:
-                await nursery.start(begin, peer)
-            if patience.cancelled_caught:
-                raise NotStarted(f"{begin.__name__} did not start in {START_DEADLINE:.0f} s")
-        peer.report(PeerRunning())
+    async def stand_by(self, home: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
+        """Be ready to have the tunnel to one peer until cancelled; nothing is lent or borrowed."""
+        await join(Peer(peer_id, home, tenant_namespace), self.machine, leads=False)
+
+    async def _live(self, peer: Provider) -> None:
+        link = peer.link
+        joined = partial(join, api=lambda: link.path if link.asked else "")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(joined, peer, self.machine)
+            # By what is known already, a start changes no address. No network is waited for beyond
+            # that: lending and borrowing go on while there is nothing to translate by.
+            with trio.move_on_after(LOOK_DEADLINE):
+                await peer.network.looked.wait()
+            nursery.start_soon(follow, peer)
+            shown = partial(self.rooms.borrows, peer.id)
+            borrowed = partial(borrow, voices=self.voices, ways=self.rooms.pod_ways, shown=shown)
+            for name, begin in (("lend", lend), ("borrow", borrowed)):
+                with trio.move_on_after(START_DEADLINE) as patience:
+                    await nursery.start(begin, peer)
+                if patience.cancelled_caught:
+                    raise NotStarted(f"{name} did not start in {START_DEADLINE:.0f} s")
+            peer.report(PeerRunning())

@@ -12,9 +12,9 @@ from typing import NoReturn
 
 import trio
 
+from liqod.consumer.link import Provider
 from liqod.kube.backoff import Backoff
 from liqod.model.peering.reach import Facts, unreachable
-from liqod.peer import Peer
 
 SETTLE = 10.0
 """Seconds after the start during which what is not there yet is not taken for lost: what a daemon
@@ -38,7 +38,7 @@ class _Stirred:
             self.event.set()
 
 
-async def follow(peer: Peer) -> NoReturn:
+async def follow(peer: Provider) -> NoReturn:
     """Keep ``peer.reach`` until cancelled."""
     stirred = _Stirred()
     async with trio.open_nursery() as nursery:
@@ -48,7 +48,7 @@ async def follow(peer: Peer) -> NoReturn:
     raise AssertionError("it is followed until cancelled")
 
 
-async def _judge(peer: Peer, stirred: _Stirred) -> NoReturn:
+async def _judge(peer: Provider, stirred: _Stirred) -> NoReturn:
     network, reach = peer.network, peer.reach
     began = trio.current_time()
     stood = False
@@ -82,7 +82,7 @@ def _whole() -> float:
     return 1.0
 
 
-def _facts(peer: Peer, *, settled: bool) -> Facts:
+def _facts(peer: Provider, *, settled: bool) -> Facts:
     link, network = peer.link, peer.network
     return Facts(
         # Before it is known whether networks are joined there may be one.

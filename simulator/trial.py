@@ -21,6 +21,7 @@ from liqod import config, reach
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES, Kind
 from liqod.bounds import informers
 from liqod.consumer.degradations import Degradations
+from liqod.consumer.link import Provider
 from liqod.consumer.peerdaemon import PeerDaemon
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
@@ -28,11 +29,11 @@ from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.errors import AlreadyExists, NotFound
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.peer import Peer
 from liqod.plugins import loader
 from liqod.plugins.loader import Plugins
 from liqod.reflection.engine import Engine
 from liqod.reflection.retractions import Retractions
+from liqod.reflection.voices import Voices
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES, manifests
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
@@ -120,6 +121,7 @@ class Pair:
         remote_namespace: its name at the peer.
         link: whether the peer answers; ``link.set(False, "why")`` takes it away.
         others: the other peers, in the order in which they were named.
+        voices: what rome's peers say of objects there.
         home: rome, as the engine has it; ``home.hub.history`` is what was decided and why.
     """
 
@@ -133,17 +135,19 @@ class Pair:
         home: ClusterContext,
         lender: ClusterContext,
         name: str = "milan",
+        voices: Voices | None = None,
     ) -> None:
         self.rome = rome
         self.milan = milan
         self.home = home
         self.lender = lender
+        self.voices = Voices() if voices is None else voices
         self.name = name
         self.tenant = f"liqo-tenant-{name}"
         self.here = Client(from_kubeconfig(rome.kubeconfig))
         self.there = Client(from_kubeconfig(milan.kubeconfig))
         self.link = Switch()
-        self.peer = Peer(name, home, self.tenant, cast("Any", self.link))
+        self.peer = Provider(name, home, self.tenant, link=cast("Any", self.link))
         self.identities = Identities(**{name: Client(from_kubeconfig(milan.kubeconfig))})
         self.others: tuple[Pair, ...] = ()
         self._engine: trio.CancelScope | None = None
@@ -198,7 +202,7 @@ class Pair:
 
     async def start(self, nursery: trio.Nursery, **options: Any) -> Engine:
         """Start the engine; :meth:`stop` ends it."""
-        engine = Engine(self.peer, cast("Remotes", self.identities), **options)
+        engine = Engine(self.peer, cast("Remotes", self.identities), self.voices, **options)
 
         async def run(task_status: trio.TaskStatus[None]) -> None:
             self.peer.reach.know(None)  # whoever starts knows nothing yet
@@ -345,15 +349,16 @@ async def trial(
         rome = await _cluster(stack, "rome", definitions)
         home = await enter(home_of(rome, "rome", plugins))
         pairs: list[Pair] = []
+        voices = Voices()
         for name in peers:
             cluster = await _cluster(stack, name, definitions)
-            made = Pair(rome, cluster, home, await enter(home_of(cluster, name)), name)
+            made = Pair(rome, cluster, home, await enter(home_of(cluster, name)), name, voices)
             stack.push_async_callback(made.aclose)
             await made.prepare()
             pairs.append(made)
         pairs[0].others = tuple(pairs[1:])
         async with trio.open_nursery() as nursery:
-            await nursery.start(Retractions(home).run)
+            await nursery.start(Retractions(home, voices).run)
             for made in pairs:
                 await made.start(nursery)
             yield pairs[0]

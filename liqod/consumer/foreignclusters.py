@@ -15,6 +15,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.consumer.leaving import Leaving
+from liqod.consumer.link import Provider
 from liqod.consumer.remote import KubeconfigSecret
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.slices.borrowed import is_source
@@ -31,7 +32,6 @@ from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
 from liqod.model.peering import foreigncluster
 from liqod.model.peering.foreigncluster import Facts
-from liqod.peer import Peer
 from liqod.peernetwork import PeerNetwork
 from liqod.resources import (
     FOREIGN_CLUSTERS,
@@ -65,7 +65,7 @@ class ForeignClusterOfPeer(Controller[str]):
         leaving: whether this cluster is leaving it.
     """
 
-    def __init__(self, peer: Peer, remotes: Remotes, leaving: Leaving) -> None:
+    def __init__(self, peer: Provider, remotes: Remotes, leaving: Leaving) -> None:
         self._peer = peer
         self._client = peer.home.client
         self._remotes = remotes

@@ -19,6 +19,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.apimachinery.meta import Partial
+from liqod.consumer.link import Provider
 from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.consumer.remotes import Remotes
 from liqod.errors import Conflict, Forbidden, LiqodError, NotFound, Unauthorized
@@ -30,7 +31,6 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.latest import News
 from liqod.model import ids
-from liqod.peer import Peer
 from liqod.resources import (
     IDENTITIES,
     NAMESPACE_MAPS,
@@ -85,7 +85,7 @@ class Leaving(Controller[str]):
         tombstone: what is to be removed there; None unless this cluster is leaving.
     """
 
-    def __init__(self, peer: Peer, remotes: Remotes) -> None:
+    def __init__(self, peer: Provider, remotes: Remotes) -> None:
         self._peer = peer
         self._client = peer.home.client
         self._remotes = remotes

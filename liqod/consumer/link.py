@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 from urllib.parse import urlsplit
 
@@ -46,6 +47,7 @@ from liqod.model.peering.intervals import (
     UNACKNOWLEDGED,
 )
 from liqod.model.view.facts import LinkFacts, LinkProblem, LinkState
+from liqod.peer import Peer
 from liqod.telemetry.events import LinkChanged, Told
 
 KEEP_ALIVE = KeepAlive(idle=ACKNOWLEDGED_EVERY, interval=ACKNOWLEDGED_AGAIN, count=UNACKNOWLEDGED)
@@ -128,7 +130,7 @@ class Line:
 Dial = Callable[[Credentials], Awaitable[Line]]
 
 
-# No import of that class: it knows Peer, which knows its Link.
+# No import of that class: it knows Provider, which knows its Link.
 class Ways(Protocol):
     """The identities at a peer, as far as the link looks (:class:`remotes.Remotes`)."""
 
@@ -451,3 +453,14 @@ async def _secured(wire: Wire, credentials: Credentials) -> Wire:
         await secured.handshake()
         return secured
     raise Unreachable(f"{parts.netloc} accepts connections but answers nothing")
+
+
+@dataclass(eq=False)
+class Provider(Peer):
+    """One peer, as this cluster borrows from it.
+
+    Attributes:
+        link: whether the peer's API server answers; up where nothing is borrowed.
+    """
+
+    link: Link = field(kw_only=True)

@@ -17,6 +17,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.consumer.beside import replaceable
 from liqod.consumer.inband import ServerDial
+from liqod.consumer.link import Provider
 from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates
@@ -28,7 +29,6 @@ from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.turns import Budget
 from liqod.kube.selection import Selection
 from liqod.latest import News
-from liqod.peer import Peer
 from liqod.telemetry.events import IdentityChanged
 from liqod.ticks import next_tick
 
@@ -50,7 +50,7 @@ class Remotes:
         dial: makes the connections to its API server.
     """
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Provider) -> None:
         self._peer = peer
         self.dial = ServerDial(peer.home.dial, peer.network, self._renew)
         self._remotes: dict[str, Remote] = {}

@@ -9,6 +9,7 @@ import trio
 
 from liqod.apimachinery.meta import Partial
 from liqod.consumer.leaving import Leaving
+from liqod.consumer.link import Provider
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.replicator import REFUSALS, Item, Replicator, deny_withdrawn
@@ -18,7 +19,6 @@ from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Store
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
-from liqod.peer import Peer
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
 from liqod.telemetry.events import Replicated
 from liqod.tenancy import replicas_of
@@ -42,7 +42,7 @@ class Replication:
         queue: what waits to be replicated; it outlives the identities.
     """
 
-    def __init__(self, peer: Peer, remotes: Remotes, leaving: Leaving) -> None:
+    def __init__(self, peer: Provider, remotes: Remotes, leaving: Leaving) -> None:
         self._peer = peer
         self._remotes = remotes
         self._leaving = leaving

@@ -16,6 +16,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.consumer.leaving import Leaving
+from liqod.consumer.link import Provider
 from liqod.consumer.namespaces.clusterviews import ClusterViews
 from liqod.consumer.namespaces.protected import ProtectedMappings
 from liqod.consumer.namespaces.staying import Staying
@@ -32,7 +33,6 @@ from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.crossing import namespaceuids
-from liqod.peer import Peer
 from liqod.resources import (
     NAMESPACE_MAPS,
     NAMESPACE_OFFLOADINGS,
@@ -81,7 +81,7 @@ class Replicator(Controller[Item]):
     """
 
     def __init__(
-        self, peer: Peer, remote: Remote, leaving: Leaving, queue: KeyedQueue[Item]
+        self, peer: Provider, remote: Remote, leaving: Leaving, queue: KeyedQueue[Item]
     ) -> None:
         self._peer = peer
         self._remote = remote

@@ -84,13 +84,9 @@ class Discovery:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Run the plugins until cancelled."""
-        self.home.rooms.discovery = self
         task_status.started()
-        try:
-            while True:
-                await self._run_plugins()
-        finally:
-            self.home.rooms.discovery = None
+        while True:
+            await self._run_plugins()
 
     async def _run_plugins(self) -> None:
         """Begin with no sightings; until cancelled or restarted."""

@@ -123,7 +123,7 @@ class Handshake:
             await nursery.start(asking.run)
             self._seeking = Seeking(home, self._everybody, asking.requests)
             nursery.start_soon(self._seeking.run)
-            self._asking, home.rooms.handshake = asking, self
+            self._asking = asking
             try:
                 if not home.config.handshake.enabled:
                     nursery.start_soon(self._be_unmet)
@@ -140,8 +140,8 @@ class Handshake:
                 task_status.started()
                 await trio.sleep_forever()
             finally:
-                self._asking = self._seeking = self._inbox = home.rooms.handshake = None
-                home.rooms.unheard = ""
+                self._asking = self._seeking = self._inbox = None
+                self.problem = ""
         raise AssertionError("sleeping for ever has ended")
 
     def take(self, private: bytes, former: bytes, knowing: Knowing) -> None:
@@ -184,7 +184,6 @@ class Handshake:
             except OSError as error:
                 why = error.strerror or str(error)
                 self.problem = f"port {settings.port} cannot be listened on: {why}"
-                self._home.rooms.unheard = self.problem
                 log.warning("no other cluster can ask this one: %s", self.problem)
                 await self._unmet()
                 task_status.started()
@@ -223,12 +222,11 @@ class Handshake:
     def _met_at(self, port: int) -> Iterator[None]:
         """Daemons are met at a port while this lasts."""
         self.port, self.problem = port, ""
-        self._home.rooms.listening, self._home.rooms.unheard = port, ""
         log.info("other clusters' daemons are met at port %d", port)
         try:
             yield
         finally:
-            self.port = self._home.rooms.listening = 0
+            self.port = 0
 
     def _host(self) -> str:
         address = self._home.config.handshake.host or self._home.node_address

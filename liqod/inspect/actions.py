@@ -17,6 +17,7 @@ from liqod.errors import ConfigError
 from liqod.inspect.decisions import FLAGS, LESS, Decisions
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.protocol import RequestError
+from liqod.inspect.rooms import Rooms
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects.requirements import node_selector
 from liqod.procedures import unpeering
@@ -55,14 +56,15 @@ class Actions:
 
     Args:
         home: this cluster.
+        rooms: those that work now.
         doctor: looks anew.
     """
 
-    def __init__(self, home: ClusterContext, doctor: Doctor) -> None:
-        self._home = home
+    def __init__(self, home: ClusterContext, rooms: Rooms, doctor: Doctor) -> None:
+        self._home, self._rooms = home, rooms
         self._client = home.client
         self._doctor = doctor
-        self._decisions = Decisions(home)
+        self._decisions = Decisions(home, rooms)
         tenant = (self._plan_tenant, self._do_tenant)
         self._verbs: dict[str, tuple[Plan, Do]] = {
             "peer": (self._plan_peer, self._do_peer),
@@ -114,7 +116,7 @@ class Actions:
 
     def _introduced(self, cluster: str) -> tuple[ClusterContext, Path]:
         """This cluster as it is configured now, and a kubeconfig to peer by."""
-        discovery = self._home.rooms.discovery
+        discovery = self._rooms.discovery
         if discovery is None:
             raise RequestError("missing", f"no cluster {cluster} was seen")
         seen = discovery.seen(cluster)

@@ -38,6 +38,7 @@ from liqod.inspect.protocol import (
     Tasks,
     Text,
 )
+from liqod.inspect.rooms import Rooms
 from liqod.kube.client import Client
 from liqod.model.view.redact import redact
 from liqod.resources import (
@@ -77,23 +78,29 @@ class Answers:
 
     Args:
         home: this cluster.
+        rooms: those that work now.
         histories: past figures.
         facts: the newest figures.
         doctor: what was found of each layer.
     """
 
     def __init__(
-        self, home: ClusterContext, histories: Histories, facts: FactsInMemory, doctor: "Doctor"
+        self,
+        home: ClusterContext,
+        rooms: Rooms,
+        histories: Histories,
+        facts: FactsInMemory,
+        doctor: "Doctor",
     ) -> None:
         self.cluster_id = home.cluster_id
         self.server = home.client.server
         self.started = facts.daemon.started
-        self._home = home
+        self._home, self._rooms = home, rooms
         self._histories = histories
         self._facts = facts
         self._doctor = doctor
         self._snapshots = tasks.TaskObserver()
-        self._actions = Actions(home, doctor)
+        self._actions = Actions(home, rooms, doctor)
         self.verbs = self._actions.verbs
         self._by_type: dict[type[Any], Answer] = {
             GetHistory: self._history,
@@ -144,7 +151,7 @@ class Answers:
             tasks=await self._snapshots.tasks(),
             queues=tasks.queues(self._home.registry),
             watches=tasks.watches(self._home.registry),
-            traffic=tasks.traffic(self._home.client, self._home.rooms),
+            traffic=tasks.traffic(self._home.client, self._rooms),
             lag=(lags[-1], max(lags)) if lags else (0.0, 0.0),
             took=round(time.process_time() - began, 4),
         )
@@ -187,12 +194,12 @@ class Answers:
     def _peer_of(self, pod: dict[str, Any]) -> str:
         """The peer on whose virtual node a pod is; empty where it is on none."""
         node = pod["spec"].get("nodeName", "")
-        borrowing = self._home.rooms.borrowing()
+        borrowing = self._rooms.borrowing()
         return next((name for name, each in borrowing.items() if node in each.engine.nodes), "")
 
     def _there(self, peer: str, namespace: str) -> tuple[Client, str]:
         """A client for a peer, and the namespace that stands for one of here."""
-        borrowing = self._home.rooms.borrowing().get(peer)
+        borrowing = self._rooms.borrowing().get(peer)
         remote = borrowing.remotes.any_slice() if borrowing is not None else None
         if borrowing is None or remote is None:
             raise RequestError("missing", f"nothing is borrowed from {peer}")

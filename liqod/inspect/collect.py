@@ -20,6 +20,7 @@ from liqod.identity import certificates
 from liqod.inspect import roomrows
 from liqod.inspect.caches import Cache, Placed, itself
 from liqod.inspect.facts import FactsInMemory
+from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node
@@ -61,6 +62,7 @@ class Collector:
 
     Args:
         home: this cluster.
+        rooms: those that work now.
         summary: what events added up to.
         facts: what was measured last.
         ladders: what the doctor found last.
@@ -69,11 +71,12 @@ class Collector:
     def __init__(
         self,
         home: ClusterContext,
+        rooms: Rooms,
         summary: EventSummary,
         facts: FactsInMemory,
         ladders: Callable[[], dict[str, Ladder]],
     ) -> None:
-        self._home = home
+        self._home, self._rooms = home, rooms
         self._summary = summary
         self._facts = facts
         self._ladders = ladders
@@ -217,7 +220,7 @@ class Collector:
         return tuple(sorted({*self._problems, *more}))[: peerview.PROBLEMS]
 
     def _figured(self, before: State) -> State:
-        rooms = self._home.rooms
+        rooms = self._rooms
         after = msgspec.structs.replace(
             before,
             daemon=msgspec.structs.replace(

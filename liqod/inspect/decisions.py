@@ -7,6 +7,7 @@ from liqod.context import ClusterContext
 from liqod.errors import ConfigError, TransientError
 from liqod.handshake import policies
 from liqod.inspect.protocol import RequestError
+from liqod.inspect.rooms import Rooms
 from liqod.procedures import answering
 from liqod.resources import IncomingPeering
 
@@ -24,10 +25,11 @@ class Decisions:
 
     Args:
         home: this cluster.
+        rooms: those that work now.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
+    def __init__(self, home: ClusterContext, rooms: Rooms) -> None:
+        self._home, self._rooms = home, rooms
 
     async def changes(self, verb: str, who: str, options: Options) -> tuple[str, ...]:
         """What a decision comes to: what exactly is granted. Raises RequestError or LiqodError."""
@@ -81,7 +83,7 @@ class Decisions:
 
     def _defaults(self) -> Mapping[str, int | str]:
         """What a slice is granted that names nothing, as it is configured now."""
-        discovery = self._home.rooms.discovery
+        discovery = self._rooms.discovery
         home = self._home if discovery is None else discovery.home
         return home.config.provider.default_resources
 

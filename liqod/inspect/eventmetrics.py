@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _counts(inspector: "Inspector") -> Iterator[Sample]:
-    for peer, borrowing in inspector.home.rooms.borrowing().items():
+    for peer, borrowing in inspector.rooms.borrowing().items():
         counts = borrowing.engine.context.events.writer.counts
         for type, outcome in product(TYPES, OUTCOMES):
             yield (peer, type, outcome), float(counts[type, outcome])

@@ -20,6 +20,7 @@ from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect.caches import Cache
+from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import Counted, EventSummary
 from liqod.kube.cache.placement import placement
 from liqod.kube.queue import K, KeyedQueue
@@ -44,11 +45,11 @@ from liqod.resources import RESOURCE_SLICES, TENANTS, ResourceSlice, Tenant
 from liqod.resources.authentication import RESOURCES
 
 if TYPE_CHECKING:
-    from liqod.consumer.borrowing import Borrowing
+    from liqod.borrowing import Borrowing
+    from liqod.consumer.link import Provider
     from liqod.consumer.remote import Remote
     from liqod.inspect.probing import Probes
     from liqod.kube.client import Client
-    from liqod.peer import Peer
 
 Lent = tuple[str, bool, str, str, bool]
 
@@ -58,6 +59,7 @@ class FactsInMemory:
 
     Args:
         home: this cluster.
+        rooms: those that work now.
         summary: what events added up to.
         probes: what was asked for.
 
@@ -68,12 +70,14 @@ class FactsInMemory:
         lent: of each pod here that belongs to a consumer, that consumer.
     """
 
-    def __init__(self, home: ClusterContext, summary: EventSummary, probes: "Probes") -> None:
+    def __init__(
+        self, home: ClusterContext, rooms: Rooms, summary: EventSummary, probes: "Probes"
+    ) -> None:
         self.daemon = Daemon(pid=os.getpid(), started=time.time())
         self.lags: tuple[float, ...] = ()
         self.measured: dict[str, PeerFacts] = {}
         self.lent = Cache[str](Partial, peerview.origin)
-        self._home = home
+        self._home, self._rooms = home, rooms
         self._summary = summary
         self._probes = probes
         self._slices = Cache[Lent](ResourceSlice, _slice)
@@ -93,7 +97,7 @@ class FactsInMemory:
         """
         self.daemon = daemon
         self.lags = (*self.lags[-59:], daemon.lag)
-        find, peers = self._home.informers.find, self._home.rooms.peers
+        find, peers = self._home.informers.find, self._rooms.peers
         self.lent.sit_on(find(PODS, Selection(labels=labels.GUEST_PODS)))
         await self.lent.refresh()
         at = trio.current_time()
@@ -115,9 +119,10 @@ class FactsInMemory:
         return self._working(peer, ClusterFacts(now=now()))
 
     def _work(
-        self, peer: "Peer", passed: float, seconds: tuple[int, int], pods_in: int
+        self, peer: "Provider", passed: float, seconds: tuple[int, int], pods_in: int
     ) -> WorkFacts:
-        queues, clients = _queues(peer.borrowing), _clients(peer.borrowing)
+        borrowing = self._rooms.borrowing().get(peer.id)
+        queues, clients = _queues(borrowing), _clients(borrowing)
         sent, received = self._rates(peer.id, clients, passed)
         slowest = max((queue.slowest(*seconds) for queue in queues), default=0.0)
         return WorkFacts(
@@ -127,7 +132,7 @@ class FactsInMemory:
             requests=sum(client.busy()[0] for client in clients),
             sent=sent,
             received=received,
-            pods_out=self._pods_out(peer.borrowing),
+            pods_out=self._pods_out(borrowing),
             pods_in=pods_in,
         )
 
@@ -148,7 +153,7 @@ class FactsInMemory:
 
     def _working(self, name: str, cluster: ClusterFacts) -> PeerFacts:
         """How the task of a peer works, and the way to its API server."""
-        peer, failing = self._home.rooms.peers.get(name), self._summary.peers.get(name)
+        peer, failing = self._rooms.peers.get(name), self._summary.peers.get(name)
         return PeerFacts(
             now=cluster.now,
             peer=name,
@@ -171,13 +176,13 @@ class FactsInMemory:
         for row in self._slices.rows.values():
             self._by_peer.setdefault(row[0], []).append(row)
         self._conditions = dict(self._tenants.rows.values())
-        borrowing = self._home.rooms.borrowing()
+        borrowing = self._rooms.borrowing()
         self._unmapped = {key: at for key, at in self._unmapped.items() if key[0] in borrowing}
         self._ready = dict(self._nodes.rows.values())
 
     def peers(self) -> list[str]:
         """The peers there are, also those whose task does not run now."""
-        return sorted({*self._home.rooms.peers, *self._summary.peers})
+        return sorted({*self._rooms.peers, *self._summary.peers})
 
     def cluster(self) -> ClusterFacts:
         """What is known of this cluster."""
@@ -199,8 +204,8 @@ class FactsInMemory:
             troubled={**self._ended(), **home.calls.troubles()},
             policies=home.fence.missing if home.fence.known else None,
             leading=self.daemon.state == "leading",
-            met_at=home.rooms.listening if home.config.handshake.enabled else None,
-            unmet=home.rooms.unheard,
+            met_at=self._rooms.listening if home.config.handshake.enabled else None,
+            unmet=self._rooms.unheard,
             serving=self._serving(),
         )
 
@@ -210,17 +215,17 @@ class FactsInMemory:
 
     def _serving(self) -> str | None:
         """Why virtual nodes show a certificate of the daemon's own."""
-        known = self._home.rooms.serving
-        return known.problem if known is not None and self._home.pod_ways else None
+        known = self._rooms.serving
+        return known.problem if known is not None and self._rooms.pod_ways else None
 
     def _usage(self, peer: str) -> str | None:
         """Why a peer did not tell what pods use."""
-        way = self._home.pod_ways.get(peer)
+        way = self._rooms.pod_ways.get(peer)
         return way.usage.problem if way is not None and way.usage.asked is not None else None
 
     def _proved(self) -> float | None:
         """Seconds since the webhook's way was tried."""
-        webhook = self._home.rooms.webhook
+        webhook = self._rooms.webhook
         at = webhook.proved if webhook is not None else None
         return None if at is None else trio.current_time() - at
 
@@ -235,8 +240,8 @@ class FactsInMemory:
 
     def peer(self, name: str, cluster: ClusterFacts) -> PeerFacts:
         """What is known of one peer."""
-        peer, measured = self._home.rooms.peers.get(name), self.measured.get(name)
-        borrowing = peer.borrowing if peer is not None else None
+        peer, measured = self._rooms.peers.get(name), self.measured.get(name)
+        borrowing = self._rooms.borrowing().get(name)
         slices = self._by_peer.get(name, [])
         identities = borrowing.remotes.all() if borrowing is not None else []
         return msgspec.structs.replace(
@@ -244,7 +249,7 @@ class FactsInMemory:
             work=measured.work if measured is not None else None,
             borrows=name in self._conditions,
             tenant=self._conditions.get(name, ""),
-            former=name in self._home.rooms.by_former_key,
+            former=name in self._rooms.by_former_key,
             denied={each: why for _, lent, each, why, _ in slices if why and not lent},
             unanswered=tuple(
                 each for _, lent, each, _, answered in slices if not (answered or lent)
@@ -309,7 +314,7 @@ def _certificates(identities: "Iterable[Remote]") -> dict[str, float]:
     }
 
 
-def _network(peer: "Peer | None") -> NetworkFacts | None:
+def _network(peer: "Provider | None") -> NetworkFacts | None:
     """What the room that keeps the peer's network knows; None where none is joined."""
     if peer is None:
         return None

@@ -27,6 +27,7 @@ from liqod.inspect.doctor import Doctor
 from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.history import Histories
 from liqod.inspect.probing import Probes
+from liqod.inspect.rooms import Rooms
 from liqod.inspect.sample import Sampler
 from liqod.inspect.session import Session
 from liqod.inspect.stream import Stream
@@ -50,20 +51,23 @@ class Inspector:
 
     Args:
         home: this cluster.
+        rooms: those that work now.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
+    def __init__(self, home: ClusterContext, rooms: Rooms) -> None:
         self.summary = EventSummary()
         self.histories = Histories()
-        probes = Probes(home, home.plugins.checks)
-        self.facts = FactsInMemory(home, self.summary, probes)
+        probes = Probes(home, rooms, home.plugins.checks)
+        self.facts = FactsInMemory(home, rooms, self.summary, probes)
         self.sampler = Sampler(self.facts, self.histories)
         self.doctor = Doctor(home, self.facts, probes)
         self.stream = Stream(home.hub)
-        self.home = home
+        self.home, self.rooms = home, rooms
         self.hub = home.hub
-        self._collector = Collector(home, self.summary, self.facts, lambda: self.doctor.ladders)
-        self._answers = Answers(home, self.histories, self.facts, self.doctor)
+        self._collector = Collector(
+            *(home, rooms, self.summary, self.facts), lambda: self.doctor.ladders
+        )
+        self._answers = Answers(home, rooms, self.histories, self.facts, self.doctor)
         home.hub.listen(self.summary.take)
 
     def become(self, state: str) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def _requests(inspector: "Inspector") -> Iterator[Sample]:
     """Requests that there are, by direction and phase."""
-    handshake = inspector.home.rooms.handshake
+    handshake = inspector.rooms.handshake
     if handshake is not None:
         for direction, phases in handshake.requests().items():
             for phase, count in phases.items():
@@ -25,7 +25,7 @@ def _of(read: Callable[["Figures"], float]) -> Callable[["Inspector"], Iterable[
     """One figure of all meetings."""
 
     def one(inspector: "Inspector") -> Iterator[Sample]:
-        handshake = inspector.home.rooms.handshake
+        handshake = inspector.rooms.handshake
         if handshake is not None:
             yield (), read(handshake.figures)
 
@@ -38,7 +38,7 @@ def _by(
     """Counts of all meetings, by peer or by reason."""
 
     def each(inspector: "Inspector") -> Iterator[Sample]:
-        handshake = inspector.home.rooms.handshake
+        handshake = inspector.rooms.handshake
         if handshake is not None:
             for name, count in read(handshake.figures).items():
                 yield (name,), count
@@ -48,7 +48,7 @@ def _by(
 
 def _sightings(inspector: "Inspector") -> Iterator[Sample]:
     """Sightings that are kept, by plugin."""
-    discovery = inspector.home.rooms.discovery
+    discovery = inspector.rooms.discovery
     if discovery is not None:
         for plugin, count in discovery.book.counts.items():
             yield (plugin,), count

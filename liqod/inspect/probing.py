@@ -16,6 +16,7 @@ import trio
 from liqod.consumer.link import skew
 from liqod.context import ClusterContext
 from liqod.errors import LiqodError, PluginError
+from liqod.inspect.rooms import Rooms
 from liqod.kube.client import MERGE_PATCH, PARTIAL, Client
 from liqod.kube.times import date_of
 from liqod.plugins.diagnosis import Check, Trip
@@ -79,15 +80,16 @@ class Probes:
 
     Args:
         home: this cluster.
+        rooms: those that work now.
         checks: whose probes are made.
 
     Attributes:
         skew: seconds by which this cluster's API server's clock is ahead; None: not known.
     """
 
-    def __init__(self, home: ClusterContext, checks: Iterable[Check]) -> None:
+    def __init__(self, home: ClusterContext, rooms: Rooms, checks: Iterable[Check]) -> None:
         self.skew: float | None = None
-        self._home = home
+        self._home, self._rooms = home, rooms
         self._checks = [check for check in checks if check.probe is not None]
         self._server: _Taken | None = None
         self._canaries: dict[str, _Taken] = {}
@@ -108,12 +110,12 @@ class Probes:
 
     async def now(self, peer: str = "") -> None:
         """Make all requests of one peer, or of all and this cluster, and wait for them."""
-        peers = [peer] if peer else sorted(self._home.rooms.peers)
+        peers = [peer] if peer else sorted(self._rooms.peers)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._ask_server)
             nursery.start_soon(self._prove_webhook)
             for name in peers:
-                working = self._home.rooms.peers.get(name)
+                working = self._rooms.peers.get(name)
                 if working is not None:
                     working.link.probe_now()
                 nursery.start_soon(self._do, (name, ""), self._canary)
@@ -130,7 +132,7 @@ class Probes:
         They ask for the Lease of the peer's daemon, which tells of both.
         """
         began = trio.current_time()
-        peers = self._home.rooms.peers
+        peers = self._rooms.peers
         found = [peers.get(peer)] if peer else list(peers.values())
         links = [each.link for each in found if each is not None]
         old = [each for each in links if (each.since_last_word or 0.0) > ANSWERED]
@@ -145,7 +147,7 @@ class Probes:
         await poll_until(answered, longest_pause=ANSWERING / 20)
 
     async def _prove_webhook(self) -> None:
-        webhook = self._home.rooms.webhook
+        webhook = self._rooms.webhook
         if webhook is not None and self._home.config.webhook.enabled:
             with trio.move_on_after(PROVING):
                 await webhook.prove()
@@ -172,7 +174,7 @@ class Probes:
         """What is to be fetched now."""
         now = trio.current_time()
         jobs: list[tuple[tuple[str, str], Callable[..., Awaitable[None]]]] = []
-        peers = self._home.rooms.borrowing()
+        peers = self._rooms.borrowing()
         for check in self._checks:
             for name in peers if check.scope == "peer" else ("",):
                 probed = self._found.get((name, check.name))
@@ -239,15 +241,16 @@ class Probes:
         return None if remote is None else remote.client
 
     def _remote(self, peer: str) -> "Remote | None":
-        found = self._home.rooms.peers.get(peer)
-        if found is None or found.borrowing is None or not found.link.up:
+        found = self._rooms.peers.get(peer)
+        borrowing = self._rooms.borrowing().get(peer)
+        if found is None or borrowing is None or not found.link.up:
             return None
-        return found.borrowing.remotes.control()
+        return borrowing.remotes.control()
 
     async def _canary(self, key: tuple[str, str]) -> None:
         """Try a write at a peer that changes nothing: our own slice, patched as a dry run."""
         peer = key[0]
-        remote, borrowing = self._remote(peer), self._home.rooms.borrowing().get(peer)
+        remote, borrowing = self._remote(peer), self._rooms.borrowing().get(peer)
         ours = [] if borrowing is None else borrowing.replication.slices
         if remote is None or not ours:
             return

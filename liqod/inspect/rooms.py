@@ -1,21 +1,20 @@
-"""The rooms that can be looked into: each is here while it works.
+"""The rooms that can be looked into, as the daemon shows them while they work.
 
 Nothing is decided by what stands here; rooms that need each other are given each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from liqod.consumer.borrowing import Borrowing
-    from liqod.consumer.nodes.serving import Serving
-    from liqod.consumer.webhook.controller import WebhookController
-    from liqod.discovery.room import Discovery
-    from liqod.handshake.running import Handshake
-    from liqod.peer import Peer
+from liqod.borrowing import Borrowing
+from liqod.consumer.identities.formerkey import FormerKey
+from liqod.consumer.link import Provider
+from liqod.consumer.nodes.podways import PodWays
+from liqod.consumer.nodes.serving import Serving
+from liqod.consumer.webhook.controller import WebhookController
+from liqod.consumer.webhook.server import PodWebhook
+from liqod.discovery.room import Discovery
+from liqod.handshake.running import Handshake
 
 
 class Rooms:
@@ -23,33 +22,54 @@ class Rooms:
 
     Attributes:
         peers: those whose task runs, by id.
+        pod_ways: to the pods at peers.
         discovery: while this daemon leads.
         handshake: while this daemon leads.
-        listening: TCP port at which other daemons' hand-shakes are taken; 0 while none is.
-        unheard: why none is, where one is to be; empty otherwise.
-        webhook: the same, where the webhook is enabled.
+        former_key: while this daemon leads.
+        admission: where the webhook is enabled.
         serving: what virtual nodes show, while they are served.
-        by_former_key: the peers that know this cluster by its former key alone.
     """
 
     def __init__(self) -> None:
-        self.peers: dict[str, Peer] = {}
+        self.peers: dict[str, Provider] = {}
+        self.pod_ways = PodWays()
         self.discovery: Discovery | None = None
         self.handshake: Handshake | None = None
-        self.listening = 0
-        self.unheard = ""
-        self.webhook: WebhookController | None = None
+        self.former_key: FormerKey | None = None
+        self.admission: PodWebhook | None = None
         self.serving: Serving | None = None
-        self.by_former_key: frozenset[str] = frozenset()
+        self._borrowing: dict[str, Borrowing] = {}
+
+    @property
+    def listening(self) -> int:
+        """TCP port at which other daemons' hand-shakes are taken; 0 while none is."""
+        return 0 if self.handshake is None else self.handshake.port
+
+    @property
+    def unheard(self) -> str:
+        """Why none are taken, where they are to be; empty otherwise."""
+        return "" if self.handshake is None else self.handshake.problem
+
+    @property
+    def webhook(self) -> WebhookController | None:
+        """What keeps the webhook, while this daemon leads."""
+        return None if self.admission is None else self.admission.controller
+
+    @property
+    def by_former_key(self) -> frozenset[str]:
+        """The peers that know this cluster by its former key alone."""
+        return frozenset() if self.former_key is None else self.former_key.providers
 
     def borrowing(self) -> dict[str, Borrowing]:
         """What is borrowed with, by peer."""
-        return {
-            name: peer.borrowing for name, peer in self.peers.items() if peer.borrowing is not None
-        }
+        return dict(self._borrowing)
+
+    def stand_by(self) -> None:
+        """Show nothing any more of what a leader alone has."""
+        self.discovery = self.handshake = self.former_key = None
 
     @contextmanager
-    def peer(self, peer: Peer) -> Iterator[None]:
+    def peer(self, peer: Provider) -> Iterator[None]:
         """Show a peer for as long as the block lasts."""
         self.peers[peer.id] = peer
         try:
@@ -57,3 +77,13 @@ class Rooms:
         finally:
             if self.peers.get(peer.id) is peer:  # else the next one is here already
                 del self.peers[peer.id]
+
+    @contextmanager
+    def borrows(self, peer: str, borrowing: Borrowing) -> Iterator[None]:
+        """Show what is borrowed with from one peer for as long as the block lasts."""
+        self._borrowing[peer] = borrowing
+        try:
+            yield
+        finally:
+            if self._borrowing.get(peer) is borrowing:
+                del self._borrowing[peer]

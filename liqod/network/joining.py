@@ -5,6 +5,7 @@ tools, where an older installation gave none to the daemon, and where the object
 """
 
 import logging
+from collections.abc import Callable
 from typing import NoReturn
 
 import trio
@@ -30,12 +31,19 @@ from liqod.telemetry.events import TunnelChanged
 log = logging.getLogger(__name__)
 
 
-async def join(peer: Peer, machine: Machine, *, leads: bool = True) -> NoReturn:
+def _unknown() -> str:
+    return ""
+
+
+async def join(
+    peer: Peer, machine: Machine, *, api: Callable[[], str] = _unknown, leads: bool = True
+) -> NoReturn:
     """Keep the network of one peer, where one is asked for, until cancelled.
 
     Args:
         peer: the peer.
         machine: this machine.
+        api: the way by which its API server was reached last; empty while it was not.
         leads: whether this daemon leads; one that stands by judges as the leader does, and writes
             nothing but how the tunnel is, where it has that.
     """
@@ -51,7 +59,7 @@ async def join(peer: Peer, machine: Machine, *, leads: bool = True) -> NoReturn:
         log.warning("the network of %s failed", peer.id, exc_info=faults[0] if faults else None)
 
     async def run() -> None:
-        await _run(peer, machine, leads)
+        await _run(peer, machine, api, leads)
 
     await Supervision(run, report).forever()
 
@@ -63,7 +71,7 @@ def own_ports(config: Config) -> frozenset[int]:
     return frozenset((*(each.port for each in tables), *fixed))
 
 
-async def _run(peer: Peer, machine: Machine, leads: bool) -> None:
+async def _run(peer: Peer, machine: Machine, api: Callable[[], str], leads: bool) -> None:
     home = peer.home
     ends = Latest(Ends())
     here = Here(
@@ -87,4 +95,4 @@ async def _run(peer: Peer, machine: Machine, leads: bool) -> None:
             nursery.start_soon(services.run)
         if leads:
             nursery.start_soon(StandIns(peer, ends, connections).run)
-        nursery.start_soon(Room(peer, machine, ends, connections, leads=leads).run)
+        nursery.start_soon(Room(peer, machine, ends, connections, api, leads=leads).run)

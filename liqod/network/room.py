@@ -73,6 +73,7 @@ class Room:
         machine: Machine,
         ends: Latest[Ends],
         connections: Connections,
+        api: Callable[[], str],
         *,
         leads: bool = True,
     ) -> None:
@@ -80,6 +81,7 @@ class Room:
         self._machine = machine
         self._ends = ends
         self._connections = connections
+        self._api = api
         self._leads = leads
         self._names = Names(peer.home.cluster_id, peer.id)
         self._tunnel: Tunnel | None = None
@@ -350,8 +352,7 @@ class Room:
         )
         every = self._peer.home.plugins.network
         backend = next((each for each in every if each.name == found.backend), None)
-        nodes, link = self._machine.ways.nodes, self._peer.link
-        api = link.path if link.asked else ""
+        nodes, api = self._machine.ways.nodes, self._api()
         found = replace(found, gateway=role.gateway, standbys=role.standbys, nodes=nodes, api=api)
         found = measured(found, self._measures, self._stuck, backend)
         return relayed(found, network.whose)

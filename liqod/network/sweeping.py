@@ -8,6 +8,7 @@ word, in a list that is not empty by mistake.
 """
 
 import logging
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -40,17 +41,25 @@ MANY: Final = 10
 log = logging.getLogger(__name__)
 
 
-async def sweep(home: ClusterContext, machine: Machine, kernel: KernelDatapath) -> list[str]:
+async def sweep(
+    home: ClusterContext, machine: Machine, kernel: KernelDatapath, working: Collection[str] = ()
+) -> list[str]:
     """Take down what is here of peers that have been unknown for a minute; their marks.
+
+    Args:
+        home: this cluster.
+        machine: this machine.
+        kernel: what there is in its kernel.
+        working: the ids of the peers whose tasks run, as a view.
 
     Raises:
         LiqodError: it cannot be asked, or something does not go; it may be called again.
     """
-    first = {names.hash for names in await kernel.leftovers(await known(home))}
+    first = {names.hash for names in await kernel.leftovers(await known(home, working))}
     if not first:
         return []
     await trio.sleep(GRACE)
-    peers = await known(home)
+    peers = await known(home, working)
     left = [names for names in await kernel.leftovers(peers) if names.hash in first]
     if len(left) > MANY and not peers:
         log.warning("%d networks are left on this machine, and no peer is known", len(left))
@@ -65,8 +74,9 @@ async def sweep(home: ClusterContext, machine: Machine, kernel: KernelDatapath) 
     return swept
 
 
-async def known(home: ClusterContext) -> list[Names]:
-    """All peers that anything tells of: a tenant namespace, a tunnel's key, a ForeignCluster.
+async def known(home: ClusterContext, working: Collection[str]) -> list[Names]:
+    """All peers that anything tells of: a tenant namespace, a tunnel's key, a ForeignCluster,
+    a task that runs.
 
     Raises:
         LiqodError: as the client raises.
@@ -80,15 +90,17 @@ async def known(home: ClusterContext) -> list[Names]:
     ]
     ids = {each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "") for each in found}
     clusters = await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
-    ids |= {each.spec.cluster_id for each in clusters} | home.rooms.peers.keys()
+    ids |= {each.spec.cluster_id for each in clusters} | set(working)
     return [Names(home.cluster_id, each) for each in sorted(ids) if each]
 
 
-async def sweep_once(home: ClusterContext, machine: Machine, kernel: KernelDatapath) -> None:
+async def sweep_once(
+    home: ClusterContext, machine: Machine, kernel: KernelDatapath, working: Collection[str]
+) -> None:
     """As :func:`sweep`, until it was done."""
     while True:
         try:
-            await sweep(home, machine, kernel)
+            await sweep(home, machine, kernel, working)
             return
         except LiqodError as error:
             log.warning("what may be left of forgotten peers is not swept yet: %s", error)

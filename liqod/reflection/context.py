@@ -11,12 +11,12 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
+from liqod.consumer.link import Provider
 from liqod.consumer.remotes import Remotes
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
 from liqod.model.network.wayhome import way_home
 from liqod.ownnetworks import OwnNetworks
-from liqod.peer import Peer
 from liqod.plugins.contracts import (
     Absence,
     Json,
@@ -34,6 +34,7 @@ from liqod.reflection.marks import TOKENS
 from liqod.reflection.remotecache import Source, Stamps
 from liqod.reflection.topology import NamespaceMapping
 from liqod.reflection.view import Dependencies, Key, Needs, Subject
+from liqod.reflection.voices import Voices
 from liqod.telemetry.events import KindRead, Reflected
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Context:
     Args:
         peer: the peer.
         remotes: the identities that it gave us.
+        voices: what all peers say of objects here.
         grace: seconds a namespace must be off the map before its pods are given up.
 
     Attributes:
@@ -70,9 +72,10 @@ class Context:
         unmapped: since when (Trio time) namespaces are off the map, where somebody asked.
     """
 
-    def __init__(self, peer: Peer, remotes: Remotes, grace: float) -> None:
+    def __init__(self, peer: Provider, remotes: Remotes, voices: Voices, grace: float) -> None:
         self.peer = peer
         self.remotes = remotes
+        self.voices = voices
         self.grace = grace
         self.needs = Needs()
         self.dependencies = Dependencies()

@@ -18,6 +18,7 @@ import trio
 
 from liqod.apimachinery.kinds import CLAIMS, NAMESPACES, NODES, PODS, Kind
 from liqod.config import Config
+from liqod.consumer.link import Provider
 from liqod.consumer.namespaces import staying
 from liqod.consumer.namespaces.staying import Staying
 from liqod.consumer.remotes import Remotes
@@ -29,7 +30,6 @@ from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.network.ranges import PeerRanges
 from liqod.ownnetworks import OwnNetworks, own_networks
-from liqod.peer import Peer
 from liqod.plugins.contracts import Names, Reason, Scope
 from liqod.reflection import topology
 from liqod.reflection.context import Context
@@ -37,6 +37,7 @@ from liqod.reflection.health import HealthCheck
 from liqod.reflection.session import Session
 from liqod.reflection.topology import GRACE, NamespaceMapping, Node
 from liqod.reflection.view import Key, Subject
+from liqod.reflection.voices import Voices
 from liqod.reflection.withdrawals import Withdrawals
 from liqod.reflection.worker import Worker
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES
@@ -52,16 +53,19 @@ class Engine:
     Args:
         peer: the peer.
         remotes: the identities that it gave us.
+        voices: what all peers say of objects here.
         grace: seconds a namespace must be off the map before its pods are given up.
 
     Attributes:
         reflectors: those that run, in the order in which they were loaded.
     """
 
-    def __init__(self, peer: Peer, remotes: Remotes, *, grace: float = GRACE) -> None:
+    def __init__(
+        self, peer: Provider, remotes: Remotes, voices: Voices, *, grace: float = GRACE
+    ) -> None:
         self.peer = peer
         self.remotes = remotes
-        self.context = Context(peer, remotes, grace)
+        self.context = Context(peer, remotes, voices, grace)
         disabled = {*peer.home.config.reflection.disabled, *_switched_off(peer.home.config)}
         found = peer.home.plugins.reflectors
         self.reflectors = tuple(each for each in found if each.name not in disabled or each.always)
@@ -297,7 +301,7 @@ class Engine:
                 self._start(nursery, namespace, remote_namespace, remote.client)
         if context.mapping.known:
             # What is asked for and not there (yet) may come; what is not asked for is over.
-            voices, concerned = self.peer.home.voices, {*context.mapping.accepted}
+            voices, concerned = context.voices, {*context.mapping.accepted}
             concerned |= context.mapping.desired
             voices.end(self.peer.id, voices.namespaces(self.peer.id) - concerned)
 

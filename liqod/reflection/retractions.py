@@ -18,7 +18,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.reflection import localmaking, statuswriter
 from liqod.reflection.view import Subject
-from liqod.reflection.voices import Retraction, taken_back
+from liqod.reflection.voices import Retraction, Voices, taken_back
 
 AT_ONCE = 4
 logger = logging.getLogger(__name__)
@@ -33,17 +33,18 @@ class Retractions(Controller[Said]):
 
     Args:
         home: this cluster.
+        voices: what all peers say of objects here.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
+    def __init__(self, home: ClusterContext, voices: Voices) -> None:
+        self._home, self._voices = home, voices
         self._waiting: dict[Said, Retraction] = {}
         pauses = Backoff(first=0.5, last=60.0)
         super().__init__(home, "retractions", concurrency=AT_ONCE, backoff=pauses)
 
     async def prepare(self) -> None:
         """Be told of what is to be taken back."""
-        self._home.voices.retracted = self._take_note
+        self._voices.retracted = self._take_note
 
     def _take_note(self, retraction: Retraction) -> None:
         key = (retraction.subject, retraction.peer)
@@ -53,7 +54,7 @@ class Retractions(Controller[Said]):
     async def reconcile(self, key: Said) -> None:
         """Take back what one peer said of one object, unless it says something again."""
         retraction = self._waiting.get(key)
-        if retraction is None or self._home.voices.says(*key):
+        if retraction is None or self._voices.says(*key):
             self._waiting.pop(key, None)  # it came back
             return
         try:

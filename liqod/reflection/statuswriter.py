@@ -80,8 +80,8 @@ class StatusWriter:
 
     def gone(self, key: Key) -> None:
         """The object is gone: there is nothing to take back of what was said of it."""
-        peer = self._context.peer
-        peer.home.voices.forget(Subject(self._reflector.name, *key), peer.id)
+        subject = Subject(self._reflector.name, *key)
+        self._context.voices.forget(subject, self._context.peer.id)
 
     def forget(self, key: Key) -> None:
         """The object is gone, or not this session's any more."""
@@ -125,7 +125,7 @@ class StatusWriter:
 
     def _agreed(self, work: Work, source: Json, said: Plan, made: Iterable[Json]) -> Plan:
         """What this engine is to write of the status, where other peers may have a say, too."""
-        reflector, voices = self._reflector, self._context.peer.home.voices
+        reflector, voices = self._reflector, self._context.voices
         if reflector.scope is Scope.NODE:
             return said
         subject, peer = work.subject, self._context.peer.id
@@ -170,7 +170,7 @@ class StatusWriter:
         if wanted is not None:
             # Before the request: where this task is cancelled while it waits for the answer, the
             # status may have been written, and has to be taken back by those who come after.
-            home.voices.writing(work.subject, peer, wanted)
+            self._context.voices.writing(work.subject, peer, wanted)
         try:
             written = await patch_status(home.client, self._reflector.kind, source, plan.status)
         except (Forbidden, Invalid) as error:
@@ -186,7 +186,7 @@ class StatusWriter:
             return
         self._statuses[key] = work.written = (meta["uid"], written.metadata.resource_version)
         if wanted is not None:
-            home.voices.written(work.subject, peer, wanted)
+            self._context.voices.written(work.subject, peer, wanted)
         self._rate.wrote(key, now)
         contested = self._contest.wrote(key, asked, now)
         if contested is not None:
@@ -234,7 +234,7 @@ class StatusWriter:
     async def _make(self, work: Work, source: Json, wanted: Iterable[Json]) -> None:
         client, peer = self._context.peer.home.client, self._context.peer.id
         name = self._reflector.name
-        voices = self._context.peer.home.voices
+        voices = self._context.voices
         others = voices.others(work.subject, peer)
         made = [
             owned(each, self._reflector.kind, source, name, peer)

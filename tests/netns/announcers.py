@@ -26,7 +26,6 @@ from liqod.announcing import SignedAdverts
 from liqod.config import parse
 from liqod.discovery.room import Discovery
 from liqod.identity import keys
-from liqod.inspect.rooms import Rooms
 from liqod.plugins import loader
 from liqod.plugins.calls import Calls
 from liqod.plugins.loader import Plugins
@@ -150,7 +149,7 @@ class Home:
     def __init__(self, cluster: str, plugins: Plugins) -> None:
         self.cluster_id = cluster
         self.plugins = plugins
-        self.hub, self.rooms, self.config = Hub(), Rooms(), parse("")
+        self.hub, self.config = Hub(), parse("")
         self.informers = SimpleNamespace(share=share)
         self.client = None
         self.gauge = Calls().of

@@ -25,7 +25,6 @@ import trio.testing
 from liqod import config
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NODES
-from liqod.consumer.link import Link
 from liqod.errors import Unreachable
 from liqod.kube.leases import Lease
 from liqod.model import ids
@@ -165,7 +164,7 @@ class Node:
                     home = dataclasses.replace(
                         home, cluster_id=f"{home.cluster_id}2", client=milan.admin
                     )
-                    peer = Peer(self.site.rome.id, home, place, Link(home.tries))
+                    peer = Peer(self.site.rome.id, home, place)
                     nursery.start_soon(partial(join, peer, self.machine, leads=False))
                 nursery.start_soon(self._lead_overlay)
 

@@ -50,7 +50,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def known(site: Site) -> NetworkFacts:
     """What that side's daemon knows of its network."""
-    facts = site.member.home.rooms.peers[site.names.peer_id].network.facts
+    facts = site.member.rooms.peers[site.names.peer_id].network.facts
     assert facts is not None
     return facts()
 

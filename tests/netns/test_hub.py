@@ -49,7 +49,7 @@ class Hub:
 
     def network(self, site: Site) -> PeerNetwork:
         """What a daemon knows of its network to a peer."""
-        return site.member.home.rooms.peers[site.names.peer_id].network
+        return site.member.rooms.peers[site.names.peer_id].network
 
     def stands(self, site: Site) -> bool:
         """What a cluster says of its tunnel to a peer."""

@@ -258,7 +258,7 @@ async def test_pods_of_two_clusters_reach_each_other_until_they_part(
 
 def path(site: Site) -> tuple[str, str]:
     """What carries a site's packets, and where to."""
-    facts = site.member.home.rooms.peers[site.names.peer_id].network.facts
+    facts = site.member.rooms.peers[site.names.peer_id].network.facts
     assert facts is not None
     return facts().path, facts().endpoint
 
@@ -286,7 +286,7 @@ async def test_a_dead_daemon_costs_no_packet(
                 # In a websocket a client goes over after 3 s, and keys are agreed on anew sooner.
                 await trio.sleep(4.5)
                 assert path(lives) == before
-                assert lives.member.home.rooms.peers[lives.names.peer_id].network.stands
+                assert lives.member.rooms.peers[lives.names.peer_id].network.stands
                 await dead.member.start()
                 await trio.sleep(1.0)
                 await flow.loses_none(began)

@@ -9,10 +9,10 @@ import trio
 from liqod import config
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.bounds import informers
+from liqod.consumer.link import Provider
 from liqod.context import ApiEndpoint, ClusterContext
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.peer import Peer
 from liqod.plugins.loader import Plugins
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from liqod.telemetry.hub import Hub
@@ -57,12 +57,12 @@ async def borrower(cluster: Cluster, text: str = "", **more: Any) -> AsyncIterat
         nursery.cancel_scope.cancel()
 
 
-async def peer_of(home: ClusterContext, name: str, link: Switch | None = None) -> Peer:
+async def peer_of(home: ClusterContext, name: str, link: Switch | None = None) -> Provider:
     """A provider, with its tenant namespace."""
     tenant = f"liqo-tenant-{name}"
     labels = {"liqo.io/tenant-namespace": "true", "liqo.io/remote-cluster-id": name}
     await home.client.create(NAMESPACES, {"metadata": {"name": tenant, "labels": labels}})
-    return Peer(name, home, tenant, cast("Any", link or Switch()))
+    return Provider(name, home, tenant, link=cast("Any", link or Switch()))
 
 
 async def virtual_node(home: ClusterContext, peer: str, name: str = "", **spec: Any) -> None:

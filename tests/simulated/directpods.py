@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import trio
 
@@ -12,7 +12,6 @@ from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.peer import Peer
 from liqod.provider.workloads import directpods
 from liqod.provider.workloads.shadowpods import ShadowPods
-from tests.simulated.borrower import Switch
 from tests.simulated.lendingpods import LENDER, quota
 from tests.simulated.reflecting import THERE, Pair, pair
 
@@ -128,7 +127,7 @@ class Sides:
     async def upgrade_milan(self) -> None:
         """Milan's daemon begins to lead."""
         await self._nursery.start(directpods.run, self.both.lender)
-        peer = Peer("rome", self.both.lender, LENDER, cast("Any", Switch()))
+        peer = Peer("rome", self.both.lender, LENDER)
         await self._nursery.start(ShadowPods(peer).run)
 
     async def upgrade_rome(self) -> None:

@@ -13,12 +13,12 @@ import trio
 from liqod import config
 from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.bounds import informers
+from liqod.consumer.link import Provider
 from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.model import ids
-from liqod.peer import Peer
 from liqod.plugins.loader import Plugins
 from liqod.resources import QUOTAS, SHADOW_ENDPOINT_SLICES, SHADOW_PODS
 from liqod.telemetry.hub import Hub
@@ -38,7 +38,7 @@ class Lender:
     """Hands to the cluster and to the room's own view of it."""
 
     admin: Client
-    peer: Peer
+    peer: Provider
     link: Switch
 
     @property
@@ -172,7 +172,7 @@ async def lender(admin: Client, kubeconfig: str, text: str = "") -> AsyncIterato
             addressing=Addressing(("10.244.0.0/16",), ("10.96.0.0/16",)),
         )
         link = Switch()
-        yield Lender(admin, Peer(CONSUMER, home, TENANT, cast("Any", link)), link)
+        yield Lender(admin, Provider(CONSUMER, home, TENANT, link=cast("Any", link)), link)
         nursery.cancel_scope.cancel()
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import trio
 
@@ -10,7 +10,6 @@ from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.peer import Peer
 from liqod.provider.workloads.shadowpods import ShadowPods
 from liqod.resources import QUOTAS
-from tests.simulated.borrower import Switch
 from tests.simulated.reflecting import SHOP, Pair, pair
 
 LENDER = "liqo-tenant-rome"
@@ -30,7 +29,7 @@ async def lending_to(both: Pair, **engine: Any) -> AsyncIterator[trio.Nursery]:
     async with trio.open_nursery() as nursery:
         await both.there.create(NAMESPACES, {"metadata": {"name": LENDER}})
         await quota(both, "milan-rome", "10")
-        peer = Peer("rome", both.lender, LENDER, cast("Any", Switch()))
+        peer = Peer("rome", both.lender, LENDER)
         await nursery.start(ShadowPods(peer).run)
         await both.start(nursery, **engine)
         yield nursery

@@ -26,6 +26,7 @@ from liqod.context import ApiEndpoint, ClusterContext
 from liqod.discovery.merging import Seen
 from liqod.handshake.running import Handshake
 from liqod.identity import keys
+from liqod.inspect.rooms import Rooms
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
@@ -35,7 +36,7 @@ from liqod.network.leftovers import Leftovers
 from liqod.network.machine import NOWHERE, Machine
 from liqod.ownkeys import FollowedKeys, take_to
 from liqod.peers import Peers
-from liqod.peertask import run_peer
+from liqod.peertask import PeerTasks
 from liqod.plugins.loader import Plugins
 from liqod.procedures import peering, peeringusers, unpeering
 from liqod.procedures.wanted import Asked
@@ -74,6 +75,7 @@ class Member:
     current: ClusterContext | None = None
     said: list[str] = field(default_factory=list)
     handshake: Handshake | None = None
+    rooms: Rooms = field(default_factory=Rooms)
     around: list[Seen] = field(default_factory=list)
     """What its discovery sees."""
 
@@ -92,6 +94,7 @@ class Member:
         assert self.running is not None
         self.running.cancel()
         self.running = None
+        self.rooms.stand_by()
         await trio.testing.wait_all_tasks_blocked()
 
     async def _run(self, *, task_status: trio.TaskStatus[ClusterContext]) -> None:
@@ -103,7 +106,8 @@ class Member:
             ):
                 home = self._home(client, rooms)
                 await rooms.start(Keys(home).run)
-                await rooms.start(FormerKey(home).run)
+                self.rooms.former_key = FormerKey(home)
+                await rooms.start(self.rooms.former_key.run)
                 await rooms.start(Offloading(home).run)
                 await rooms.start(ForeignClusters(home).run)
                 await rooms.start(Fences(home).run)
@@ -114,9 +118,11 @@ class Member:
                     pair = await cluster_keys(client)
                     everybody = partial(iter, self.around)
                     self.handshake = Handshake(home, pair.private, self._seen, everybody)
+                    self.rooms.handshake = self.handshake
                     await rooms.start(self.handshake.run)
                     await rooms.start(FollowedKeys(home, take_to(self.handshake, client)).run)
-                await rooms.start(Peers(home, partial(run_peer, machine=machine)).run)
+                tasks = PeerTasks(machine, self.rooms)
+                await rooms.start(Peers(home, tasks.run, tasks.voices.end).run)
                 task_status.started(home)
 
     @asynccontextmanager

@@ -91,7 +91,7 @@ async def beside(first: Pair, name: str) -> AsyncIterator[Pair]:
         EmbeddedCluster(name, nodes=1, state=await defined(name)) as cluster,
         home_of(cluster, name) as lender,
     ):
-        made = Pair(first.rome, cluster, first.home, lender, name)
+        made = Pair(first.rome, cluster, first.home, lender, name, first.voices)
         try:
             await made.prepare()
             yield made

@@ -142,7 +142,7 @@ async def test_somebody_in_a_pod_there_is_carried_by_the_channel_and_sent_away_w
         trio.open_nursery() as nursery,
     ):
         rome, milan = both.rome, both.milan
-        port = await nursery.start(KubeletServer(rome.home).run)
+        port = await nursery.start(KubeletServer(rome.home, rome.rooms.pod_ways).run)
         await both.peer()
         await offload(rome.admin, "shop")
         await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))

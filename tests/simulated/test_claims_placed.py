@@ -81,7 +81,7 @@ async def test_admission_knows_which_claims_follow(cluster, nursery):
 async def test_a_pod_waits_for_its_claim_and_is_told(cluster, nursery, monkeypatch):
     monkeypatch.setattr(missedpods, "CLAIM_AGAIN", 0.1)
     async with borrower(cluster, TEXT) as home:
-        await nursery.start(MissedPods(home).run)
+        await nursery.start(MissedPods(home, PodWebhook(home).doubt).run)
         await offload(home.client, "shop")
         early = pod("early", "db")
         storing = {"key": "storage.liqo.io/available", "operator": "NotIn", "values": ["false"]}

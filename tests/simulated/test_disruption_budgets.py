@@ -66,7 +66,7 @@ async def spread() -> AsyncIterator[tuple[Pair, Pair]]:
         beside(milan, "turin") as turin,
         trio.open_nursery() as nursery,
     ):
-        await nursery.start(Retractions(milan.home).run)
+        await nursery.start(Retractions(milan.home, milan.voices).run)
         for at in (milan, turin):
             await takes(at, labels.TRUE)
             await at.start(nursery)

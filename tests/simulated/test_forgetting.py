@@ -9,6 +9,7 @@ import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS, SERVICES
 from liqod.consumer.webhook.missedpods import MissedPods
+from liqod.consumer.webhook.server import PodWebhook
 from liqod.inspect.inspector import Inspector
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
@@ -34,8 +35,8 @@ async def test_nothing_is_kept_of_a_namespace_or_a_peer_that_went(nursery):
     others = holders("milan") | holders("rome")  # of tests before this one
     async with members("rome", "milan", plugins=plugins, settings=QUIET) as [rome, milan]:
         for each in (rome, milan):
-            await nursery.start(Inspector(each.home).run)
-            await nursery.start(MissedPods(each.home).run)
+            await nursery.start(Inspector(each.home, each.rooms).run)
+            await nursery.start(MissedPods(each.home, PodWebhook(each.home).doubt).run)
         await rome.peer(milan)
         await lend_and_take_back(rome, milan)
         await forgotten("booth")

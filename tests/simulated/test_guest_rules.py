@@ -3,6 +3,7 @@
 from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.labels import VIRTUAL_NODE_TAINT
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
+from liqod.consumer.webhook.server import PodWebhook
 from liqod.model.crossing import guestrules
 from liqod.resources import RESOURCE_SLICES
 from tests.simulated.borrower import condition, eventually, offload
@@ -34,7 +35,7 @@ async def test_a_pod_that_the_provider_always_refuses_is_not_sent_there(nursery)
         rules = guestrules.parse(found["metadata"]["annotations"][NOTE])
         volumes = ("emptyDir", "secret", "projected")
         assert rules == guestrules.Rules("baseline", volumes, ("default",), ())
-        await nursery.start(MissedPods(rome.home).run)
+        await nursery.start(MissedPods(rome.home, PodWebhook(rome.home).doubt).run)
         await offload(rome.admin, "shop")
         await rome.admin.create(PODS, pod("nfs", volumes=[NFS]), "shop")
         await rome.admin.create(PODS, pod("plain"), "shop")

@@ -11,7 +11,6 @@ import trio
 from liqod import config
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES
-from liqod.consumer.link import Link
 from liqod.context import ClusterContext
 from liqod.model.network.ranges import Entrance
 from liqod.network.known import KnownRanges
@@ -42,7 +41,7 @@ async def api_servers(home: Rome, *addresses: str) -> None:
 @asynccontextmanager
 async def known(home: Rome, name: str) -> AsyncIterator[Peer]:
     """A peer with whom the networks are joined."""
-    peer = Peer(name, home.home, f"liqo-tenant-{name}", Link())
+    peer = Peer(name, home.home, f"liqo-tenant-{name}")
     await home.configured(name, ["10.244.0.0/16"], ["10.70.0.0/20"])
     await home.seen(name)
     local = {"cidr": {"pod": ["10.244.0.0/16"], "external": ["10.70.0.0/20"]}}
@@ -161,7 +160,7 @@ def with_settings(home: Rome, settings: str) -> ClusterContext:
 async def test_that_nothing_is_joined_is_known_at_once() -> None:
     """Whoever starts waits for that word, and a peering without a network would wait in vain."""
     async with rome(SETTINGS) as home, trio.open_nursery() as nursery:
-        milan = Peer("milan", home.home, "liqo-tenant-milan", Link())
+        milan = Peer("milan", home.home, "liqo-tenant-milan")
         await nursery.start(KnownRanges(milan).run)
         with trio.fail_after(1.0):
             await milan.network.looked.wait()

@@ -18,12 +18,15 @@ from tests.simulated.peering import Member
 
 def viewed(member: Member) -> Collector:
     """What a viewer of its daemon is shown."""
-    return Collector(member.home, EventSummary(), SimpleNamespace, dict)  # type: ignore[arg-type]
+    return Collector(
+        *(member.home, member.rooms, EventSummary()),
+        *(SimpleNamespace, dict),  # type: ignore[arg-type]
+    )
 
 
 def actions(member: Member) -> Actions:
     """What a viewer of its daemon may have done."""
-    return Actions(member.home, SimpleNamespace())  # type: ignore[arg-type]
+    return Actions(member.home, member.rooms, SimpleNamespace())  # type: ignore[arg-type]
 
 
 async def shown(collector: Collector, table: str, state: str) -> Request:

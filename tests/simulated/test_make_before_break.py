@@ -101,7 +101,7 @@ async def shops(*peers: str, **offloading: Any) -> AsyncIterator[list[Member]]:
         hook = PodWebhook(rome.home)
         await rome.nursery.start(hook.run)
         await rome.nursery.start(hook.lead)
-        await rome.nursery.start(MissedPods(rome.home).run)
+        await rome.nursery.start(MissedPods(rome.home, hook.doubt).run)
         for peer in made[1:]:
             await rome.peer(peer)
         await offload(rome.admin, "shop", podOffloadingStrategy="Remote", **offloading)

@@ -305,7 +305,6 @@ def ladder(site: Joined) -> dict[str, Finding | None]:
 @pytest.mark.parametrize("function", ["up", "status"])
 async def test_a_backend_that_breaks_is_named_before_the_firewall(monkeypatch, function: str):
     async with joined(monkeypatch) as site:
-        site.lender.peer.link.asked = False  # as a link has it, and the switch of this test not
         site.machine.broken = function
         await site.make(GATEWAY_SERVERS, server())
         await site.make(PUBLIC_KEYS, key())
@@ -367,7 +366,7 @@ async def test_what_is_told_while_it_starts_is_not_missed(monkeypatch):
                 ends.know(Ends(waits="told", refused=True, looked=True))
 
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(Room(peer, machine, ends, connections).run)
+                nursery.start_soon(Room(peer, machine, ends, connections, lambda: "").run)
                 nursery.start_soon(tell)
 
                 async def heard(connections: Connections = connections) -> bool:

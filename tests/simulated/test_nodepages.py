@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -59,7 +59,7 @@ async def caller() -> AsyncIterator[Peered]:
         members("rome", "milan", plugins=plugins, settings=SETTINGS + PORTS) as (rome, milan),
         trio.open_nursery() as nursery,
     ):
-        port = await nursery.start(KubeletServer(rome.home).run)
+        port = await nursery.start(KubeletServer(rome.home, rome.rooms.pod_ways).run)
         await borrow_a_pod(rome, milan)
         started = [{"name": "web", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
         status = {"status": {"phase": "Running", "containerStatuses": started}}
@@ -96,7 +96,7 @@ async def test_figures_are_the_peers_and_never_zeros(
     status, said = await asked(caller, RESOURCE)
     assert status == 404
     assert "the peer milan: it has no metrics.k8s.io" in said
-    assert "it has no metrics.k8s.io" in rome.home.pod_ways["milan"].usage.problem
+    assert "it has no metrics.k8s.io" in rome.rooms.pod_ways["milan"].usage.problem
 
     await milan.admin.create(CUSTOM_RESOURCES, DEFINITION)
     await eventually(lambda: _served(milan))
@@ -154,12 +154,12 @@ async def test_pods_and_health_are_a_kubelets(caller: Peered) -> None:
     annotations = (await caller.rome.admin.get(NODES, "milan"))["metadata"]["annotations"]
     assert annotations[labels.METRICS_PATH] == RESOURCE
 
-    caller.rome.home.pod_ways["turin"] = _Other()  # type: ignore[assignment]
+    caller.rome.rooms.pod_ways["turin"] = cast("Any", _Other())
     status, said = await asked(caller, "/pods")
     assert status == 404
     assert "name one, as /virtualnodes/NAME/pods or through the API server" in said
     assert (await asked(caller, "/virtualnodes/milan/pods"))[0] == 200
-    del caller.rome.home.pod_ways["turin"]
+    del caller.rome.rooms.pod_ways["turin"]
 
     await caller.milan.cluster.stop()
 

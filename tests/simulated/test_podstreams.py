@@ -36,7 +36,7 @@ async def caller() -> AsyncIterator[Peered]:
         members("rome", "milan", plugins=plugins, settings=SETTINGS + PORTS) as (rome, milan),
         trio.open_nursery() as nursery,
     ):
-        server = KubeletServer(rome.home)
+        server = KubeletServer(rome.home, rome.rooms.pod_ways)
         port = await nursery.start(server.run)
         await borrow_a_pod(rome, milan)
         await eventually(lambda: _runs(milan))

@@ -131,7 +131,8 @@ async def looking(members: list[Member], folder: Path, secrets: set[str]) -> Asy
             for member in members:
                 socket = folder / f"{member.id}.sock"
                 settings = config.parse(f'{member.settings}[inspector]\nsocket = "{socket}"\n')
-                await nursery.start(Inspector(replace(member.home, config=settings)).run)
+                home = replace(member.home, config=settings)
+                await nursery.start(Inspector(home, member.rooms).run)
                 await nursery.start(view, socket, seen)
                 nursery.start_soon(read_objects, member, seen, secrets)
             yield seen

@@ -96,7 +96,7 @@ async def three(**more: Any) -> AsyncIterator[Three]:
             await client.create(CUSTOM_RESOURCES, DEFINITION)
         for client in (milan.here, milan.there, turin.there):
             await eventually(partial(served, client))
-        await nursery.start(Retractions(milan.home).run)
+        await nursery.start(Retractions(milan.home, milan.voices).run)
         await milan.start(nursery)
         await turin.start(nursery)
         await milan.here.create(GADGETS, LAMP, SHOP)
@@ -128,7 +128,7 @@ async def test_each_peer_has_fields_of_its_own():
         await of.shows({"at": {"milan": "red", "turin": "green"}})
         of.turin.stop()
         await trio.sleep(0.1)  # what is under way says what it has to say
-        of.milan.home.voices.end("turin")  # as when the peer is gone
+        of.milan.voices.end("turin")  # as when the peer is gone
         await of.shows({"at": {"milan": "red"}})
 
 
@@ -194,7 +194,7 @@ async def test_an_ingress_shows_the_addresses_of_both_peers():
         beside(milan, "turin") as turin,
         trio.open_nursery() as nursery,
     ):
-        await nursery.start(Retractions(milan.home).run)
+        await nursery.start(Retractions(milan.home, milan.voices).run)
         await milan.start(nursery)
         await turin.start(nursery)
         backend = {"service": {"name": "web", "port": {"number": 80}}}

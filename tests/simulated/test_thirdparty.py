@@ -17,7 +17,6 @@ from liqod import config
 from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, Kind
 from liqod.discovery.room import Discovery
 from liqod.inspect.probing import Reader
-from liqod.inspect.rooms import Rooms
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.plugins.calls import Calls
@@ -105,7 +104,6 @@ async def test_its_discovery_is_run_and_peers_with_nobody(
     home: Any = SimpleNamespace(
         cluster_id="rome",
         hub=Hub(),
-        rooms=Rooms(),
         config=config.parse(""),
         plugins=msgspec.structs.replace(plugins, discovery=plugins.discovery[1:]),
         informers=SimpleNamespace(share=None),

@@ -17,6 +17,7 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.consumer.namespaces.offloading import Offloading
 from liqod.consumer.nodes.kubelet import KubeletServer
+from liqod.consumer.nodes.podways import PodWays
 from liqod.consumer.webhook import controller
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
 from liqod.consumer.webhook.server import PodWebhook
@@ -164,9 +165,9 @@ async def test_the_way_is_not_judged_before_a_pod_of_the_service_is_ready(
     monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
     monkeypatch.setattr(controller, "READY_AGAIN", 0.05)
     async with borrower(cluster, in_cluster=True) as home:
-        await started(home, nursery)
+        hook = await started(home, nursery)
         await eventually(lambda: home.client.find(MUTATING_WEBHOOKS, webhook.NAME))
-        care = home.rooms.webhook
+        care = hook.controller
         assert care is not None
         ready: dict[str, Any] = {"conditions": {"ready": False}, "addresses": ["10.0.0.1"]}
         body = {
@@ -252,8 +253,8 @@ async def test_a_pod_that_came_by_has_the_webhook_asked_at_once(cluster, nursery
     monkeypatch.setattr(controller, "DOUBT_PAUSE", 0.0)
     async with borrower(cluster) as home:
         await nursery.start(Offloading(home).run)
-        await nursery.start(MissedPods(home).run)
-        await started(home, nursery)
+        hook = await started(home, nursery)
+        await nursery.start(MissedPods(home, hook.doubt).run)
         await verdict(home, "true")
         await offload(home.client, "shop", podOffloadingStrategy="Remote")
         await marked(home, "shop", closed=False)
@@ -294,7 +295,7 @@ async def test_webhook_switched_off_is_withdrawn(cluster, nursery):
 async def test_missed_pod_gets_its_toleration(cluster, nursery):
     async with borrower(cluster) as home:
         await nursery.start(Offloading(home).run)
-        await nursery.start(MissedPods(home).run)
+        await nursery.start(MissedPods(home, PodWebhook(home).doubt).run)
         await offload(home.client, "shop")
         await home.client.create(PODS, pod("early", nodeSelector={"liqo.io/type": "virtual-node"}))
         await home.client.create(PODS, pod("elsewhere", "default"))
@@ -308,7 +309,7 @@ async def test_missed_pod_gets_its_toleration(cluster, nursery):
 
 async def test_missed_pod_that_was_there_before_its_namespace_was_offloaded(cluster, nursery):
     async with borrower(cluster) as home:
-        await nursery.start(MissedPods(home).run)
+        await nursery.start(MissedPods(home, PodWebhook(home).doubt).run)
         await offload(home.client, "shop", podOffloadingStrategy="Local")
         await home.client.create(PODS, pod("early"))
         await trio.sleep(0.1)
@@ -324,7 +325,7 @@ async def test_missed_pod_that_was_there_before_its_namespace_was_offloaded(clus
 
 async def test_pod_that_cannot_follow_is_told_why(cluster, nursery):
     async with borrower(cluster) as home:
-        await nursery.start(MissedPods(home).run)
+        await nursery.start(MissedPods(home, PodWebhook(home).doubt).run)
         await offload(home.client, "shop")
         volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "db"}}]
         await home.client.create(PODS, pod("db", volumes=volumes))
@@ -345,14 +346,14 @@ async def test_pod_that_cannot_follow_is_told_why(cluster, nursery):
 async def test_port_in_use_is_named(cluster):
     free = '[kubelet]\nport = 0\nlisten = "127.0.0.1"\n'
     async with borrower(cluster, free) as home, trio.open_nursery() as nursery:
-        port = await nursery.start(KubeletServer(home).run)
+        port = await nursery.start(KubeletServer(home, PodWays()).run)
         taken = free.replace("= 0", f"= {port}")
         async with borrower(cluster, taken) as other:
             with pytest.RaisesGroup(
                 pytest.RaisesExc(ConfigError, match=rf"{port}.*kubelet\.port"),
                 flatten_subgroups=True,
             ):
-                await nursery.start(KubeletServer(other).run)
+                await nursery.start(KubeletServer(other, PodWays()).run)
         nursery.cancel_scope.cancel()
 
 

@@ -17,11 +17,12 @@ from liqod.consumer.webhook.server import PodWebhook
 from liqod.context import ApiEndpoint, ClusterContext
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.inspect.inspector import Inspector
+from liqod.inspect.rooms import Rooms
 from liqod.install import check_revision
 from liqod.kube.client import Client
 from liqod.kube.election import Election, LeadershipLost
 from liqod.peers import Peers
-from liqod.peertask import run_peer
+from liqod.peertask import PeerTasks
 from liqod.plugins import loader
 from liqod.preflight import RETRY
 from liqod.provider.orphans import Orphans
@@ -76,6 +77,7 @@ class Process:
         self.ended = trio.Event()
         self.inspector: Inspector | None = None
         self._site = site
+        self._rooms = Rooms()
         self._elects = elects
         self._dial = site.network.dialer(name)
         self._work: tuple[trio.Nursery, ...] = ()
@@ -110,10 +112,10 @@ class Process:
         ):
             home = self._home(client, infra)
             if site.inspected:
-                self.inspector = inspector = Inspector(home)
+                self.inspector = inspector = Inspector(home, self._rooms)
                 servers.start_soon(inspector.sampler.run)
                 servers.start_soon(inspector.doctor.run)
-            webhook = PodWebhook(home, open_listeners=site.network.listen)
+            webhook = self._rooms.admission = PodWebhook(home, open_listeners=site.network.listen)
             if home.config.webhook.enabled:
                 await servers.start(webhook.run)
             while True:
@@ -161,9 +163,11 @@ class Process:
                 await rooms.start(Keys(home).run)
                 if home.config.webhook.enabled:
                     await rooms.start(webhook.lead)
-                for room in (Offloading, MissedPods, ForeignClusters, Fences, Orphans):
+                await rooms.start(MissedPods(home, webhook.doubt).run)
+                for room in (Offloading, ForeignClusters, Fences, Orphans):
                     await rooms.start(room(home).run)
-                await rooms.start(Peers(home, run_peer).run)
+                tasks = PeerTasks(rooms=self._rooms)
+                await rooms.start(Peers(home, tasks.run, tasks.voices.end).run)
         finally:
             self.leads = False
             self._become("standing by")

@@ -89,7 +89,7 @@ def test_what_goes_on_is_said_now_and_then():
 
 def test_a_room_that_fails_is_logged_once_for_each_key_and_reason(caplog):
     home = cast("Any", SimpleNamespace(hub=Hub()))
-    peer = Peer("milan", home, "liqo-tenant-milan", cast("Any", None))
+    peer = Peer("milan", home, "liqo-tenant-milan")
     failed = peer.failures("lent")
 
     async def report():

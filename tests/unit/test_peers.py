@@ -13,6 +13,7 @@ from liqod.context import ApiEndpoint, ClusterContext
 from liqod.errors import Unreachable
 from liqod.kube.cache.store import Change
 from liqod.peers import Peers
+from liqod.reflection.voices import Voices
 from liqod.telemetry.events import PeerGone
 from liqod.telemetry.hub import Hub
 from liqod.tenancy import tenant_namespace
@@ -53,7 +54,7 @@ async def test_a_peer_that_was_started_again_fails_no_longer(autojump_clock):
     home = ClusterContext(
         "rome", nobody, informers, config.parse(""), Hub(), nobody, ApiEndpoint("", b"")
     )
-    peers = Peers(home, run_peer)
+    peers = Peers(home, run_peer, Voices().end)
     async with trio.open_nursery() as nursery:
         await nursery.start(peers.run)
         await trio.sleep(0.1)
@@ -85,7 +86,7 @@ async def test_a_successor_waits_until_its_predecessor_has_ended(autojump_clock)
             '[[peers]]\nid = "milan"\npod_network = "routed"\npod_cidrs = ["10.0.0.0/8"]\n'
         ),
     )
-    peers = Peers(home, run_peer)
+    peers = Peers(home, run_peer, Voices().end)
     async with trio.open_nursery() as nursery:
         await nursery.start(peers.run)
         await trio.sleep(1)
@@ -110,7 +111,7 @@ async def test_a_peer_that_has_gone_fails_no_more(autojump_clock, caplog):
     home = ClusterContext(
         "rome", nobody, there, config.parse(""), hub, nobody, ApiEndpoint("", b"")
     )
-    peers = Peers(home, run_peer)
+    peers = Peers(home, run_peer, Voices().end)
     async with trio.open_nursery() as nursery:
         await nursery.start(peers.run)
         await trio.sleep(0.1)

@@ -8,8 +8,8 @@ import trio
 
 from liqod import reach
 from liqod.config import PeerSettings
+from liqod.consumer.link import Provider
 from liqod.model.peering.reach import SERVER, TUNNEL
-from liqod.peer import Peer
 from simulator.trial import Switch
 
 
@@ -18,7 +18,7 @@ async def followed(way="tunnel"):
     """A peer of which nothing is known yet, while it is followed."""
     own = PeerSettings("milan", pod_network=way)
     home = SimpleNamespace(config=SimpleNamespace(peer=lambda id: own))
-    peer = Peer("milan", cast("Any", home), "liqo-tenant-milan", cast("Any", Switch()))
+    peer = Provider("milan", cast("Any", home), "liqo-tenant-milan", link=cast("Any", Switch()))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reach.follow, peer)
         await trio.testing.wait_all_tasks_blocked()

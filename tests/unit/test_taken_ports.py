@@ -12,6 +12,7 @@ from liqod.account import Account
 from liqod.cli.frame import Frame
 from liqod.config import Health, Inspector, Kubelet, Webhook
 from liqod.consumer.nodes.kubelet import KubeletServer
+from liqod.consumer.nodes.podways import PodWays
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.errors import ConfigError, NotFound
 from liqod.health import Health as HealthServer
@@ -48,7 +49,7 @@ def home(port: int) -> Any:
 
 SERVERS: dict[str, Callable[[int], Awaitable[object]]] = {
     "health": lambda port: HealthServer().serve(Health(port=port), Places(4)),
-    "kubelet": lambda port: KubeletServer(home(port)).run(),
+    "kubelet": lambda port: KubeletServer(home(port), PodWays()).run(),
     "webhook": lambda port: PodWebhook(home(port)).run(),
     "inspector": lambda port: tcp_listeners(Inspector(host=HERE).host, port),
 }

@@ -129,6 +129,9 @@ class FormerKey(Controller[str]):
 
     Args:
         home: this cluster.
+
+    Attributes:
+        providers: those that know this cluster by its former key alone.
     """
 
     def __init__(self, home: ClusterContext) -> None:
@@ -138,6 +141,7 @@ class FormerKey(Controller[str]):
         self._slices = Watched(RESOURCE_SLICES, _always)
         self._tenants = Watched(TENANTS, _always)
         self._renews = Watched(RENEWS, _always)
+        self.providers: frozenset[str] = frozenset()
         self._idle: tuple[bytes, float] | None = None
         """The former key, and since when nobody has needed it."""
         super().__init__(
@@ -149,7 +153,7 @@ class FormerKey(Controller[str]):
     async def reconcile(self, key: str) -> float | None:
         """Wait for the last provider, and a while more; then let the former key go."""
         own, client = await self._own.now(), self._home.client
-        who = self._home.rooms.by_former_key = needing(own, self._bound())
+        who = self.providers = needing(own, self._bound())
         if own.former is None:
             self._idle = None
             return None

@@ -23,7 +23,10 @@ from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.meta import Partial
 from liqod.consumer.nodes import nodepages
 from liqod.consumer.nodes.kubeletaccess import Access
-from liqod.context import ClusterContext, PodPlace, PodWay
+from liqod.consumer.nodes.podusage import PodPlace
+from liqod.consumer.nodes.podways import PodWay, PodWays
+from liqod.consumer.nodes.serving import Serving
+from liqod.context import ClusterContext
 from liqod.errors import (
     Conflict,
     Forbidden,
@@ -71,6 +74,7 @@ class KubeletServer:
 
     Args:
         home: this cluster.
+        ways: to the pods at peers.
         open_listeners: what listens; tests have listeners without sockets.
 
     Attributes:
@@ -79,11 +83,15 @@ class KubeletServer:
     """
 
     def __init__(
-        self, home: ClusterContext, *, open_listeners: Open = trio.open_tcp_listeners
+        self,
+        home: ClusterContext,
+        ways: PodWays,
+        *,
+        open_listeners: Open = trio.open_tcp_listeners,
     ) -> None:
-        self._home = home
+        self._home, self._ways = home, ways
         self._open_listeners = open_listeners
-        self._access = Access(home)
+        self._access = Access(home, ways)
         self._places = home.account[account.KUBELET]
         self.port = 0
         self.streams = 0
@@ -112,9 +120,13 @@ class KubeletServer:
                 )
             )
             task_status.started(self.port)
-            self._home.rooms.serving = self._access.serving
             nursery.start_soon(self._access.serving.run)
             await self._follow_authority()
+
+    @property
+    def serving(self) -> Serving:
+        """What keeps the certificate that is shown."""
+        return self._access.serving
 
     async def _follow_authority(self) -> NoReturn:
         told = ""
@@ -137,7 +149,7 @@ class KubeletServer:
             found = await self._home.client.find(PODS, asked.pod, asked.namespace, decode=Pod)
             node = found.spec.node_name if found is not None else ""
             await self._access.check(user, node)
-            way = next((each for each in self._home.pod_ways.values() if each.has(node)), None)
+            way = next((each for each in self._ways.values() if each.has(node)), None)
             if found is None or way is None:
                 raise NotFound(f"the pod {asked.namespace}/{asked.pod} is on no virtual node here")
             if self.streams >= self._places.most:
@@ -165,7 +177,7 @@ class KubeletServer:
         Raises:
             LiqodError: it is not to be had, and why.
         """
-        ways = list(self._home.pod_ways.values())
+        ways = list(self._ways.values())
         every = [(node, way) for way in ways for node in way.nodes]
         node = asked.node or (every[0][0] if len(every) == 1 else "")
         user = await self._access.reader(request)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS
+from liqod.consumer.nodes.podways import PodWays
 from liqod.consumer.nodes.serving import Serving
 from liqod.context import ClusterContext
 from liqod.errors import Forbidden, LiqodError, Unauthorized
@@ -37,16 +38,17 @@ class Access:
 
     Args:
         home: this cluster.
+        ways: to the pods at peers.
 
     Attributes:
         problem: why no client certificate is accepted; empty where they are.
         serving: keeps the certificate that is shown.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
+    def __init__(self, home: ClusterContext, ways: PodWays) -> None:
         self._home = home
         self._authority = self.problem = ""
-        self.serving = Serving(home, self._show)
+        self.serving = Serving(home, ways, self._show)
         self._kept: dict[Hashable, tuple[float, User | None]] = {}
 
     def context(self) -> ssl.SSLContext:

@@ -16,7 +16,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NODES
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.consumer.link import IDLE
+from liqod.consumer.link import IDLE, Provider
 from liqod.consumer.nodes import drain, nodeevents, nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeevents import DRAINING as DRAINING_EVENT
 from liqod.consumer.nodes.nodeevents import Said
@@ -30,7 +30,6 @@ from liqod.kube.ending import set_finalizers
 from liqod.kube.watched import DOUBT
 from liqod.model import finalizers
 from liqod.model.peering.heartbeat import Verdict
-from liqod.peer import Peer
 from liqod.resources import VIRTUAL_NODES, VirtualNode
 from liqod.resources.nodes import CREATING, DELETING, DRAINING, NONE, RUNNING
 from liqod.telemetry.events import NodeChanged, NodeDraining
@@ -60,7 +59,7 @@ class NodeKeeper(Controller[str]):
         nodes: the Nodes labelled as virtual nodes.
     """
 
-    def __init__(self, peer: Peer, name: str, virtual_nodes: Store, nodes: Store) -> None:
+    def __init__(self, peer: Provider, name: str, virtual_nodes: Store, nodes: Store) -> None:
         self._peer = peer
         self._name = name
         self._client = peer.home.client

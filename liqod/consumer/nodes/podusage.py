@@ -14,13 +14,21 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.consumer.nodes import nodepages
-from liqod.context import PodPlace
 from liqod.errors import Forbidden, LiqodError, NotFound, Unreachable
 from liqod.gather import gather
+from liqod.kube.client import Client
 from liqod.kube.http.turns import Turn
 from liqod.kube.selection import Selection
 from liqod.model.crossing import usage
 from liqod.model.crossing.usage import Counters, NodeReading, PodMetrics, Running, Sample
+
+
+class PodPlace(NamedTuple):
+    """Where pods are at a peer: who may ask for them there, and the namespace."""
+
+    client: Client
+    namespace: str
+
 
 POD_METRICS: Final = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", versioned=False)
 FRESH: Final = 10.0

@@ -4,23 +4,23 @@ What is open ends with the way: where the peer stops to answer, whoever waits fo
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import trio
 
-from liqod.apimachinery.kinds import PODS
-from liqod.consumer.nodes.podusage import PodUsage
+from liqod.consumer.link import Provider
+from liqod.consumer.nodes.podusage import PodPlace, PodUsage
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
-from liqod.context import PodPlace
 from liqod.errors import NotFound, Overloaded, Unreachable
+from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.placement import placement
 from liqod.kube.http import proxies
 from liqod.kube.http.turns import Budget
-from liqod.peer import Peer
-from liqod.reflection.engine import Engine
+from liqod.latest import News
+from liqod.plugins.contracts import VirtualNode
 
 SHARE: Final = 1.0
 """Seconds that all streams of one peer may take for each that they pause: half of the time. They
@@ -33,23 +33,55 @@ MOST_BY_CHANNEL: Final = 256
 log = logging.getLogger(__name__)
 
 
+class PodWays(dict[str, "PodWay"]):
+    """The ways to the pods of all peers, by the peer's id; none on a standby.
+
+    Attributes:
+        came: tells that there is another one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came = News()
+
+
+class Offloaded(NamedTuple):
+    """The pods at one peer, as reflection knows them; each is a function, and gives what is so now.
+
+    Attributes:
+        nodes: the peer's virtual nodes, by name.
+        namespaces: the namespaces that it has accepted: their names there, by those here.
+        pods: the informer of this cluster's pods; None while there is none.
+    """
+
+    nodes: Callable[[], Mapping[str, VirtualNode]]
+    namespaces: Callable[[], Mapping[str, str]]
+    pods: Callable[[], Informer | None]
+
+
 class PodWay:
-    """Leads to the pods on one peer's virtual nodes (:class:`liqod.context.PodWay`).
+    """Leads to the pods on one peer's virtual nodes.
 
     Args:
         peer: the provider.
         remotes: the identities that it gave us.
-        engine: what is reflected there.
+        offloaded: the pods there.
+        ways: those of all peers, where this one stands while it runs.
 
     Attributes:
+        id: the peer's cluster id.
+        budget: the time of all streams there.
+        streams: how many are open, or about to be.
         usage: what the pods use.
     """
 
-    def __init__(self, peer: Peer, remotes: Remotes, engine: Engine) -> None:
+    def __init__(
+        self, peer: Provider, remotes: Remotes, offloaded: Offloaded, ways: PodWays
+    ) -> None:
         self.id = peer.id
         self.budget = Budget(share=SHARE)
         self.streams = 0
-        self._peer, self._remotes, self._engine = peer, remotes, engine
+        self._peer, self._remotes, self._offloaded, self._ways = peer, remotes, offloaded, ways
         self._open: dict[object, Callable[[], None]] = {}
         self.usage = PodUsage(self._place)
 
@@ -57,10 +89,10 @@ class PodWay:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Lead there until cancelled; whatever is open ends then, and where the way is lost."""
-        link, ways = self._peer.link, self._peer.home.pod_ways
+        link, ways = self._peer.link, self._ways
         lost = link.lost
         ways[self.id] = self
-        self._peer.home.pod_way_came.tell()
+        ways.came.tell()
         task_status.started()
         try:
             while True:
@@ -77,11 +109,11 @@ class PodWay:
     @property
     def nodes(self) -> tuple[str, ...]:
         """The names of the peer's virtual nodes."""
-        return self._engine.nodes
+        return tuple(self._offloaded.nodes())
 
     def has(self, node: str) -> bool:
         """Whether it is one of the peer's virtual nodes."""
-        return node in self._engine.nodes
+        return node in self._offloaded.nodes()
 
     def healthy(self) -> None:
         """Look whether pods there can be reached.
@@ -94,7 +126,7 @@ class PodWay:
 
     def pods(self, node: str) -> Iterable[bytes]:
         """The pods of this cluster that are on a node, each as JSON."""
-        informer = self._engine.context.wide.get(PODS)
+        informer = self._offloaded.pods()
         if informer is None:
             return ()
         found = (informer.store.get(key) for key in sorted(placement(informer).on(node)))
@@ -122,8 +154,8 @@ class PodWay:
     def _remote(self, node: str, namespace: str) -> tuple[Remote, str]:
         """Who asks there for the pods of a node, and what their namespace is called there."""
         self.healthy()
-        there = self._engine.mapping.accepted.get(namespace)
-        found = self._engine.context.nodes.get(node)
+        there = self._offloaded.namespaces().get(namespace)
+        found = self._offloaded.nodes().get(node)
         remote = self._remotes.slice(found.slice) if found is not None else None
         remote = remote or self._remotes.any_slice()
         if there is None or remote is None:

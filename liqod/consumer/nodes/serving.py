@@ -17,6 +17,7 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SIGNING_REQUESTS
+from liqod.consumer.nodes.podways import PodWays
 from liqod.context import ClusterContext
 from liqod.errors import LiqodError, ProtocolError
 from liqod.identity import certificates, keys, signingrequests
@@ -44,6 +45,7 @@ class Serving:
 
     Args:
         home: this cluster.
+        ways: to the pods at peers: nothing is asked for while there is none.
         shown: called with each certificate that is to be shown from now on.
         clock: epoch seconds.
 
@@ -54,10 +56,11 @@ class Serving:
     def __init__(
         self,
         home: ClusterContext,
+        ways: PodWays,
         shown: Callable[[Pair], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._home, self._shown, self._clock = home, shown, clock
+        self._home, self._ways, self._shown, self._clock = home, ways, shown, clock
         self._failures = 0
         self._again = 0.0
         self.problem = "it was not asked for yet"
@@ -74,12 +77,12 @@ class Serving:
     async def run(self) -> NoReturn:
         """Keep it signed by the cluster as soon as something is borrowed, until cancelled."""
         while True:
-            came = self._home.pod_way_came.coming
-            if self._home.pod_ways:
+            came = self._ways.came.coming
+            if self._ways:
                 await self.look()
             if self._clock() >= self._until:
                 self._show_own()
-            pause = self._again - self._clock() if self._home.pod_ways else LONGEST
+            pause = self._again - self._clock() if self._ways else LONGEST
             with trio.move_on_after(min(max(pause, 1.0), LONGEST)):
                 await came.wait()
 

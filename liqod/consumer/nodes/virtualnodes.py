@@ -14,13 +14,13 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NODES
 from liqod.apimachinery.meta import Partial
+from liqod.consumer.link import Provider
 from liqod.consumer.nodes import nodeplan
 from liqod.consumer.nodes.nodes import NodeKeeper
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
-from liqod.peer import Peer
 from liqod.resources import VIRTUAL_NODES
 from liqod.telemetry.events import NodeChanged
 
@@ -39,7 +39,7 @@ class VirtualNodes(Controller[str]):
         peer: the provider.
     """
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Provider) -> None:
         self._peer = peer
         self._keepers: dict[str, NodeKeeper] = {}
         within = (peer.tenant_namespace,)

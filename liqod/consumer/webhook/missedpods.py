@@ -6,7 +6,7 @@ only while some namespace is offloaded.
 """
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -44,10 +44,15 @@ Json = dict[str, Any]
 
 
 class MissedPods:
-    """Takes care of the unscheduled pods of offloaded namespaces, while there are some."""
+    """Takes care of the unscheduled pods of offloaded namespaces, while there are some.
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
+    Args:
+        home: this cluster.
+        doubt: has the way to the webhook proved again.
+    """
+
+    def __init__(self, home: ClusterContext, doubt: Callable[[], None]) -> None:
+        self._home, self._doubt = home, doubt
         self._placements: dict[str, Placement] = {}
         self._changed = trio.Event()
 
@@ -69,7 +74,7 @@ class MissedPods:
 
     async def _while_offloaded(self) -> None:
         """Follow pods until no namespace is offloaded any more."""
-        pods = UnscheduledPods(self._home)
+        pods = UnscheduledPods(self._home, self._doubt)
         async with trio.open_nursery() as nursery:
             await nursery.start(pods.run)
             while self._placements:
@@ -100,10 +105,11 @@ class UnscheduledPods(Controller[Key]):
 
     Args:
         home: this cluster.
+        doubt: has the way to the webhook proved again.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
+    def __init__(self, home: ClusterContext, doubt: Callable[[], None]) -> None:
+        self._home, self._doubt = home, doubt
         self._placements: dict[str, Placement] = {}
         self._pods = Watched(
             PODS, self._if_unscheduled, home.own_pods.selection, within=(), debounce=SCHEDULING
@@ -137,8 +143,8 @@ class UnscheduledPods(Controller[Key]):
         if placement is None or placement.strategy == "Local" or _TAINT in pod:
             return
         decoded = msgspec.json.decode(pod)
-        if needs_toleration(decoded, placement) and (way := self._home.rooms.webhook) is not None:
-            way.doubt()
+        if needs_toleration(decoded, placement):
+            self._doubt()
 
     async def reconcile(self, key: Key) -> float | None:
         """Give one pod what it may still get, and say why where it gets nothing."""

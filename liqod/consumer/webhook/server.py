@@ -113,10 +113,14 @@ class PodWebhook:
         """
         self.controller = WebhookController(self._home, self.port)
         try:
-            self._home.rooms.webhook = self.controller
             await self.controller.run(task_status=task_status)
         finally:
-            self.controller = self._home.rooms.webhook = None
+            self.controller = None
+
+    def doubt(self) -> None:
+        """Have the way proved again, where this daemon leads."""
+        if self.controller is not None:
+            self.controller.doubt()
 
     async def answer(self, request: Request) -> Response:
         """Answer one AdmissionReview.

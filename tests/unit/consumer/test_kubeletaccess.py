@@ -10,9 +10,9 @@ import trio.testing
 from liqod.apimachinery.kinds import TOKEN_REVIEWS
 from liqod.consumer.nodes import kubeletaccess
 from liqod.consumer.nodes.kubeletaccess import KEPT, Access
+from liqod.consumer.nodes.podways import PodWays
 from liqod.errors import Forbidden, Unauthorized
 from liqod.kube.http.server import Request
-from liqod.latest import News
 
 METRICS = ("metrics",)
 
@@ -47,10 +47,8 @@ def access(server: Server) -> Access:
         client=server,
         config=SimpleNamespace(certificates=SimpleNamespace(renew_at=0.5)),
         node_address="192.0.2.1",
-        pod_ways={},
-        pod_way_came=News(),
     )
-    return Access(cast("Any", home))
+    return Access(cast("Any", home), PodWays())
 
 
 def request(token: str = "scrape") -> Request:

@@ -9,8 +9,7 @@ import trio.testing
 
 from liqod.apimachinery.kinds import PODS
 from liqod.consumer.nodes import podusage
-from liqod.consumer.nodes.podusage import PodUsage
-from liqod.context import PodPlace
+from liqod.consumer.nodes.podusage import PodPlace, PodUsage
 from liqod.errors import Forbidden, LiqodError, NotFound, ProtocolError, Unreachable
 from liqod.gather import gather
 from liqod.kube.pages import read_page

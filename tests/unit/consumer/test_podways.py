@@ -7,9 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from liqod.consumer.nodes.podways import PodWay
+from liqod.consumer.nodes.podways import Offloaded, PodWay, PodWays
 from liqod.errors import NotFound, Overloaded, Unreachable
-from liqod.latest import News
 from simulator.trial import Switch
 
 
@@ -19,17 +18,14 @@ class World:
     def __init__(self) -> None:
         self.link = Switch()
         self.proxy = ""
-        self.home = SimpleNamespace(pod_ways={}, pod_way_came=News())
+        self.ways = PodWays()
         node = SimpleNamespace(slice="fast")
         self.identities: dict[str, Any] = {"fast": "a", "slow": "b"}
         accepted = {"shop": "shop-rome"}
-        engine = SimpleNamespace(
-            nodes=("milan",),
-            mapping=SimpleNamespace(accepted=accepted),
-            context=SimpleNamespace(nodes={"milan": node}),
-        )
-        peer = SimpleNamespace(id="milan", link=self.link, home=self.home)
-        self.way = PodWay(cast("Any", peer), cast("Any", self), cast("Any", engine))
+        nodes = {"milan": cast("Any", node)}
+        offloaded = Offloaded(lambda: nodes, lambda: accepted, lambda: None)
+        peer = SimpleNamespace(id="milan", link=self.link)
+        self.way = PodWay(cast("Any", peer), cast("Any", self), offloaded, self.ways)
 
     def slice(self, name: str) -> Any:
         found = self.identities.get(name)
@@ -42,7 +38,7 @@ class World:
 async def test_it_leads_with_the_identity_of_the_nodes_slice(nursery: trio.Nursery) -> None:
     world = World()
     await nursery.start(world.way.run)
-    assert world.home.pod_ways == {"milan": world.way}
+    assert world.ways == {"milan": world.way}
     assert world.way.has("milan")
     assert not world.way.has("turin")
     assert tuple(world.way.lead("milan", "shop")) == ("a", "shop-rome")
@@ -93,4 +89,4 @@ async def test_what_is_open_ends_with_the_way(nursery: trio.Nursery) -> None:
         with trio.CancelScope(shield=True):
             await trio.testing.wait_all_tasks_blocked()
         assert closed == ["first", "third", "third"]
-        assert world.home.pod_ways == {}
+        assert world.ways == {}

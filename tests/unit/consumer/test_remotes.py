@@ -10,10 +10,9 @@ import trio
 
 from liqod.config import Config
 from liqod.consumer import remotes
-from liqod.consumer.link import Link
+from liqod.consumer.link import Link, Provider
 from liqod.consumer.remotes import TIDY_EVERY, Remotes
 from liqod.kube.cache.store import Change
-from liqod.peer import Peer
 
 KUBECONFIG = """
 apiVersion: v1
@@ -61,7 +60,7 @@ class Client:
 async def test_connections_that_nobody_uses_are_let_go(autojump_clock, monkeypatch):
     monkeypatch.setattr(remotes, "Client", Client)
     home: Any = SimpleNamespace(informers=Secrets(), dial=None, config=Config())
-    room = Remotes(Peer("milan", home, "liqo-tenant-milan", Link()))
+    room = Remotes(Provider("milan", home, "liqo-tenant-milan", link=Link()))
     async with trio.open_nursery() as nursery:
         await nursery.start(room.run)
         (found,) = room.all()

@@ -8,12 +8,12 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.consumer.nodes.podways import PodWays
 from liqod.consumer.nodes.serving import LIFE, SIGNER, Serving
 from liqod.errors import Forbidden, LiqodError
 from liqod.identity import certificates, keys
 from liqod.identity.certificates import Pair
 from liqod.identity.signingrequests import SigningRequests
-from liqod.latest import News
 
 Clock = trio.testing.MockClock
 """Tests name it themselves: else pytest-trio does not find it."""
@@ -67,24 +67,21 @@ class World:
     def __init__(self) -> None:
         self.signer = Signer()
         self.shown: list[Pair] = []
-        self.ways: dict[str, object] = {}
-        self.came = News()
+        self.ways = PodWays()
         home = SimpleNamespace(
             client=self.signer,
             config=SimpleNamespace(certificates=SimpleNamespace(renew_at=0.5)),
             node_address=NODE,
-            pod_ways=self.ways,
-            pod_way_came=self.came,
             signing_requests=SigningRequests(),
         )
-        self.serving = Serving(cast("Any", home), self.shown.append, self.now)
+        self.serving = Serving(cast("Any", home), self.ways, self.shown.append, self.now)
 
     def now(self) -> float:
         return START + trio.current_time()
 
     def borrow(self) -> None:
-        self.ways["milan"] = object()
-        self.came.tell()
+        self.ways["milan"] = cast("Any", object())
+        self.ways.came.tell()
 
     @property
     def signed(self) -> bool:

@@ -13,7 +13,6 @@ from liqod.discovery import introducing
 from liqod.discovery.merging import MOST_SEEN, Verified
 from liqod.discovery.room import BURST, Discovery
 from liqod.errors import ProtocolError
-from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.plugins.calls import Calls
 from liqod.plugins.loader import Plugins
@@ -54,9 +53,7 @@ class Watched:
     """An inbox, and the introductions that run, by cluster."""
 
     def __init__(self, nursery: trio.Nursery, text: str = "") -> None:
-        home: Any = SimpleNamespace(
-            hub=Hub(), rooms=Rooms(), cluster_id="rome", config=config.parse(text)
-        )
+        home: Any = SimpleNamespace(hub=Hub(), cluster_id="rome", config=config.parse(text))
         self.inbox = Discovery(home, Signed())
         self.events: list[Any] = []
         home.hub.listen(lambda event: self.events.append(event.told))
@@ -276,7 +273,6 @@ def discovering(nursery):
         home: Any = SimpleNamespace(
             cluster_id="rome",
             hub=Hub(),
-            rooms=Rooms(),
             config=config.parse(""),
             plugins=Plugins(discovery=(provider,)),
             informers=SimpleNamespace(share=None),

@@ -14,7 +14,6 @@ from liqod.errors import Forbidden, Unreachable
 from liqod.handshake.listening import Listener
 from liqod.handshake.running import AGAIN, Handshake
 from liqod.identity import keys
-from liqod.inspect.rooms import Rooms
 
 
 class Client:
@@ -70,13 +69,12 @@ async def test_its_port_is_free_where_it_ends_before_it_is_said_where_it_is_met(
         client=client,
         namespace="liqo",
         config=SimpleNamespace(handshake=handshake),
-        rooms=Rooms(),
         account=Account(),
     )
     room, listener = Handshake(home, keys.generate()), cast("Listener", None)
     nursery.start_soon(room._listen, listener)
     await client.asked.wait()
-    port = home.rooms.listening
+    port = room.port
     nursery.cancel_scope.cancel()
     with trio.CancelScope(shield=True):
         await trio.testing.wait_all_tasks_blocked()

@@ -24,7 +24,7 @@ class Client:
 
 def actions() -> Actions:
     home = SimpleNamespace(client=Client(), namespace="liqod-system")
-    return Actions(home, SimpleNamespace())  # type: ignore[arg-type]
+    return Actions(home, SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
 
 
 async def test_a_selector_chooses_the_peers_of_a_namespace():

@@ -35,12 +35,11 @@ class Patient:
             plugins=plugins,
             calls=calls,
             hub=self.hub,
-            rooms=Rooms(),
             gauge=calls.of,
             client=self.client,
         )
         stand_in: Any = self
-        self.doctor = Doctor(home, stand_in, Probes(home, checks))
+        self.doctor = Doctor(home, stand_in, Probes(home, Rooms(), checks))
 
     async def refresh(self) -> None:
         """Nothing to take in."""

@@ -32,19 +32,17 @@ def test_an_outage_that_is_over_is_not_a_lossy_path(rounds, lost):
 
 
 async def test_a_peer_that_comes_back_has_not_waited_all_the_time(autojump_clock):
-    home: Any = SimpleNamespace(
-        rooms=Rooms(), informers=SimpleNamespace(find=lambda *_, **__: None), client=None
-    )
-    facts = FactsInMemory(home, EventSummary(), cast("Any", None))
+    home: Any = SimpleNamespace(informers=SimpleNamespace(find=lambda *_, **__: None), client=None)
+    facts = FactsInMemory(home, Rooms(), EventSummary(), cast("Any", None))
     mapping = SimpleNamespace(desired={"shop"}, accepted={}, known=True)
     engine = SimpleNamespace(mapping=mapping, nodes=(), queues={})
     for _ in range(2):
-        home.rooms = rooms("milan", engine=engine)
-        borrowing = home.rooms.borrowing()["milan"]
+        facts._rooms = rooms("milan", engine=engine)
+        borrowing = facts._rooms.borrowing()["milan"]
         await facts.refresh()
         assert facts._reflection("milan", borrowing).unmapped == {"shop": 0}
         await trio.sleep(100)
         await facts.refresh()
         assert facts._reflection("milan", borrowing).unmapped == {"shop": 100}
-        home.rooms = Rooms()
+        facts._rooms = Rooms()
         await facts.refresh()

@@ -107,11 +107,9 @@ async def examined(fault: Fault) -> tuple[Ladder, ...]:
             return there
 
     plugins = SimpleNamespace(checks=LAYERS, records=(), settings={})
-    home: Any = SimpleNamespace(
-        plugins=plugins, hub=Hub(), rooms=Rooms(), gauge=Calls().of, client=None
-    )
+    home: Any = SimpleNamespace(plugins=plugins, hub=Hub(), gauge=Calls().of, client=None)
     told: Any = Told()
-    probes = Probes(home, LAYERS)
+    probes = Probes(home, Rooms(), LAYERS)
     probes.found = lambda peer, check: THERE.probed  # type: ignore[method-assign]
     doctor = Doctor(home, told, probes)
     await doctor.round()

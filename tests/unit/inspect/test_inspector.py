@@ -33,7 +33,6 @@ def home(text: str = "", raw: Any = answer) -> Any:
         cluster_id="rome",
         namespace="liqo",
         hub=Hub(),
-        rooms=Rooms(),
         own_pods=OwnPods(),
         fence=Fence(),
         config=config.parse(text),
@@ -50,8 +49,8 @@ def home(text: str = "", raw: Any = answer) -> Any:
 async def test_of_two_daemons_of_one_cluster_each_has_a_socket(tmp_path: Path):
     path = tmp_path / "rome.sock"
     async with AsyncExitStack() as stack:
-        _, first = await Inspector(home())._listen(stack, path)
-        _, second = await Inspector(home())._listen(stack, path)
+        _, first = await Inspector(home(), Rooms())._listen(stack, path)
+        _, second = await Inspector(home(), Rooms())._listen(stack, path)
         assert first == path
         assert second == tmp_path / f"rome-{os.getpid()}.sock"
 
@@ -62,7 +61,7 @@ async def test_a_standby_tells_what_it_is(
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    standby = Inspector(home())
+    standby = Inspector(home(), Rooms())
     standby.become("standing by; host-1 leads")
     await nursery.start(standby.run)
     logging.getLogger("liqod").warning("a line of the log, token=PLANTED")
@@ -77,7 +76,7 @@ async def test_a_socket_that_cannot_be_had_is_said_and_no_more(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ):
     with trio.fail_after(5):
-        await nursery.start(Inspector(home('[inspector]\nsocket = "/nowhere/x.sock"')).run)
+        await nursery.start(Inspector(home('[inspector]\nsocket = "/nowhere/x.sock"'), Rooms()).run)
     assert "the inspector is not served" in caplog.text
 
 
@@ -93,7 +92,7 @@ async def test_a_fault_in_it_is_named_and_stops_nothing(
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    await nursery.start(Inspector(home(raw=broken)).run)
+    await nursery.start(Inspector(home(raw=broken), Rooms()).run)
     async with client.connect(None, "rome") as looker:
         await looker.snapshot()
     assert "a part of the inspector failed" in caplog.text
@@ -105,6 +104,6 @@ async def test_switched_off_it_serves_nobody(
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    await nursery.start(Inspector(home("[inspector]\nenabled = false")).run)
+    await nursery.start(Inspector(home("[inspector]\nenabled = false"), Rooms()).run)
     with pytest.raises(client.NoDaemon):
         client.find(None, "rome")

@@ -48,11 +48,11 @@ def inspector() -> Any:
     home = SimpleNamespace(
         cluster_id="rome",
         client=SimpleNamespace(stats=stats),
-        rooms=Rooms(),
         account=Account(files=1024),
     )
     return SimpleNamespace(
         home=home,
+        rooms=Rooms(),
         summary=EventSummary(),
         stream=(),
         facts=facts,

@@ -1,23 +1,24 @@
 """Rooms can be looked into while they work, and no longer."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from liqod.inspect.rooms import Rooms
 
 
-def peer(name: str, borrowing: object = None) -> Any:
+def peer(name: str) -> Any:
     """As much of a peer as is shown."""
-    return SimpleNamespace(id=name, borrowing=borrowing)
+    return SimpleNamespace(id=name)
 
 
 def test_a_peer_is_there_while_its_task_runs():
-    rooms, milan, again = Rooms(), peer("milan"), peer("milan", "engine")
+    rooms, milan, engine = Rooms(), peer("milan"), cast("Any", "engine")
     with rooms.peer(milan):
         assert rooms.peers == {"milan": milan}
         assert rooms.borrowing() == {}, "nothing is borrowed from it yet"
-        with rooms.peer(again):
-            assert set(rooms.borrowing()) == {"milan"}
+        with rooms.borrows("milan", engine):
+            assert rooms.borrowing() == {"milan": engine}
+        assert rooms.borrowing() == {}
     assert rooms.peers == {}
 
 

@@ -9,6 +9,9 @@ from liqod.inspect.rooms import Rooms
 def rooms(peer: str = "milan", **borrowing: Any) -> Rooms:
     """Rooms in which one peer works."""
     found = Rooms()
-    stand_in: Any = SimpleNamespace(id=peer, borrowing=SimpleNamespace(**borrowing))
+    stand_in: Any = SimpleNamespace(id=peer)
+    made: Any = SimpleNamespace(**borrowing)
     found.peers[peer] = stand_in
+    stand_in.shown = found.borrows(peer, made)  # else it ends when it is collected
+    stand_in.shown.__enter__()
     return found

@@ -64,7 +64,6 @@ def home_of(plugins: Plugins) -> Any:
     return SimpleNamespace(
         cluster_id="rome",
         hub=Hub(),
-        rooms=Rooms(),
         config=config.parse(""),
         plugins=plugins,
         informers=SimpleNamespace(share=None),
@@ -155,7 +154,7 @@ def doctor_of(**functions: Any) -> tuple[Doctor, Any]:
     good = Check(name="good", title="good", scope="cluster", order=2, look=lambda facts: ok("fine"))
     home = home_of(Plugins(checks=(bad, good)))
     facts: Any = Facts()
-    return Doctor(home, facts, Probes(home, home.plugins.checks)), home
+    return Doctor(home, facts, Probes(home, Rooms(), home.plugins.checks)), home
 
 
 def verdicts(doctor: Doctor) -> dict[str, tuple[str, str]]:

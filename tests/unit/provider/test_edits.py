@@ -57,7 +57,7 @@ async def test_edits_without_end_have_their_share_and_hold_nothing_up(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(edits, "CREDIT", 0.0)
-    host: Any = Peer("rome", NOTHING, "liqo-tenant-rome", NOTHING)
+    host: Any = Peer("rome", NOTHING, "liqo-tenant-rome")
     queue: KeyedQueue[Key] = KeyedQueue()
     paced = Edits(host, queue)
     worked: list[Key] = []

@@ -26,7 +26,7 @@ class Empty:
 
 
 EMPTY: Any = Empty()
-PEER = Peer("rome", EMPTY, "liqo-tenant-rome", EMPTY)
+PEER = Peer("rome", EMPTY, "liqo-tenant-rome")
 
 
 def pods() -> Any:

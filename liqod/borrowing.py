@@ -1,19 +1,22 @@
 """The consumer's side of one peer: everything that borrows from it, in one nursery."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
 import trio
 
+from liqod.apimachinery.kinds import PODS
 from liqod.consumer.foreignclusters import ForeignClusterOfPeer
 from liqod.consumer.identities.identities import Identities
 from liqod.consumer.identities.signing import Signing
 from liqod.consumer.inband import ServerDial
 from liqod.consumer.inherited import Inherited
 from liqod.consumer.leaving import Leaving
-from liqod.consumer.link import Line, dial_server
-from liqod.consumer.nodes.podways import PodWay
+from liqod.consumer.link import Line, Provider, dial_server
+from liqod.consumer.nodes.podways import Offloaded, PodWay, PodWays
 from liqod.consumer.nodes.versions import follow
 from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.consumer.remotes import Remotes
@@ -22,8 +25,8 @@ from liqod.consumer.slices.slices import Slices
 from liqod.gather import either
 from liqod.kube.credentials.credentials import Credentials
 from liqod.model.peering.intervals import FIRST_DEADLINE
-from liqod.peer import Peer
 from liqod.reflection.engine import Engine
+from liqod.reflection.voices import Voices
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,23 +45,36 @@ class Borrowing:
 
 
 async def borrow(
-    peer: Peer, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    peer: Provider,
+    voices: Voices,
+    ways: PodWays,
+    shown: Callable[[Borrowing], AbstractContextManager[None]],
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
-    """Borrow from one peer until cancelled; idle where it lends nothing."""
+    """Borrow from one peer until cancelled; idle where it lends nothing.
+
+    Args:
+        peer: the provider.
+        voices: what all peers say of objects here.
+        ways: to the pods of all peers.
+        shown: shows what works, for those who look.
+    """
     remotes = Remotes(peer)
     leaving = Leaving(peer, remotes)
     replication = Replication(peer, remotes, leaving)
-    engine = Engine(peer, remotes)
-    peer.borrowing = Borrowing(remotes, replication, engine)
-    try:
-        await _borrow(peer, peer.borrowing, leaving, task_status)
-    finally:
-        peer.borrowing = None
+    borrowing = Borrowing(remotes, replication, Engine(peer, remotes, voices))
+    with shown(borrowing):
+        await _borrow(peer, borrowing, leaving, ways, task_status)
     raise AssertionError("rooms never end by themselves")
 
 
 async def _borrow(
-    peer: Peer, borrowing: Borrowing, leaving: Leaving, task_status: trio.TaskStatus[None]
+    peer: Provider,
+    borrowing: Borrowing,
+    leaving: Leaving,
+    ways: PodWays,
+    task_status: trio.TaskStatus[None],
 ) -> None:
     remotes = borrowing.remotes
     async with trio.open_nursery() as nursery:
@@ -77,15 +93,24 @@ async def _borrow(
         await nursery.start(ForeignClusterOfPeer(peer, remotes, leaving).run)
         await nursery.start(VirtualNodes(peer).run)
         await nursery.start(borrowing.engine.run)
-        await nursery.start(PodWay(peer, remotes, borrowing.engine).run)
+        await nursery.start(PodWay(peer, remotes, _offloaded(borrowing.engine), ways).run)
         task_status.started()
+
+
+def _offloaded(engine: Engine) -> Offloaded:
+    context = engine.context
+    return Offloaded(
+        nodes=lambda: context.nodes,
+        namespaces=lambda: context.mapping.accepted,
+        pods=lambda: context.wide.get(PODS),
+    )
 
 
 async def _dial(server: ServerDial, credentials: Credentials) -> Line:
     return await dial_server(*server.to(credentials))
 
 
-async def _follow(peer: Peer, remotes: Remotes) -> None:
+async def _follow(peer: Provider, remotes: Remotes) -> None:
     """Have the direct way tried where a channel is gone by."""
     link = peer.link
 
