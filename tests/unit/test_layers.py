@@ -1,0 +1,19 @@
+"""The order of the rooms on the page about the architecture is the one that the linter holds."""
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "architecture.md"
+
+
+def test_the_page_has_the_order_that_the_linter_holds() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    assert not settings["exclude_type_checking_imports"]
+    (held,) = [each for each in settings["contracts"] if each["type"] == "layers"]
+    assert held["exhaustive"]
+    assert "ignore_imports" not in held
+    _, _, rest = PAGE.read_text().partition("## What knows what\n")
+    block = [line.split() for line in rest.splitlines() if line.startswith("    ")]
+    wanted = [layer.split(" | ") for layer in held["layers"]]
+    assert block[: len(wanted)] == wanted
