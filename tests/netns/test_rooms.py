@@ -6,6 +6,7 @@ The API servers are embedded; all else is as in a daemon.
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import secrets
 import shutil
 import time
@@ -273,20 +274,27 @@ def path(site: Site) -> tuple[str, str]:
     ],
     ids=["wireguard", "wireguard with a websocket", "websocket", "vxlan"],
 )
-async def test_a_dead_daemon_costs_no_packet(
+async def test_a_dead_control_plane_costs_no_packet(
     wireguard: str, tmp_path: Path, backend: str, settings: str
 ):
-    """As it dies, while it is dead, and as it comes back: of either side."""
+    """The daemon, and then the API server, too: as it dies, while it is dead, and as it comes back,
+    of either side."""
     async with two(wireguard, tmp_path, settings) as (rome, milan):
         assert (await join(rome.member, milan.member, backend=backend)).without == ""
-        for dead, lives in ((milan, rome), (rome, milan)):
+        sides = ((milan, rome), (rome, milan))
+        for whole, (dead, lives) in itertools.product((False, True), sides):
             async with flowing(lives.pod, await lives.alias(6 if lives is rome else 5)) as flow:
                 began, before = time.monotonic(), path(lives)
+                if whole:
+                    await dead.member.cluster.stop()
+                    await trio.sleep(1.0)
                 await dead.member.stop()
                 # In a websocket a client goes over after 3 s, and keys are agreed on anew sooner.
                 await trio.sleep(4.5)
                 assert path(lives) == before
                 assert lives.member.rooms.peers[lives.names.peer_id].network.stands
+                if whole:
+                    await dead.member.cluster.start()
                 await dead.member.start()
                 await trio.sleep(1.0)
                 await flow.loses_none(began)
