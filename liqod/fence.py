@@ -1,5 +1,7 @@
 """Whether the admission policies that hold consumers are in force, for the rooms that lend."""
 
+from collections.abc import Mapping
+
 AGAIN = 15.0
 """Seconds between checks of what is not lent while policies are missing."""
 
@@ -10,11 +12,13 @@ class Fence:
     Attributes:
         missing: names of the policies that are gone, or deny nothing any more.
         known: whether that is checked now.
+        bounds: on what consumers may make of packages' kinds in a namespace, as was granted here.
     """
 
     def __init__(self) -> None:
         self.missing: tuple[str, ...] = ()
         self.known = False
+        self.bounds: Mapping[str, str] = {}
 
     @property
     def problem(self) -> str:

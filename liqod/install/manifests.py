@@ -96,6 +96,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         ca: PEM of that server's authority, for that daemon.
         cluster_profiles: whether the daemon may work with ClusterProfiles.
         storage: whether it provisions volumes of the virtual StorageClass.
+        plugins: what is granted for reflectors of packages (:mod:`liqod.install.plugingrants`).
     """
 
     cluster_id: str = ""
@@ -108,6 +109,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ca: str = ""
     cluster_profiles: bool = False
     storage: bool = False
+    plugins: tuple[Manifest, ...] = ()
 
 
 def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
@@ -145,6 +147,7 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
             storage_class(),
             *rights.storage(options.namespace),
         ]
+    made += options.plugins
     if not options.in_cluster:
         made.append(workload.stand_in(options.namespace, options.server))
     marked = [_marked(manifest) for manifest in made]

@@ -309,7 +309,8 @@ async def _prune(
             for found in await _ours(client, kind, where):
                 metadata = found.metadata
                 identity = (kind.name, metadata.namespace, metadata.name)
-                if identity not in kept:
+                # Of a package, whose code is not loaded unless somebody says so: it stays.
+                if identity not in kept and labels.PLUGIN not in metadata.labels:
                     await client.delete(
                         kind, metadata.name, metadata.namespace or None, uid=metadata.uid
                     )

@@ -24,6 +24,7 @@ from liqod.plugins import declared, hookspecs
 from liqod.plugins.contracts import NoSettings, Reflector
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.looking import system_task
+from liqod.plugins.overreach import overreach
 from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
 from liqod.plugins.raised import described
 from liqod.plugins.sound import fault
@@ -172,7 +173,7 @@ def load(
     active: dict[tuple[str, str], Provided] = {}
     records: list[Loaded] = []
     for source in found:
-        for name, kind, provided, state, why in _load_one(source, frozenset(blocked)):
+        for name, kind, provided, state, why in load_one(source, frozenset(blocked)):
             if provided is not None and (kind, name) in active:
                 state, why = "left out", f"there is a {kind} of that name already"
             elif provided is not None and not _wanted(provided, tables):
@@ -249,7 +250,8 @@ def tell(plugins: Plugins) -> None:
             log.warning("the plugin %s of %s is left out: %s", what, each.package, each.why)
 
 
-_Outcome = tuple[str, str, Provided | None, State, str]
+Outcome = tuple[str, str, Provided | None, State, str]
+"""A name and a kind; what is provided; its state, and why it is not active."""
 
 
 def _wanted(provided: Provided, tables: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -258,20 +260,20 @@ def _wanted(provided: Provided, tables: Mapping[str, Mapping[str, Any]]) -> bool
     return not on_request or provided.name in tables
 
 
-def _load_one(source: Source, blocked: frozenset[str]) -> list[_Outcome]:
+def load_one(source: Source, blocked: frozenset[str] = frozenset()) -> list[Outcome]:
     """What one plugin provides, or the reason why it is left out. This is the wall."""
     if source.name in blocked:
         return [(source.name, "plugin", None, "blocked", "blocked by the configuration")]
     try:
         plugin = source.load()
         provided = _ask(source.name, plugin)
-        problems = [fault(value) for _, value in provided]
+        problems = [fault(value) or _overreach(source, value) for _, value in provided]
         if source.package != OWN and (task := system_task(plugin)):
             raise PluginError(f"{task}: what a system task raises would end the daemon")
     except BaseException as error:  # the wall: a module that exits is no reason to end
         why = str(error) if isinstance(error, PluginError) else described(error)
         return [(source.name, "plugin", None, "left out", why)]
-    outcomes: list[_Outcome] = []
+    outcomes: list[Outcome] = []
     for (kind, value), problem in zip(provided, problems, strict=True):
         name = value.name if isinstance(value.name, str) and value.name else source.name
         if name in blocked:
@@ -281,6 +283,13 @@ def _load_one(source: Source, blocked: frozenset[str]) -> list[_Outcome]:
         else:
             outcomes.append((value.name, kind, value, "active", ""))
     return outcomes
+
+
+def _overreach(source: Source, provided: Provided) -> str | None:
+    """Why the rights that a package's reflector declares are refused; None where they are not."""
+    if source.package == OWN or not isinstance(provided, Reflector):
+        return None
+    return overreach(provided)
 
 
 def _ask(name: str, plugin: Any) -> list[tuple[str, Provided]]:

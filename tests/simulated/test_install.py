@@ -3,10 +3,12 @@
 import base64
 
 import pytest
+import trio
 
 from liqod import install
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import (
+    ADMISSION_POLICIES,
     CLUSTER_ROLES,
     CONFIG_MAPS,
     CUSTOM_RESOURCES,
@@ -18,7 +20,7 @@ from liqod.apimachinery.kinds import (
     Kind,
 )
 from liqod.errors import ConfigError, NotFound
-from liqod.install import access
+from liqod.install import access, plugingrants
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
@@ -30,6 +32,7 @@ from liqod.resources import (
 )
 from simulator import EmbeddedCluster
 from tests.simulated.processes import sites
+from tests.unit.plugins.test_overreach import GOOD
 
 OPTIONS = install.Options(cluster_id="milan")
 
@@ -313,6 +316,35 @@ async def test_rights_for_cluster_profiles_outlast_an_upgrade_and_go_with_it_all
     ]
     await install.uninstall(admin, "liqo", purge=False, progress=quiet)
     assert await admin.find(CLUSTER_ROLES, name) is None
+
+
+async def test_what_was_granted_to_a_plugin_outlasts_an_upgrade_and_goes_with_it_all(admin):
+    before = await everything(admin)
+    of = plugingrants.Declared(GOOD, "liqod-gadgets 1")
+    granted = (*plugingrants.here(of), *plugingrants.lent(of))
+    plugins = install.Options(cluster_id="milan", plugins=granted)
+    await install.install(admin, plugins, quiet)
+    named = {name for _, _, name in await everything(admin) if name.startswith("liqod-plugin-")}
+    assert named == {"liqod-plugin-gadgets", "liqod-plugin-gadgets-remote"}
+    for name in ("liqod-plugins", labels.REMOTE_ROLE):
+        await summed_up(admin, name)
+    await install.install(admin, OPTIONS, quiet)  # by whoever has not the package
+    found = await everything(admin)
+    assert named == {name for _, _, name in found if name.startswith("liqod-plugin-")}
+    policy = await admin.get(ADMISSION_POLICIES, "liqod-plugin-gadgets")
+    assert policy["metadata"]["annotations"][labels.OBJECT_QUOTA]
+    await install.uninstall(admin, "liqo", purge=True, progress=quiet)
+    assert await everything(admin) == before
+
+
+async def summed_up(admin: Client, name: str) -> None:
+    """Until an aggregated role has the rule of Gadgets."""
+    with trio.fail_after(10):
+        while True:
+            role = await admin.get(CLUSTER_ROLES, name)
+            if any("gadgets" in rule["resources"] for rule in role.get("rules") or ()):
+                return
+            await trio.sleep(0.05)
 
 
 async def test_a_role_of_that_name_that_somebody_else_made_is_no_wish(admin):

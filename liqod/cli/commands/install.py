@@ -1,5 +1,6 @@
 """``install``: put what the daemon needs into a cluster, or upgrade it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +13,9 @@ from liqod.cli.clusters import AGENT
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
 from liqod.errors import ConfigError, Misuse
-from liqod.install import rollout, verbs
+from liqod.install import plugingrants, rollout, verbs
 from liqod.install.access import daemon_kubeconfig
-from liqod.install.manifests import Options, daemon_manifests, printable, render
+from liqod.install.manifests import Manifest, Options, daemon_manifests, printable, render
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.ownid import take_over
@@ -52,6 +53,23 @@ Storage = Annotated[
         "--storage", help="With the StorageClass liqo, and the rights to provision its volumes."
     ),
 ]
+Plugin = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        help="Grant the daemon what the reflectors of this installed plugin declare, to reflect "
+        "their kinds to peers. Several may be named.",
+    ),
+]
+Lend = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lend",
+        help="Let consumers have the kinds of this plugin's reflectors here, within what they "
+        "declare. Several may be named.",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before granting to plugins.")]
 KubeconfigFile = Annotated[
     Path | None, typer.Option(help="Write a kubeconfig for a daemon outside the cluster.")
 ]
@@ -78,6 +96,9 @@ async def install(
             help="This is the cluster that its key comes from, restored; that one is gone.",
         ),
     ] = False,
+    plugin: Plugin = None,
+    lend: Lend = None,
+    yes: Yes = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print every manifest and change nothing.")
     ] = False,
@@ -100,10 +121,15 @@ async def install(
     With --cluster-profiles the daemon gets the rights of the discovery plugin `clusterprofile`, in
     the ClusterRole liqod-clusterprofiles; an upgrade keeps them, and `liqod uninstall` takes them.
 
+    Of other packages no code is loaded but of the plugins that --plugin and --lend name. What
+    their reflectors declare is shown before it is granted, and --dry-run prints it; an upgrade
+    keeps it.
+
     \b
     Examples:
       liqod install --cluster-id rome --write-kubeconfig daemon.kubeconfig
       liqod install --cluster-id rome --in-cluster --image registry.example/liqod:0.1.0
+      liqod install --plugin gadgets
       liqod install --cluster-id rome --dry-run -o yaml
     """
     options = Options(
@@ -116,11 +142,16 @@ async def install(
         server=advertise,
         cluster_profiles=cluster_profiles,
         storage=storage,
+        plugins=_granted(plugin or (), lend or ()),
     )
     files.check_place(write_kubeconfig)
+    if options.plugins and not dry_run and frame.output != "text":
+        raise Misuse("what is granted to plugins is printed with --dry-run only")
     if dry_run or (in_cluster and frame.output != "text"):
         await _print(frame, options, whole=dry_run)
         return
+    if options.plugins:
+        frame.confirm(f"grants {'; '.join(plugingrants.shown(options.plugins))}", yes=yes)
     found = await credentials.load(frame.kubeconfig, frame.context or None)
     async with Client(found, user_agent=AGENT) as client:
         wanted = await _addressed(client, options, found.ca) if in_cluster else options
@@ -137,6 +168,17 @@ async def install(
     frame.say(f"liqod is installed in the cluster {name}")
     if write_kubeconfig is not None:
         frame.say(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run")
+
+
+def _granted(here: Sequence[str], lent: Sequence[str]) -> tuple[Manifest, ...]:
+    """What is granted for the reflectors of plugins, the rights here before those of consumers.
+
+    Raises:
+        ConfigError: there is no such plugin, or it declares what it may not have.
+    """
+    made = [one for each in plugingrants.load(here) for one in plugingrants.here(each)]
+    made += [one for each in plugingrants.load(lent) for one in plugingrants.lent(each)]
+    return tuple(made)
 
 
 async def _addressed(client: Client, options: Options, ca: bytes | None) -> Options:

@@ -87,7 +87,8 @@ class NamespaceMaps(Controller[str]):
         self._notes |= {extra.mark: labels.TRUE for extra in self._extras if extra.on}
         self._fenced = any(extra.on for extra in self._extras)
         hard = peer.home.config.provider.object_quota
-        self._quotas = ObjectQuotas(self._client, peer.id, hard)
+        fence = peer.home.fence
+        self._quotas = ObjectQuotas(self._client, peer.id, hard, granted=lambda: fence.bounds)
         within = (peer.tenant_namespace,)
         self._maps = Watched(NAMESPACE_MAPS, self._one_map, within=within)
         self._namespaces = Watched(NAMESPACES, self._maps_of_namespace)

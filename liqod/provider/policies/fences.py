@@ -8,6 +8,7 @@ and no slice is accepted, and no namespace and no pod is made for a consumer, un
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import msgspec
@@ -84,6 +85,26 @@ class Policy(msgspec.Struct, frozen=True):
         return spec.failure_policy == FAIL and bool(spec.validations) and not narrowed
 
 
+def bounds(policies: Iterable[Policy]) -> dict[str, str]:
+    """What the policies of packages' kinds bound, of which installations note it there.
+
+    An administrator's note that is none counts for nothing.
+    """
+    found: dict[str, str] = {}
+    for each in policies:
+        note = each.metadata.annotations.get(labels.OBJECT_QUOTA, "")
+        if labels.PLUGIN not in each.metadata.labels or not note:
+            continue
+        with suppress(msgspec.MsgspecError):
+            told = msgspec.json.decode(note, type=dict[str, str])
+            found |= {key: text for key, text in told.items() if _is_bound(key, text)}
+    return found
+
+
+def _is_bound(key: str, text: str) -> bool:
+    return key.startswith("count/") and text.isascii() and text.isdigit()
+
+
 def missing(
     wanted: Iterable[Mapping[str, Any]],
     policies: Iterable[Policy],
@@ -141,7 +162,9 @@ class Fences(Controller[str]):
         policies, bindings = self._policies.store, self._bindings.store
         if not (policies.synced and bindings.synced):
             return PATIENCE
-        self._judge(policies.values(Policy), bindings.values(PolicyBinding))
+        found = list(policies.values(Policy))
+        self._home.fence.bounds = bounds(found)
+        self._judge(found, bindings.values(PolicyBinding))
         return None
 
     def _judge(self, policies: Iterable[Policy], bindings: Iterable[PolicyBinding]) -> None:

@@ -94,8 +94,7 @@ def policies() -> list[Manifest]:
         *for_guests(
             KEYS_POLICY,
             written(),
-            _named("strangeAnnotations", keys.STRANGE_ANNOTATIONS),
-            _named("strangeLabels", keys.STRANGE_LABELS),
+            *key_validations(),
             variables=key_variables(),
             held=GUEST_CLAIMS,
         ),
@@ -187,6 +186,14 @@ def _field(field: str, expression: str) -> Manifest:
         f"{field} is not for guests to choose: the provider's administrator can allow it "
         "(fields under [guests])",
     )
+
+
+def key_validations() -> list[Manifest]:
+    """Refusals of keys that are on neither list (:func:`key_variables`)."""
+    return [
+        _named("strangeAnnotations", keys.STRANGE_ANNOTATIONS),
+        _named("strangeLabels", keys.STRANGE_LABELS),
+    ]
 
 
 def key_variables() -> dict[str, str]:

@@ -13,7 +13,7 @@ been unable to look meanwhile. So they are looked at soon after they were set, a
 until their use is known, and one that is stuck is taken back for a while.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import trio
@@ -62,6 +62,7 @@ class ObjectQuotas:
         peer: the consumer's id.
         hard: the bounds, as the configuration has them.
         name: of the ResourceQuotas.
+        granted: the bounds on packages' kinds, where the configuration has none of them.
     """
 
     def __init__(
@@ -70,11 +71,13 @@ class ObjectQuotas:
         peer: str,
         hard: Mapping[str, str],
         name: str = mapping.QUOTA_NAME,
+        granted: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._client = client
         self._peer = peer
         self._hard = hard
         self._name = name
+        self._granted = granted
         self._settled: dict[str, float] = {}
         self._unproved: dict[str, float] = {}
         """Since when the use of some bound is not known, by namespace."""
@@ -92,9 +95,10 @@ class ObjectQuotas:
         for key in stuck(live):
             self._settled[key] = trio.current_time() + SETTLE
             present.discard(key)
+        bounds = {**self._granted(), **self._hard}
         # A bound that is there and works stays, however young a clock makes its kind look.
-        waits = {key: 0.0 if key in present else await self._wait(key) for key in self._hard}
-        hard = {key: bound for key, bound in self._hard.items() if not waits[key]}
+        waits = {key: 0.0 if key in present else await self._wait(key) for key in bounds}
+        hard = {key: bound for key, bound in bounds.items() if not waits[key]}
         if live is None:
             if hard:
                 wanted = mapping.quota(self._name, namespace, self._peer, hard)

@@ -6,6 +6,8 @@ import msgspec
 
 from liqod.plugins.contracts import (
     CONFIG_MAPS,
+    READ,
+    Grant,
     Json,
     Kind,
     Plan,
@@ -13,6 +15,7 @@ from liqod.plugins.contracts import (
     Reason,
     Reflector,
     RemoteKind,
+    Right,
     Several,
     View,
     Watch,
@@ -60,4 +63,14 @@ REFLECTOR = Reflector(
     several=Several.MERGED,
     combine=combine,
     config_type=Settings,
+    rights=(
+        Right(group="example.com", resources=("gadgets",), verbs=READ, why="they are reflected"),
+        Right(
+            group="example.com",
+            resources=("gadgets/status",),
+            verbs=("patch",),
+            why="where they are lit",
+        ),
+    ),
+    grant=Grant(quota={"count/gadgets.example.com": "100"}),
 )

@@ -75,6 +75,19 @@ async def test_a_kind_that_is_known_is_bounded_at_once():
     assert await quotas(cluster).keep("shop-rome") == RESYNC
 
 
+async def test_the_kinds_of_packages_are_bounded_as_granted_and_as_the_configuration_says_first():
+    cluster = Cluster(age=3600)
+    granted = {"count/gadgets.example.com": "100", "count/secrets": "1"}
+    client = cast("Client", cluster)
+    keeper = ObjectQuotas(client, "rome", HARD, granted=lambda: granted)
+    await keeper.keep("shop-rome")
+    assert cluster.hard == {**HARD, "count/gadgets.example.com": "100"}
+    cluster.counts()
+    granted.clear()  # taken back
+    await keeper.keep("shop-rome")
+    assert cluster.hard == HARD
+
+
 async def test_a_new_kind_is_bounded_when_it_is_known(autojump_clock):
     cluster = Cluster(age=10)
     keeper = quotas(cluster)

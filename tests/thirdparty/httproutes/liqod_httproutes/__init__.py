@@ -13,13 +13,18 @@ from typing import Any
 import msgspec
 
 from liqod.plugins.contracts import (
+    READ,
+    AdmissionPolicy,
+    Grant,
     Json,
     Kind,
     Plan,
     Reads,
     Reflector,
     RemoteKind,
+    Right,
     Several,
+    Validation,
     View,
     Watch,
     Write,
@@ -160,6 +165,12 @@ def _dicts(found: Any) -> Iterator[Json]:
     return (each for each in items if isinstance(each, dict))
 
 
+NO_OTHER_NAMESPACE = Validation(
+    "object.spec.?rules.orValue([]).all(r, r.?backendRefs.orValue([])"
+    ".all(b, b.?namespace.orValue(request.namespace) == request.namespace))",
+    "a consumer's route may not lead into another namespace (backendRefs)",
+)
+
 REFLECTOR = Reflector(
     name="httproutes",
     kind=HTTP_ROUTES,
@@ -170,6 +181,24 @@ REFLECTOR = Reflector(
     several=Several.MERGED,
     combine=combine,
     config_type=Settings,
+    rights=(
+        Right(
+            group=GROUP,
+            resources=("httproutes", "gateways"),
+            verbs=READ,
+            why="HTTPRoutes are reflected; which Gateways are this cluster's own",
+        ),
+        Right(
+            group=GROUP,
+            resources=("httproutes/status",),
+            verbs=("patch",),
+            why="what the Gateways of peers say of them",
+        ),
+    ),
+    grant=Grant(
+        quota={f"count/httproutes.{GROUP}": "200"},
+        policy=AdmissionPolicy(name="httproutes", validations=(NO_OTHER_NAMESPACE,)),
+    ),
 )
 
 
