@@ -141,6 +141,30 @@ async def test_a_slice_that_changes_its_class_has_nothing_and_gains_nothing():
         await lent("3")
 
 
+async def test_a_crowd_of_slices_hides_none_that_has_something():
+    """Eight are considered here, by their names; the one that has 2 CPUs comes behind."""
+    async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
+        await rome.peer(milan)  # with 2 CPUs
+        labels = {"liqo.io/remoteID": "milan", "liqo.io/replication": "true"}
+        labels["liqo.io/remote-cluster-id"] = "milan"
+        for number in range(9):
+            spec = {"class": "default", "resources": {"cpu": "2"}}
+            made = {"metadata": {"name": f"a{number}", "labels": labels}, "spec": spec}
+            await rome.admin.create(RESOURCE_SLICES, made, AT_ROME)
+
+        def denied(found):
+            return {verdict(found, each)[0] for each in ("Resources", "Authentication")} & {
+                "Denied"
+            }
+
+        for number in range(8):
+            await rome.until(RESOURCE_SLICES, f"a{number}", AT_ROME, denied)
+        found = await milan.admin.list(QUOTAS, Selection(AT_MILAN))
+        assert [(each["metadata"]["name"], each["spec"]["resources"]["cpu"]) for each in found] == [
+            (slice_user("milan", "rome"), "2")
+        ]
+
+
 async def test_namespaces_end_where_one_consumer_may_have_no_more():
     async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
         await rome.peer(milan)

@@ -158,9 +158,18 @@ class LentSlices(Controller[str]):
             yield from self._every_slice(change)
 
     def _known_names(self) -> list[str]:
-        """The peer's slices, as many as are considered: no more are granted anything."""
-        keys = self._slices.store.indexed("namespace", self._peer.tenant_namespace)
-        return sorted(name for _, name in keys)[: CONSIDERED * self._guests.max_slices]
+        """The peer's slices, as many as are considered: no more are granted anything.
+
+        Those that have something come first: whatever names others have, it counts.
+        """
+        place = self._peer.tenant_namespace
+        found = sorted(name for _, name in self._slices.store.indexed("namespace", place))
+        found.sort(key=lambda name: not self._has_quota(name))
+        return found[: CONSIDERED * self._guests.max_slices]
+
+    def _has_quota(self, name: str) -> bool:
+        user = ids.slice_user(name, self._peer.id)
+        return (self._peer.tenant_namespace, user) in self._quotas.store
 
     async def reconcile(self, name: str) -> float | None:
         """Judge a slice, and write the verdict, its certificate and its Quota."""
@@ -270,7 +279,7 @@ class LentSlices(Controller[str]):
         Its Quota says so; where that is missing and a cordon or missing policies would deny the
         slice for it, the Secret of its certificate does, unless that was issued under a cordon.
         """
-        if (wanted.namespace, ids.slice_user(wanted.name, self._peer.id)) in self._quotas.store:
+        if self._has_quota(wanted.name):
             return True
         if tenant is None or not (_cordoned(tenant) or self._peer.home.fence.problem):
             return False
