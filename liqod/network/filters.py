@@ -93,6 +93,15 @@ def node(called: Names, ranges: PeerRanges) -> str:
     """The peer's table in the gateway's own namespace."""
     veth = f'"{called.veth}"'
     used = _families(ranges)
+    seen = [
+        # A CNI that hides who sends to another node's pods would hide a peer from that node's own
+        # rules, and from NetworkPolicies.
+        f"iifname {veth} {word} daddr {_set(pods)} {rule}"
+        for each in used
+        if (pods := of_family(each, ranges.own.pod))
+        for word in (ADDRESS[each],)
+        for rule in _unchanged(of_family(each, (*ranges.seen.pod, *ranges.seen.external)))
+    ]
     answered = [
         # Other hosts know no way to an alias, unless their IP says so.
         f"iifname {veth} {word} daddr != {_set(pods)}{unmasked} masquerade"
@@ -106,6 +115,7 @@ def node(called: Names, ranges: PeerRanges) -> str:
             "counter strangers { }",
             *_chain("sources", "type nat hook postrouting priority srcnat - 10", [
                 *(f"oifname {veth} {rule}" for rule in _unchanged(ranges.own.pod)),
+                *seen,
                 *answered,
             ]),
             *_to_this_node([f"iifname {veth}"], [
@@ -219,7 +229,7 @@ def _to_this_node(peers: Iterable[str], opened: Iterable[str] = ()) -> list[str]
 
 
 def _unchanged(pods: Iterable[str]) -> list[str]:
-    """Whoever translates a connection first has it: this keeps the pod's own source."""
+    """Whoever translates a connection first has it: this keeps a pod's own source."""
     return [
         f"{word} saddr {prefix} snat {word} prefix to {prefix}"
         for prefix in pods

@@ -18,7 +18,7 @@ from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, ping, run
 from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import give_up
-from tests.testbed.netns import Networks
+from tests.testbed.netns import Networks, nft
 
 pytestmark = pytest.mark.netns
 
@@ -178,6 +178,24 @@ def test_the_peer_reaches_no_node_by_the_cnis_way_either(
         with echo(theirs.namespace, PORT):
             assert ask(nodes.second, "10.71.0.7", PORT) == "10.72.0.0"
     finally:
+        nodes.changes()
+
+
+def test_a_cni_that_hides_senders_hides_no_peer(nodes: Nodes, ours: Pod, theirs: Pod) -> None:
+    """Some have what is no pod's come from the sending node's own address among the pods."""
+    hook = "type nat hook postrouting priority srcnat"
+    rule = "ip saddr != 10.244.0.0/16 ip daddr 10.244.1.0/24 masquerade"
+    nft(nodes.gateway, f"table inet cni {{ chain hiding {{ {hook}; {rule}; }}; }}")
+    try:
+        applied(nodes, says_pods=False)
+        with echo(ours.namespace, PORT):
+            assert ask(theirs.namespace, "10.71.1.5", PORT) == "10.71.0.7"
+        before = dropped(nodes.second, "strangers")
+        with echo(nodes.second, PORT, "udp"), pytest.raises(TimeoutError):
+            ask(theirs.namespace, "10.71.1.1", PORT, "udp", timeout=0.5)
+        assert dropped(nodes.second, "strangers") == before + 1
+    finally:
+        run("nft", "delete", "table", "inet", "cni", namespace=nodes.gateway)
         nodes.changes()
 
 
