@@ -147,6 +147,11 @@ def test_no_crash_leaves_its_memory_on_a_disk():
         assert "LimitCORE=0" in unit.read_text().splitlines()
 
 
+@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+def test_each_unit_has_as_many_files(unit: Path):
+    assert "LimitNOFILE=524288" in unit.read_text().splitlines()
+
+
 @pytest.mark.parametrize("unit", DAEMONS, ids=lambda path: path.name)
 def test_a_daemon_has_files_and_memory_for_all_places(unit: Path):
     text = unit.read_text()
