@@ -3,7 +3,8 @@
 Each object has its bound, and so has the number of each kind; their product is more than a machine
 has. So what is held is counted by the namespace it lies in, and summed up for the peer that the
 namespace belongs to. What goes beyond is kept as a stub, and what goes far beyond not at all: who
-reads the store takes that for doubt, never for an end.
+reads the store takes that for doubt, never for an end. A namespace that is no peer's counts by
+itself, and nothing of it is kept far beyond: by a label anybody has objects held here.
 """
 
 import logging
@@ -17,6 +18,8 @@ OVERHEAD = 600
 """Bytes that an object costs beside its JSON: its keys, and its places in tables."""
 STUBS = 1.25
 """How far beyond the limit stubs may go, as a factor."""
+NOBODY = "/"
+"""What the owner of a namespace begins with that is no peer's; no id of a cluster does."""
 
 Stub = Callable[[bytes], bytes | None]
 """Gives what is kept of an object for which there is no room; None for nothing."""
@@ -29,7 +32,7 @@ def nothing(body: bytes) -> None:
 
 
 def everything(body: bytes) -> bytes:
-    """Keep it all the same: it is counted, and leaves less room for others."""
+    """Keep it all the same, if it is a peer's: it is counted, and leaves less room for others."""
     return body
 
 
@@ -53,7 +56,7 @@ class Holdings:
 
     def belongs(self, namespace: str, owner: str | None) -> None:
         """Note whose namespace that is; until it is known, or None, it stands for itself."""
-        before, after = self.owner(namespace), owner or namespace
+        before, after = self.owner(namespace), owner or NOBODY + namespace
         if before == after:
             return
         moved = sum(part.spaces[namespace] for part in self._parts)
@@ -66,7 +69,7 @@ class Holdings:
 
     def owner(self, namespace: str) -> str:
         """Whose namespace that is."""
-        return self._owner or self._owners.get(namespace, namespace)
+        return self._owner or self._owners.get(namespace, NOBODY + namespace)
 
     def __str__(self) -> str:
         return f"{self.limit} bytes ({self._setting})"
@@ -165,7 +168,8 @@ class Part:
             return body
         self._holdings.tell(owner)
         stub = self._stub(body)
-        if stub is body or stub is None or others + cost(key, stub) <= STUBS * limit:
+        counts_only = stub is body and not owner.startswith(NOBODY)
+        if counts_only or stub is None or others + cost(key, stub) <= STUBS * limit:
             return stub
         return None
 

@@ -41,7 +41,7 @@ def test_what_is_beyond_is_a_stub_and_what_is_far_beyond_is_not_kept(caplog):
     fill(store, "shop", 100)
     assert whole(store, "shop") == 10
     assert 10 < len(store) < 20
-    assert holdings.held("shop") <= 1.25 * ROOM
+    assert holdings.held(holdings.owner("shop")) <= 1.25 * ROOM
     assert [each.message for each in caplog.records] == ["no room for more objects"]
     assert caplog.records[0].setting == "guests.max_bytes"
 
@@ -74,7 +74,7 @@ def test_a_namespace_brings_along_what_was_held_of_it():
     assert len(store) == 13
     for key in list(store):
         store.remove(key)
-    assert (holdings.held("milan"), holdings.held("b")) == (0, 0)
+    assert (holdings.held("milan"), holdings.held(holdings.owner("b"))) == (0, 0)
 
 
 def test_what_goes_makes_room_and_growing_counts():
@@ -104,11 +104,32 @@ def test_what_is_not_kept_any_more_is_no_end():
 
 def test_what_only_counts_is_always_kept():
     holdings = Holdings(ROOM, "")
+    holdings.belongs("shop", "milan")
     made, asked = Store(part=holdings.part(everything)), Store(part=holdings.part(small))
     fill(made, "shop", 15)
     assert whole(made, "shop") == 15
     fill(asked, "shop", 1)
     assert whole(asked, "shop") == 0
+
+
+def test_by_a_label_alone_nobody_has_ever_more_held():
+    """A user of this cluster's own, whose objects say that they were made for a peer."""
+    holdings = Holdings(ROOM, "")
+    made = Store(part=holdings.part(everything))
+    fill(made, "theirs", 50)
+    assert len(made) == 12
+    listed(made, {("theirs", f"more-{number}"): body(number) for number in range(50)})
+    assert holdings.held(holdings.owner("theirs")) <= 1.25 * ROOM
+
+
+def test_a_namespace_that_is_called_like_a_peer_is_not_that_peer_s():
+    holdings = Holdings(ROOM, "")
+    made = Store(part=holdings.part(everything))
+    holdings.belongs("of-milan", "milan")
+    fill(made, "milan", 10)
+    assert holdings.held("milan") == 0
+    fill(made, "of-milan", 1)
+    assert holdings.held("milan") > 0
 
 
 def listed(store: Store, bodies: dict[Key, bytes]) -> Listed:
