@@ -196,7 +196,11 @@ def check_network(network: Network) -> None:
 
 
 GuestField = Literal[
-    "loadBalancerIP", "nodePort", "healthCheckNodePort", "volumeAttributesClassName"
+    "clusterIP",
+    "loadBalancerIP",
+    "nodePort",
+    "healthCheckNodePort",
+    "volumeAttributesClassName",
 ]
 """A field by which a guest would choose what a provider gives out otherwise."""
 

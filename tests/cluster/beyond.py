@@ -109,6 +109,12 @@ BEYOND = [
         {"metadata": {"managedFields": [{}]}, **service(type="NodePort", ports=CHOSEN_PORT)},
         "nodePort is not for guests",
     ),
+    (SERVICES, service(clusterIP="10.96.77.77"), "clusterIP is not for guests"),
+    (
+        SERVICES,
+        {"metadata": {"managedFields": [{}]}, **service(clusterIP="10.96.77.77")},
+        "clusterIP is not for guests",
+    ),
     (SERVICES, service(**LOCAL, healthCheckNodePort=30081), "healthCheckNodePort is not"),
     (CLAIMS, claim(volumeAttributesClassName="fast"), "volumeAttributesClassName is not"),
     (BUDGETS, budget(maxUnavailable=0), "as a number"),
@@ -132,6 +138,7 @@ ORDINARY = (
     (INGRESSES, routed(OWN_HOST, ingressClassName="public", tls=[{"hosts": [OWN_HOST]}])),
     (BUDGETS, budget(minAvailable=2)),
     (SERVICES, service(**LOCAL)),
+    (SERVICES, service(clusterIP="None")),
 )
 """What it may write; in tests their names end with their number."""
 

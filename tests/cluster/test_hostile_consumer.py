@@ -67,6 +67,8 @@ from tests.simulated.lender import CONSUMER, SHOP, TENANT, Lender, lender, shado
 pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
+NAMED: Json = {"type": "ExternalName", "externalName": "web.example", "ports": [{"port": 80}]}
+ADDRESSED: Json = {"spec": {"type": "ClusterIP", "externalName": None, "clusterIP": "10.96.77.78"}}
 CONTROLLER = (
     "system:serviceaccount:kube-system:ephemeral-volume-controller",
     "system:serviceaccounts:kube-system",
@@ -132,6 +134,8 @@ async def test_what_reaches_beyond_its_namespace(lending: Lender):
     for number, (kind, obj) in enumerate(ORDINARY):
         meta = {"name": f"own-{number}", **obj.get("metadata", {})}
         await as_user(lending, SLICE_USER, "POST", kind, {**obj, "metadata": meta})
+    named = {"metadata": {"name": "named"}, "spec": NAMED}
+    await as_user(lending, SLICE_USER, "POST", SERVICES, named)
     for kind, name, patch, why in (
         (SERVICES, "own-0", {"spec": {"externalIPs": ["10.0.0.1"]}}, "externalIPs"),
         (CLAIMS, "own-2", {"spec": {"volumeName": "the-banks"}}, "volume that exists"),
@@ -143,12 +147,20 @@ async def test_what_reaches_beyond_its_namespace(lending: Lender):
         (BUDGETS, "own-7", {"spec": {"minAvailable": "100%"}}, "as a number"),
         (SERVICES, "own-0", {"spec": {"ports": CHOSEN_PORT}}, "nodePort is not for guests"),
         (SERVICES, "own-8", {"spec": {"loadBalancerIP": "10.0.0.9"}}, "loadBalancerIP is not"),
+        # From a name to an address: the only change of an address that there is.
+        (SERVICES, "named", ADDRESSED, "clusterIP is not for guests"),
     ):
         with pytest.raises(Forbidden, match=why):
             await as_user(lending, SLICE_USER, "PATCH", kind, patch, name=name)
     await as_user(
         lending, SLICE_USER, "PATCH", CLAIMS, {"metadata": {"labels": {"a": "b"}}}, name="own-2"
     )
+    # An address that is given out is no choice.
+    unnamed = {"spec": {"type": "ClusterIP", "externalName": None}}
+    await as_user(lending, SLICE_USER, "PATCH", SERVICES, unnamed, name="named")
+    whole = await lending.admin.get(SERVICES, "named", SHOP)
+    assert whole["spec"]["clusterIP"]
+    await as_user(lending, SLICE_USER, "PUT", SERVICES, whole, name="named")
     # A port that was given out is no choice, one more neither.
     given = (await lending.admin.get(SERVICES, "own-0", SHOP))["spec"]["ports"]
     more = {"spec": {"ports": [{**given[0], "name": "a"}, {"name": "b", "port": 81}]}}

@@ -59,7 +59,7 @@ PROVIDER: Final = {
     "defaultBackend": "where `ingress_hosts` is `*`",
     "externalIPs": "refused",
     "loadBalancerClass": "`load_balancer_classes`",
-    **dict.fromkeys(("healthCheckNodePort", "loadBalancerIP", "nodePort"), "`fields`"),
+    **dict.fromkeys(("clusterIP", "healthCheckNodePort", "loadBalancerIP", "nodePort"), "`fields`"),
     "minAvailable": "where `disruption_budgets` is on: a number",
     "maxUnavailable": "refused",
 }

@@ -138,8 +138,9 @@ def _of_class(name: str, held: Manifest, field: str, setting: str) -> list[Manif
 def _chosen() -> list[Manifest]:
     """The policy for the fields by which a guest would choose what is given out otherwise.
 
-    Ports that were not asked for have been given out before a policy is asked: who has set one is
-    in the object's managed fields, which the API server writes at each request itself.
+    Ports and cluster addresses that were not asked for have been given out before a policy is
+    asked: who has set one is in the object's managed fields, which the API server writes at each
+    request itself.
     """
     ports = "object.spec.?ports.orValue([])"
     before = "request.operation == 'UPDATE' ? oldObject.spec.?ports.orValue([]) : []"
@@ -149,6 +150,11 @@ def _chosen() -> list[Manifest]:
         [rule("", ["services", "persistentvolumeclaims"], WRITES)],
         _field("loadBalancerIP", _text("loadBalancerIP")),
         _field("volumeAttributesClassName", _text("volumeAttributesClassName")),
+        _field(
+            "clusterIP",
+            "object.spec.?clusterIP.orValue('') in ['', 'None'] || variables.kept"
+            " || !variables.set.exists(s, s == 'clusterIP')",
+        ),
         _field("nodePort", "variables.known || !variables.set.exists(s, s == 'nodePort')"),
         _field(
             "healthCheckNodePort",
@@ -161,10 +167,16 @@ def _chosen() -> list[Manifest]:
             "before": before,
             "known": f"{ports}.all(p, p.?nodePort.orValue(0) == 0"
             " || variables.before.exists(b, b.?nodePort.orValue(0) == p.nodePort))",
+            "kept": "request.operation == 'UPDATE'"
+            " && object.spec.?clusterIP.orValue('') == oldObject.spec.?clusterIP.orValue('')"
+            " && object.spec.?clusterIPs.orValue([]) == oldObject.spec.?clusterIPs.orValue([])",
             "managed": "object.metadata.?managedFields.orValue([])"
             ".map(m, m.?fieldsV1[?'f:spec'].orValue({}))",
-            "set": "variables.managed.size() == 0 ? ['nodePort', 'healthCheckNodePort'] : "
-            "(variables.managed.exists(m, 'f:healthCheckNodePort' in m)"
+            "set": "variables.managed.size() == 0"
+            " ? ['nodePort', 'healthCheckNodePort', 'clusterIP'] : "
+            "(variables.managed.exists(m, 'f:clusterIP' in m || 'f:clusterIPs' in m)"
+            " ? ['clusterIP'] : [])"
+            " + (variables.managed.exists(m, 'f:healthCheckNodePort' in m)"
             " ? ['healthCheckNodePort'] : [])"
             " + (variables.managed.exists(m, m[?'f:ports'].orValue({})"
             ".exists(k, 'f:nodePort' in m['f:ports'][k])) ? ['nodePort'] : [])",
