@@ -1,5 +1,7 @@
 """The end of a peering between embedded clusters: by either side, and beside one that is dead."""
 
+from pathlib import Path
+
 import pytest
 import trio
 
@@ -21,6 +23,7 @@ from liqod.resources import (
 from simulator.controllers.garbage import Garbage
 from tests.simulated.peering import AT_MILAN, AT_ROME, members, verdicts
 from tests.simulated.prepared import quiet
+from tests.simulated.processes import command
 
 
 async def test_unpeering_waits_for_no_garbage_collector(monkeypatch: pytest.MonkeyPatch):
@@ -50,6 +53,25 @@ async def test_what_the_other_side_keeps_is_named_and_goes_with_the_rights():
         for kind in (VIRTUAL_NODES, RESOURCE_SLICES, IDENTITIES):
             assert await rome.admin.list(kind) == []
         await rome.gone(NODES, "milan")
+
+
+async def test_the_command_names_what_the_other_side_keeps_before_and_after(tmp_path: Path):
+    async with members("rome", "milan", leads=True) as [rome, milan]:
+        await rome.peer(milan)
+        forget = {"metadata": {"annotations": {labels.PEER_DAEMON: None}}}
+        await rome.admin.patch(FOREIGN_CLUSTERS, "milan", forget)
+        kubeconfig = tmp_path / "rome.kubeconfig"
+        kubeconfig.write_text(rome.cluster.kubeconfig)
+        words = ("unpeer", "milan", "--kubeconfig", str(kubeconfig))
+        refused = await command(*words)
+        assert refused.status != 0
+        assert "milan keeps its Tenant rome until `liqod unpeer rome` (where it" in refused.err
+        assert await rome.admin.find(NODES, "milan") is not None
+        done = await command(*words, "--yes")
+        assert done.status == 0
+        assert "milan keeps its Tenant rome until" in done.err
+        assert done.out.startswith("unpeered from milan; milan keeps its Tenant rome until")
+        assert "`liqoctl force unpeer rome`" in done.out
 
 
 async def test_the_provider_may_end_it():
