@@ -55,16 +55,28 @@ def backend(
 
     def build(names: Names) -> Tunnel:
         place = Place(interface=names.tunnel, namespace=names.namespace)
-        refuse(gauge)
-        try:
-            functions = gauge.ask(_built, provider, settings, services, place)
-        except PluginError as error:
-            gauge.rest((names.peer_id, "build"), str(error))
-            raise
-        gauge.resting.pop((names.peer_id, "build"), None)
-        return Walled(functions, gauge, names.peer_id, Path(services.folder))
+        return walled(provider, settings, services, place, gauge, names.peer_id)
 
     return build
+
+
+def walled(
+    provider: TunnelProvider,
+    settings: Any,
+    services: TunnelServices,
+    place: Place,
+    gauge: Gauge,
+    peer: str,
+) -> Tunnel:
+    """One tunnel of a backend, behind its wall. Raises PluginError where it cannot be built."""
+    refuse(gauge)
+    try:
+        functions = gauge.ask(_built, provider, settings, services, place)
+    except PluginError as error:
+        gauge.rest((peer, "build"), str(error))
+        raise
+    gauge.resting.pop((peer, "build"), None)
+    return Walled(functions, gauge, peer, Path(services.folder))
 
 
 class Walled:

@@ -104,6 +104,8 @@ def _of_reflector(provided: Reflector) -> str | None:
 
 
 def _of_check(provided: Check) -> str | None:
+    if not provided.title or not is_fit(provided.title):
+        return "title is to be a line of text that shows itself"
     if provided.every <= 0:
         return "every is to be more than 0 seconds"
     problem = None if provided.probe is None else takes(provided.probe, 1)
@@ -136,6 +138,9 @@ def strange(plan: object) -> str | None:
     wrong = misfit(plan)
     if wrong is not None:
         return wrong
+    for field, seconds in (("requeue_after", plan.requeue_after), ("debounce", plan.debounce)):
+        if seconds is not None and seconds < 0:
+            return f"{field} is to be 0 seconds or more, and is {seconds:g}"
     for field, objects in (("remote", plan.remote), ("local", plan.local)):
         for at, each in enumerate(objects):
             meta = each.get("metadata")

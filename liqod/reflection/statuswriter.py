@@ -27,6 +27,7 @@ from liqod.errors import (
 from liqod.kube import events, times
 from liqod.kube.client import Client
 from liqod.model.objects.patches import digest
+from liqod.model.objects.remoteevents import MESSAGE_BYTES, REASON_BYTES, clean
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reason, Reflector, Scope
 from liqod.plugins.sound import unwritable
 from liqod.reflection import pauses
@@ -50,6 +51,10 @@ STALE = 5.0
 
 LOST = 1.0
 """Seconds until another try where a status met another object, or too many other writers."""
+
+
+MOST_REASONS = 32
+"""Reasons of one object that are told; the first ones."""
 
 
 class StatusWriter:
@@ -263,7 +268,8 @@ class StatusWriter:
         if not reasons:
             self._told.pop(work.key, None)
             return
-        for reason in dict.fromkeys(reasons):
+        reasons = tuple(dict.fromkeys(map(_shown, reasons[:MOST_REASONS])))
+        for reason in reasons:
             if known == uid and reason in before:
                 continue
             await tell(
@@ -271,6 +277,15 @@ class StatusWriter:
             )
             context.publish(work.subject, reason.code, reason.message)
         self._told[work.key] = (uid, frozenset(reasons))
+
+
+def _shown(reason: Reason) -> Reason:
+    """A reason as an Event holds it, and as a line of a table does."""
+    return Reason(
+        clean(reason.code, REASON_BYTES) or "Unknown",
+        clean(reason.message, MESSAGE_BYTES),
+        reason.expected,
+    )
 
 
 async def patch_status(client: Client, kind: Kind, source: Json, status: Json) -> Partial | None:

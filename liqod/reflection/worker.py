@@ -53,6 +53,8 @@ BORNE = 8
 stops no good one. A change of what the decision goes by has it tried at once."""
 REST = 300.0
 """Seconds of that rest."""
+SOONEST = 1.0
+"""Seconds after which a reflector of others is called again at the soonest by its own wish."""
 ROUNDS = 4
 """How often a reflector is asked again within one turn because a need was fulfilled."""
 
@@ -421,7 +423,9 @@ class Worker:
         self._context.dependencies.record(work.subject, view.seen)
         ends = (self._context.needs.expiry(need) for need in view.used)
         again = (outgoing.requeue_after, incoming.requeue_after)
-        work.pauses += [pause for pause in (*ends, *again) if pause is not None]
+        # What comes from outside may want to be called again at once, for ever.
+        least = 0.0 if self._gauge.own else SOONEST
+        work.pauses += [max(pause, least) for pause in (*ends, *again) if pause is not None]
         return outgoing, incoming
 
     def _call(self, function: Callable[P, Plan], *args: P.args, **named: P.kwargs) -> Plan:

@@ -41,7 +41,7 @@ from liqod.plugins.contracts import (
     VirtualNode,
     Watch,
 )
-from liqod.plugins.sound import fault, no_answer, no_pause
+from liqod.plugins.sound import fault, no_answer, no_pause, strange, unwritable
 from liqod.reflection.context import bare
 from liqod.reflection.view import Subject
 from liqod.reflection.voices import Retraction, Said, Voices, taken_back
@@ -229,7 +229,8 @@ class ReflectorContract:
 
     def test_returns_plans(self) -> None:
         for plan in self._plans():
-            assert isinstance(plan, Plan)
+            problem = strange(plan)
+            assert problem is None, f"the daemon carries it not out: {problem}"
 
     def test_is_a_function_of_values(self) -> None:
         assert self._plans() == self._plans()
@@ -308,7 +309,9 @@ class ReflectorContract:
                 continue
             said = quick(reflector.incoming, self._given(source), self._seen(), view).status
             if reflector.combine is not None and said:
-                quick(reflector.combine, self._given(source), {NAMES.peer: said})
+                made = quick(reflector.combine, self._given(source), {NAMES.peer: said})
+                problem = unwritable(made)
+                assert problem is None, f"combine returned {problem}"
 
     def test_says_of_a_node_whether_its_provider_takes_it(self) -> None:
         offered = type(self).reflector.offered
@@ -319,18 +322,20 @@ class ReflectorContract:
 
     def test_says_for_how_long_a_change_may_wait(self) -> None:
         for declared in type(self).reflector.remote:
-            for each in self.remote:
-                same = (each["apiVersion"], each["kind"]) == (
-                    declared.kind.api_version,
-                    declared.kind.name,
-                )
-                if declared.debounce is not None and same:
-                    problem = no_pause(quick(declared.debounce, msgspec.json.encode(each)))
-                    assert problem is None, f"debounce returned {problem}"
+            if declared.debounce is None:
+                continue
+            kind = (declared.kind.api_version, declared.kind.name)
+            given = [each for each in self.remote if (each["apiVersion"], each["kind"]) == kind]
+            assert given, f"put a {declared.kind.name} into `remote`, so that debounce is tried"
+            for each in given:
+                problem = no_pause(quick(declared.debounce, msgspec.json.encode(each)))
+                assert problem is None, f"debounce returned {problem}"
 
     def test_begins_no_system_task(self) -> None:
         reflector = type(self).reflector
-        no_system_tasks((reflector.outgoing, reflector.incoming, reflector.combine))
+        more = (each.debounce for each in reflector.remote)
+        functions = (reflector.outgoing, reflector.incoming, reflector.combine, reflector.offered)
+        no_system_tasks((*functions, *more))
 
     def test_two_peers_do_not_fight(self) -> None:
         """What two peers say of one object settles, whatever is written first."""

@@ -30,8 +30,10 @@ import msgspec
 import pytest
 import trio
 
-from liqod.errors import LiqodError
+from liqod.errors import LiqodError, PluginError
+from liqod.network.backends import walled
 from liqod.network.kernel.namespaces import inside
+from liqod.plugins.calls import Gauge
 from liqod.plugins.fitting import misfit
 from liqod.plugins.providers import (
     TUNNEL_ADDRESSES,
@@ -44,6 +46,7 @@ from liqod.plugins.providers import (
     TunnelStatus,
 )
 from liqod.plugins.sound import fault
+from simulator.suites.trials import at_rest, ended, no_system_tasks
 
 R = TypeVar("R")
 
@@ -71,6 +74,8 @@ ELSEWHERE = 30.0
 """Seconds within which another endpoint has been tried."""
 JOINED = 10.0
 """Seconds within which a packet has gone there and back."""
+WHOLE = 240.0
+"""Seconds for a whole test: three functions may take the minute that they have in the daemon."""
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
 
 
@@ -150,6 +155,7 @@ class Gateways:
         self.client = Gateway("client", tag, folder)
         self.both = (self.server, self.client)
         self.tunnels: dict[Side, Tunnel] = {}
+        self.gauge = Gauge("network", type(suite).provider.name)
 
     def spec(self, side: Side, **changed: Any) -> TunnelSpec:
         """What the tunnel of one side is to be."""
@@ -169,10 +175,12 @@ class Gateways:
         )
 
     def build(self, gateway: Gateway) -> Tunnel:
-        """A tunnel, as a daemon that starts builds it."""
+        """A tunnel, as a daemon that starts builds it, and behind the same wall."""
         provider = type(self.suite).provider
         settings = msgspec.convert(dict(self.suite.settings), provider.config_type)
-        self.tunnels[gateway.side] = provider.build(settings, gateway.services, gateway.place)
+        self.tunnels[gateway.side] = walled(
+            provider, settings, gateway.services, gateway.place, self.gauge, gateway.side
+        )
         return self.tunnels[gateway.side]
 
     async def up(self, gateway: Gateway, *, silent: float = 0.0, **changed: Any) -> float:
@@ -181,6 +189,10 @@ class Gateways:
         again = await tunnel.up(self.spec(gateway.side, **changed), silent=silent)
         await gateway.addresses()
         return again
+
+    async def problem(self) -> str | None:
+        """What this machine lacks for the backend, in a sentence."""
+        return await self.build(self.server).problem()
 
     async def join(self) -> None:
         """Bring both sides up, and wait for a packet to go there and back."""
@@ -224,6 +236,9 @@ class TunnelContract:
     def test_its_settings_are_strict(self) -> None:
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert({**self.settings, "no-such-key": 1}, type(self).provider.config_type)
+
+    def test_begins_no_system_task(self) -> None:
+        no_system_tasks((type(self).provider.build,))
 
     def test_carries_packets_of_both_families(self) -> None:
         async def body(both: Gateways) -> None:
@@ -410,8 +425,9 @@ class TunnelContract:
 
         async def body(both: Gateways) -> None:
             ip("netns", "delete", both.client.inside)
-            with pytest.raises(LiqodError):
+            with pytest.raises(LiqodError) as caught:
                 await both.build(both.client).up(both.spec("client"))
+            assert not isinstance(caught.value, PluginError), f"it is told as its own: {caught}"
             await both.tunnels["client"].down()
 
         self._run(body)
@@ -472,7 +488,7 @@ class TunnelContract:
         _needs_root()
         with TemporaryDirectory(prefix="liqod-") as folder, _network() as tag:
             both = Gateways(self, tag, Path(folder))
-            problem = trio.run(both.build(both.server).problem)
+            problem = ended(both.problem, WHOLE)
             if problem is not None:
                 pytest.skip(problem)
 
@@ -487,7 +503,8 @@ class TunnelContract:
             if killed:
                 for gateway in both.both:
                     _killed_after(partial(both.up, gateway))
-            trio.run(main)
+            ended(main, WHOLE)
+            at_rest(both.gauge)
 
 
 class _Host:

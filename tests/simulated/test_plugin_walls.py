@@ -12,9 +12,22 @@ import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, SECRETS, SERVICES
 from liqod.kube.selection import Selection
+from liqod.model.objects.remoteevents import MESSAGE_BYTES
+from liqod.model.text import is_fit
 from liqod.model.view.told import BROKEN
 from liqod.plugins import calls
-from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, Several, View, Watch
+from liqod.plugins.contracts import (
+    Json,
+    Plan,
+    Reason,
+    Reflector,
+    RemoteKind,
+    RemoteObject,
+    Several,
+    View,
+    Watch,
+)
+from liqod.reflection import statuswriter
 from liqod.stalls import Stalls
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, pair
@@ -129,6 +142,51 @@ async def test_the_object_at_which_one_breaks_is_named_until_it_is_mended_or_gon
             await both.here.patch(SECRETS, "odd", patch, SHOP)
             await both.comes(SECRETS, "even")
         await eventually(over)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("again", ["at once", "old at once"])
+async def test_one_that_wants_to_be_called_again_at_once_is_called_each_second(again: str) -> None:
+    called: list[float] = []
+
+    def wants(secret: Json, view: View) -> Plan:
+        called.append(trio.current_time())
+        if again == "at once":
+            return Plan(requeue_after=0.0)
+        need = RemoteObject(kind=SECRETS, name="other", lasts=0.0)
+        return Plan(needs=() if view.fulfilled(need) is not None else (need,))
+
+    async with pair(plugins=only(MAPS, faulty(wants))) as both, trio.open_nursery() as nursery:
+        await both.start(nursery)
+        await both.here.create(SECRETS, {"metadata": {"name": "one"}}, SHOP)
+
+        async def twice() -> bool:
+            return bool(called) and called[-1] - called[0] > 1.5
+
+        await eventually(twice)
+        assert len(called) < 40
+        nursery.cancel_scope.cancel()
+
+
+async def test_reasons_are_told_in_a_line_and_not_all_of_very_many() -> None:
+    def talks(secret: Json, view: View) -> Plan:
+        many = (Reason(f"Odd\nReason{number}", "a\n\x1b[31mb" * 1_000) for number in range(50))
+        return Plan(reasons=tuple(many))
+
+    async with pair(plugins=only(MAPS, faulty(talks))) as both, trio.open_nursery() as nursery:
+        await both.start(nursery)
+        await both.here.create(SECRETS, {"metadata": {"name": "one"}}, SHOP)
+
+        found: list[Json] = []
+
+        async def told() -> bool:
+            every = await both.here.list(EVENTS, Selection(SHOP))
+            found[:] = [each for each in every if each["involvedObject"]["name"] == "one"]
+            return len(found) == statuswriter.MOST_REASONS
+
+        await eventually(told)
+        assert all(is_fit(each["reason"] + each["message"]) for each in found)
+        assert max(len(each["message"]) for each in found) <= MESSAGE_BYTES
         nursery.cancel_scope.cancel()
 
 

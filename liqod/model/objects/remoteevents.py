@@ -92,7 +92,7 @@ def local_event(found: Event, about: LocalObject, peer: str, now: str) -> Json:
     told_last = series.last_observed_time or found.last_timestamp
     last = _time(told_last or found.event_time, about.created, now)
     first = _time(found.first_timestamp or found.event_time or told_last, about.created, last)
-    component = _clean(found.source.component or found.reporting_component, REASON_BYTES)
+    component = clean(found.source.component or found.reporting_component, REASON_BYTES)
     teller = (component or "unknown") + REMOTE
     involved = {
         "apiVersion": about.kind.api_version,
@@ -102,7 +102,7 @@ def local_event(found: Event, about: LocalObject, peer: str, now: str) -> Json:
         "uid": about.uid,
     }
     if found.involved_object.field_path:
-        involved["fieldPath"] = _clean(found.involved_object.field_path, REASON_BYTES)
+        involved["fieldPath"] = clean(found.involved_object.field_path, REASON_BYTES)
     return {
         "metadata": {
             "name": name_of(found, about, peer),
@@ -112,8 +112,8 @@ def local_event(found: Event, about: LocalObject, peer: str, now: str) -> Json:
         },
         "involvedObject": involved,
         "type": found.type,
-        "reason": _clean(found.reason, REASON_BYTES) or "Unknown",
-        "message": _clean(found.message, MESSAGE_BYTES),
+        "reason": clean(found.reason, REASON_BYTES) or "Unknown",
+        "message": clean(found.message, MESSAGE_BYTES),
         "source": {"component": teller, **({"host": about.host} if about.host else {})},
         "reportingComponent": teller,
         "firstTimestamp": first,
@@ -128,7 +128,7 @@ def again(event: Mapping[str, Any]) -> Json:
     return {**patch, "metadata": {"annotations": event["metadata"]["annotations"]}}
 
 
-def _clean(text: str, most: int) -> str:
+def clean(text: str, most: int) -> str:
     """One line of what shows itself, of so many bytes at the most."""
     line = " ".join(text[:most].split())
     return printable(line).encode("utf-8", "replace")[:most].decode("utf-8", "ignore")

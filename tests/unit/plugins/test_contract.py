@@ -292,6 +292,34 @@ def test_what_is_in_fulfilled_for_nothing_is_found_out():
         Lacking().test_asks_for_its_needs()
 
 
+def test_an_answer_that_the_daemon_does_not_take_is_found_out():
+    before = TestNeedsOfTheWayBack.reflector
+
+    class Broken(TestNeedsOfTheWayBack):
+        reflector = msgspec.structs.replace(
+            before, outgoing=lambda source, view: Plan(requeue_after=-1.0)
+        )
+
+    with pytest.raises(AssertionError, match="requeue_after is to be 0 seconds or more"):
+        Broken().test_returns_plans()
+    suite = of_several(says_the_status, Several.MERGED, combine=lambda source, statuses: [statuses])
+    with pytest.raises(AssertionError, match="combine returned list"):
+        suite.test_comes_back_at_once()
+
+
+def test_a_debounce_that_nothing_is_given_for_is_found_out():
+    (kind,) = TestNeedsOfTheWayBack.reflector.remote
+
+    class Broken(TestDependency):
+        reflector = msgspec.structs.replace(
+            TestNeedsOfTheWayBack.reflector,
+            remote=(msgspec.structs.replace(kind, debounce=lambda body: 0.0),),
+        )
+
+    with pytest.raises(AssertionError, match="put a ConfigMap into `remote`"):
+        Broken().test_says_for_how_long_a_change_may_wait()
+
+
 def sleeps(*args):
     time.sleep(2 * BLOCKS)
     return Plan()

@@ -43,6 +43,8 @@ def test_a_plan_is_none():
         (Plan(status="lit"), "status is to be"),  # type: ignore[arg-type]
         (Plan(reasons=("NoPaint",)), "reasons[0] is to be Reason"),  # type: ignore[arg-type]
         (Plan(requeue_after=float("nan")), "requeue_after is to be a number"),
+        (Plan(requeue_after=-1.0), "requeue_after is to be 0 seconds or more, and is -1"),
+        (Plan(debounce=-0.5), "debounce is to be 0 seconds or more, and is -0.5"),
     ],
 )
 def test_what_is_no_plan_is_named_by_its_field(plan, said):
@@ -146,3 +148,9 @@ def test_a_function_that_cannot_be_called_as_it_will_be_is_named(
     if not awaited:
         said = fault(with_function(struct, field, waits)) or ""
         assert f"{field} is asynchronous" in said
+
+
+@pytest.mark.parametrize("title", ["", "a\nb", "\x1b[31mred"])
+def test_a_title_that_does_not_show_itself_is_named(title: str) -> None:
+    check = msgspec.structs.replace(WHOLE["Check"], title=title)
+    assert fault(check) == "title is to be a line of text that shows itself"

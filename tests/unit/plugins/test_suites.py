@@ -10,10 +10,19 @@ import msgspec
 import pytest
 import trio
 
+from liqod.errors import PluginError
+from liqod.network import backends
 from liqod.plugins import calls
 from liqod.plugins.diagnosis import Check, ClusterFacts, LinkFacts, PeerFacts, failing, ok, unknown
-from liqod.plugins.providers import DiscoveryProvider, Sighting
-from simulator.suites import CheckContract, DiscoveryContract, providers, trials
+from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider
+from simulator.suites import (
+    CheckContract,
+    DiscoveryContract,
+    TunnelContract,
+    providers,
+    trials,
+    tunnels,
+)
 
 COUNT = itertools.count()
 MILAN = Sighting(cluster_id="milan", plugin="static")
@@ -122,6 +131,11 @@ async def blocks(sighted):
         await trio.lowlevel.checkpoint()
 
 
+async def blocks_beside(sighted):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(blocks, sighted)
+
+
 BLOCKS = 0.05
 
 
@@ -143,6 +157,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         (shields, "it does not end"),
         (swallows, "it does not end"),
         (blocks, "it held the event loop"),
+        (blocks_beside, "it held the event loop"),
     ],
 )
 def test_one_that_the_daemon_would_park_or_leave_behind_is_found_out(run: Any, said: str):
@@ -151,6 +166,89 @@ def test_one_that_the_daemon_would_park_or_leave_behind_is_found_out(run: Any, s
 
     with pytest.raises(AssertionError, match=said):
         Broken().test_rests_while_nothing_changes()
+
+
+class Rope:
+    """A tunnel of which one function is another."""
+
+    def __init__(self, name: str, function: Any) -> None:
+        setattr(self, name, function)
+
+    async def problem(self):
+        return None
+
+    async def up(self, spec, /, *, silent=0.0):
+        return 60.0
+
+    async def status(self):
+        return None
+
+    async def down(self):
+        return None
+
+
+async def hangs(*args, **named):
+    await trio.sleep_forever()
+
+
+async def shuts(*args, **named):
+    with trio.CancelScope(shield=True):
+        await trio.sleep(3)
+
+
+async def answers_oddly(*args, **named):
+    return "60"
+
+
+async def holds(*args, **named):
+    for _ in range(trials.TRIES):
+        time.sleep(2 * BLOCKS)  # noqa: ASYNC251  # the fault under test
+        await trio.lowlevel.checkpoint()
+
+
+async def breaks(*args, **named):
+    raise KeyError("rope")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("name", ["up", "status", "down"])
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (hangs, f"the network rope has not come back from {hangs.__name__}"),
+        (shuts, "the network rope has not come back from|does not end"),
+        (answers_oddly, "the network rope returned nonsense|of answers_oddly"),
+        (holds, "it held the event loop|the network rope returned nonsense"),
+        (breaks, "the network rope raised KeyError"),
+    ],
+)
+def test_a_tunnel_that_the_daemon_would_leave_is_found_out(
+    name: str, function: Any, said: str, monkeypatch: pytest.MonkeyPatch
+):
+    @contextlib.contextmanager
+    def network():
+        yield "none"
+
+    async def addresses(gateway):
+        """There is no interface."""
+
+    monkeypatch.setattr(tunnels, "_needs_root", lambda: None)
+    monkeypatch.setattr(tunnels, "_network", network)
+    monkeypatch.setattr(tunnels.Gateway, "addresses", addresses)
+    monkeypatch.setattr(backends, "CHANGES", 0.5)
+    monkeypatch.setattr(backends, "LOOKS", 0.5)
+
+    class Broken(TunnelContract):
+        provider = TunnelProvider(
+            name="rope", build=lambda *_: Rope(name, function), encrypted=True, overhead=80
+        )
+
+    async def body(both: tunnels.Gateways) -> None:
+        await both.up(both.client)
+        await both.tunnels["client"].status()
+
+    with pytest.raises((AssertionError, PluginError), match=said):
+        Broken()._run(body)
 
 
 async def ask(asker):
@@ -180,6 +278,7 @@ class TestEtcd(CheckContract):
         (lambda facts: 7, "test_finds_something_or_does_not_apply"),
         (lambda facts: failing("down", ""), "test_says_in_one_line_what_it_saw_and_what_to_do"),
         (lambda facts: ok("a\nb"), "test_says_in_one_line_what_it_saw_and_what_to_do"),
+        (lambda facts: ok("\x1b[31ma"), "test_says_in_one_line_what_it_saw_and_what_to_do"),
         (lambda facts: ok(f"{next(COUNT)}"), "test_is_a_function_of_values"),
         (lambda facts: time.sleep(2 * BLOCKS), "test_comes_back_at_once"),
     ],
@@ -199,14 +298,23 @@ async def shut(asker):
 
 
 async def held(asker):
-    for _ in range(trials.TRIES):
-        time.sleep(2 * BLOCKS)  # noqa: ASYNC251  # the fault under test
-        await trio.lowlevel.checkpoint()
+    time.sleep(2 * BLOCKS)  # noqa: ASYNC251  # the fault under test, once in each call
+    await trio.lowlevel.checkpoint()
+
+
+async def held_beside(asker):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(held, asker)
 
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
-    ("probe", "said"), [(shut, "does not end|has not come back"), (held, "it held the event loop")]
+    ("probe", "said"),
+    [
+        (shut, "does not end|has not come back"),
+        (held, "it held the event loop"),
+        (held_beside, "it held the event loop"),
+    ],
 )
 def test_a_probe_that_the_daemon_would_park_is_found_out(
     probe: Any, said: str, monkeypatch: pytest.MonkeyPatch
