@@ -6,7 +6,7 @@ pure functions (:mod:`liqod.model.view.overview`), so that both say the same.
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -26,8 +26,9 @@ from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of
 from liqod.model.peering import capacity
-from liqod.model.view import peerview, requests
-from liqod.model.view.overview import Overview, overview
+from liqod.model.view import objectfacts, peerview, requests
+from liqod.model.view.facts import PeerFacts
+from liqod.model.view.overview import Overview, of_facts
 from liqod.model.view.peerview import Counted, counted
 from liqod.model.view.problems import Problem
 from liqod.model.view.request import Request
@@ -171,11 +172,14 @@ class Collector:
         )
 
     def _tables(self, before: State) -> State:
-        view = overview(self._snapshot())
+        snapshot = self._snapshot()
+        own = objectfacts.cluster(snapshot)
+        noted = objectfacts.peers(snapshot, own)
+        view = of_facts(snapshot, own, noted)
         self._problems = view.problems
         return msgspec.structs.replace(
             before,
-            peers=self._peers(view),
+            peers=self._peers(view, noted),
             nodes={row.name: row for row in view.nodes},
             namespaces={row.name: row for row in view.namespaces},
             pods=self._pod_rows(view),
@@ -186,22 +190,21 @@ class Collector:
             problems=self._all_problems(before),
         )
 
-    def _peers(self, view: Overview) -> dict[str, Any]:
+    def _peers(self, view: Overview, noted: Iterable[PeerFacts]) -> dict[str, Any]:
         ladders = self._ladders()
         quotas = peerview.quotas(
             self._virtual.rows.values(),
             ((each.row.node, each.cost) for each in self._pods.rows.values()),
         )
-        clusters = {each.spec.cluster_id: each for each in self._clusters.rows.values()}
         return {
             row.id: peerview.peer(
                 row,
-                clusters[row.id],
+                facts,
+                self._facts.now(row.id),
                 quota=quotas.get(row.id, {}),
                 ladder=ladders.get(row.id),
-                facts=self._facts.now(row.id),
             )
-            for row in view.peers
+            for row, facts in zip(view.peers, noted, strict=True)
         }
 
     def _pod_rows(self, view: Overview) -> dict[str, Any]:

@@ -105,11 +105,15 @@ class FactsInMemory:
         # The last of these whole seconds is not over yet.
         seconds, self._second = (self._second, int(at)), int(at)
         bare, lent = ClusterFacts(now=now()), Counter(self.lent.rows.values())
+        borrowing = self._rooms.borrowing()
         self.measured = {
             name: msgspec.structs.replace(
-                self._working(name, bare), work=self._work(peer, passed, seconds, lent[name])
+                self._working(name, bare),
+                work=self._work(name, borrowing.get(name), passed, seconds),
+                pods_out=self._pods_out(borrowing.get(name)),
+                pods_in=lent[name],
             )
-            for name, peer in peers.items()
+            for name in peers
         }
         for gone in self._bytes.keys() - peers.keys():
             del self._bytes[gone]
@@ -119,11 +123,10 @@ class FactsInMemory:
         return self._working(peer, ClusterFacts(now=now()))
 
     def _work(
-        self, peer: "Provider", passed: float, seconds: tuple[int, int], pods_in: int
+        self, peer: str, borrowing: "Borrowing | None", passed: float, seconds: tuple[int, int]
     ) -> WorkFacts:
-        borrowing = self._rooms.borrowing().get(peer.id)
         queues, clients = _queues(borrowing), _clients(borrowing)
-        sent, received = self._rates(peer.id, clients, passed)
+        sent, received = self._rates(peer, clients, passed)
         slowest = max((queue.slowest(*seconds) for queue in queues), default=0.0)
         return WorkFacts(
             lag=round(slowest, 3) if slowest else None,
@@ -132,8 +135,6 @@ class FactsInMemory:
             requests=sum(client.busy()[0] for client in clients),
             sent=sent,
             received=received,
-            pods_out=self._pods_out(borrowing),
-            pods_in=pods_in,
         )
 
     def _pods_out(self, borrowing: "Borrowing | None") -> int:
@@ -247,6 +248,8 @@ class FactsInMemory:
         return msgspec.structs.replace(
             self._working(name, cluster),
             work=measured.work if measured is not None else None,
+            pods_out=measured.pods_out if measured is not None else None,
+            pods_in=measured.pods_in if measured is not None else None,
             borrows=name in self._conditions,
             tenant=self._conditions.get(name, ""),
             former=name in self._rooms.by_former_key,

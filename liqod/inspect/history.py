@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.model.view.facts import PeerFacts, WorkFacts
+from liqod.model.view.facts import PeerFacts
 from liqod.model.view.rows import Daemon
 
 SECONDS = 600
@@ -148,9 +148,8 @@ class Histories:
             peers: what is known of each peer.
         """
         self.at = time.time()
-        work = {name: facts.work or WorkFacts() for name, facts in peers.items()}
-        out = sum(each.pods_out for each in work.values())
-        inward = sum(each.pods_in for each in work.values())
+        out = sum(each.pods_out or 0 for each in peers.values())
+        inward = sum(each.pods_in or 0 for each in peers.values())
         self.daemon.record({**_fields(daemon, DAEMON), "pods_out": out, "pods_in": inward})
         for name in self.peers.keys() - peers.keys():
             del self.peers[name]
@@ -159,7 +158,8 @@ class Histories:
             if history is None:
                 history = self.peers[name] = History(PEER)
             link = {"rtt": facts.link.rtt, "loss": facts.link.lost}
-            history.record({**_fields(work[name], PEER), **link})
+            pods = {"pods_out": facts.pods_out, "pods_in": facts.pods_in}
+            history.record({**_fields(facts.work, PEER), **link, **pods})
 
     def of(self, peer: str) -> History:
         """The history of a peer, or with an empty name the daemon's. Raises KeyError."""

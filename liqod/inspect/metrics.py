@@ -111,9 +111,9 @@ def _quantiles(inspector: "Inspector") -> Iterator[Sample]:
 
 def _pods(inspector: "Inspector") -> Iterator[Sample]:
     for peer, facts in inspector.facts.measured.items():
-        if facts.work is not None:
-            yield (peer, "out"), facts.work.pods_out
-            yield (peer, "in"), facts.work.pods_in
+        for direction, pods in (("out", facts.pods_out), ("in", facts.pods_in)):
+            if pods is not None:
+                yield (peer, direction), pods
 
 
 def _checks(inspector: "Inspector") -> Iterator[Sample]:

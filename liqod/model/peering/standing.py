@@ -3,12 +3,11 @@
 What a daemon noted is believed for as long as it runs: nothing here is good because it once was.
 """
 
-from liqod.apimachinery import labels
-from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
 from liqod.model.peering.intervals import LEADER_STOPS_AFTER
+from liqod.model.view.facts import LinkProblem
 from liqod.model.view.figures import span
 from liqod.model.view.snapshot import Snapshot
-from liqod.resources import ForeignCluster, Tenant
+from liqod.resources import Tenant
 from liqod.resources.authentication import ACTIVE, TOLERATE_NO_HANDSHAKE
 
 NO_WEBHOOK = "nobody answers it: the daemon does not run"
@@ -42,51 +41,20 @@ def daemon(snapshot: Snapshot) -> str:
     return f"running as {snapshot.leader}{waiting}"
 
 
-def webhook(snapshot: Snapshot) -> str:
-    """Whether the API server reaches the webhook, in a few words."""
-    if not runs(snapshot) and not snapshot.standbys:
-        return NO_WEBHOOK
-    if not snapshot.webhook:
-        return "not proved yet"
-    return "reachable" if snapshot.webhook == labels.TRUE else snapshot.webhook
-
-
-def api(cluster: ForeignCluster) -> str:
-    """How a peer's API server was when it was noted: ``up``, why not, or ``-``."""
-    for condition in cluster.status.conditions:
-        if condition.type == "APIServerStatus":
-            return "up" if condition.status == "Established" else condition.message or "down"
-    return "-"
-
-
-def api_reason(cluster: ForeignCluster) -> str:
-    """What kind of state that is: the reason of the condition, empty where there is none."""
-    found = (each.reason for each in cluster.status.conditions if each.type == "APIServerStatus")
-    return next(found, "")
-
-
 def again(peer: str) -> str:
     """How one peers anew with a peer, by either way in which the two may have met."""
     anew = "`liqod peer --remote-kubeconfig FILE` with a new kubeconfig of it"
     return f"`liqod peer {peer}` with the same options again, or {anew}"
 
 
-def api_remedy(reason: str, peer: str) -> str:
+def api_remedy(problem: LinkProblem, peer: str) -> str:
     """What to do about a peer's API server that does not answer, by the kind of its state."""
-    if reason == REFUSES:
+    if problem == "refused":
         return f"{again(peer)}; what runs at {peer} stays"
-    if reason == UNTRUSTED:
+    if problem == "untrusted":
         anew = f"`liqod peer {peer} --replace`, or `liqod peer --remote-kubeconfig FILE --replace`"
         return f"is that still {peer}? if it was made anew, {anew}"
     return "check the peer's API server, and the path to it"
-
-
-def peer_daemon(cluster: ForeignCluster, current: bool) -> str:
-    """How the peer's daemon is; ``current``: whether ours would have noticed otherwise."""
-    noted = cluster.metadata.annotations.get(labels.PEER_DAEMON, "-")
-    if noted != labels.TRUE:
-        return noted
-    return "up" if current and api(cluster) == "up" else NOT_KNOWN
 
 
 def tenant(found: Tenant) -> str:

@@ -3,7 +3,7 @@
 Made of the same snapshot as the overview, by :func:`detail`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
@@ -77,37 +77,6 @@ class Detail(msgspec.Struct, frozen=True):
     slices: tuple[SliceRow, ...]
     certificates: dict[str, float]
     waiting: tuple[WaitingPod, ...]
-
-
-def detail(
-    cluster: ForeignCluster,
-    slices: Iterable[ResourceSlice],
-    expiries: Mapping[tuple[str, str], float],
-    waiting: Iterable[WaitingPod],
-) -> Detail:
-    """The detail of one peer.
-
-    Args:
-        cluster: the peer.
-        slices: every slice in this cluster.
-        expiries: seconds of life left of certificates, by (peer, identity).
-        waiting: the pods that wait on this peer's nodes.
-    """
-    peer = cluster.spec.cluster_id
-    names = cluster.status.tenant_namespace
-    rows = [slice_row(item) for item in slices if owner(item)[0] == peer]
-    return Detail(
-        cluster.status.api_server_url,
-        names.local if names is not None else "",
-        tuple(conditions(cluster)),
-        tuple(sorted(rows, key=lambda row: (row.direction, row.name))),
-        {
-            name: round(seconds / 86400, 1)
-            for (whose, name), seconds in sorted(expiries.items())
-            if whose == peer
-        },
-        tuple(sorted(waiting, key=lambda pod: (pod.namespace, pod.name))),
-    )
 
 
 def conditions(cluster: ForeignCluster) -> Iterable[ConditionRow]:

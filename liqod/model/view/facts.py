@@ -6,14 +6,17 @@ checks, the rows of viewers, ``/metrics`` and the history read it. What is not k
 empty.
 """
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from liqod.model.ids import IdProblem
 from liqod.model.peering.heartbeat import State
+from liqod.model.view.detail import ConditionRow
 from liqod.model.view.networkfacts import NetworkFacts
 
+REACHABLE: Final = "reachable"
+"""The verdict on the webhook's path where it works; any other says why not."""
 LinkState = Literal["up", "down", "idle"]
 """Whether an API server answers; ``idle`` where nobody asks it."""
 LinkProblem = Literal["", "refused", "untrusted"]
@@ -205,8 +208,6 @@ class WorkFacts(msgspec.Struct, frozen=True, kw_only=True):
         requests: requests to it under way.
         sent: bytes a second to it.
         received: bytes a second from it.
-        pods_out: pods of this cluster there.
-        pods_in: pods of that cluster here.
     """
 
     lag: float | None = None
@@ -215,8 +216,6 @@ class WorkFacts(msgspec.Struct, frozen=True, kw_only=True):
     requests: int = 0
     sent: float = 0.0
     received: float = 0.0
-    pods_out: int = 0
-    pods_in: int = 0
 
 
 class ReflectionFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,6 +252,15 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         tenant_namespace: its namespace here; empty: not known.
         link: of the way to its API server.
         work: how much is under way with it, as of the last second; None: not known.
+        pods_out: pods of this cluster there; None: not known.
+        pods_in: pods of that cluster here; None: not known.
+        role: what it is to this cluster, as its ForeignCluster has it.
+        server: URL of its API server, likewise; empty where nothing is borrowed.
+        pod_network: how its pods are reached, such as ``tunnel``.
+        leaving: this cluster is leaving it.
+        conditions: of its ForeignCluster.
+        met: how the two have met (:mod:`liqod.model.view.met`).
+        words: what both sides have shown then.
         reflection: of the work there.
         certificates: seconds of life left of each identity there.
         identities: identities that are there.
@@ -279,6 +287,15 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     tenant_namespace: str = ""
     link: LinkFacts = LinkFacts()
     work: WorkFacts | None = None
+    pods_out: int | None = None
+    pods_in: int | None = None
+    role: str = ""
+    server: str = ""
+    pod_network: str = "none"
+    leaving: bool = False
+    conditions: tuple[ConditionRow, ...] = ()
+    met: str = "-"
+    words: str = ""
     reflection: ReflectionFacts = ReflectionFacts()
     certificates: dict[str, float] = {}
     identities: int = 0

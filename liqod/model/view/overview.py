@@ -5,21 +5,21 @@ secrets and needs no daemon, so the answer to "why" is there when the daemon is 
 """
 
 from collections import Counter
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
-from liqod.apimachinery import labels
 from liqod.model.crossing.guests import GuestRow, guest_rows
 from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.peering import standing
-from liqod.model.view import wrong
-from liqod.model.view.detail import Detail, WaitingPod, detail
-from liqod.model.view.met import met
+from liqod.model.view import objectfacts, wrong
+from liqod.model.view.detail import Detail, WaitingPod, owner, slice_row
+from liqod.model.view.facts import ClusterFacts, PeerFacts
 from liqod.model.view.problems import Problem, problems
-from liqod.model.view.request import Request
 from liqod.model.view.snapshot import Snapshot
-from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster, NamespaceOffloading, VirtualNode
+from liqod.resources import FOREIGN_CLUSTERS, NamespaceOffloading, VirtualNode
+from liqod.resources.authentication import ACTIVE
 from liqod.resources.nodes import NODE
 
 
@@ -97,26 +97,43 @@ class Overview(msgspec.Struct, frozen=True):
 
 def overview(snapshot: Snapshot, only: str = "") -> Overview:
     """The view of a snapshot, or of one peer in it."""
-    census = _census(snapshot)
-    clusters = sorted(snapshot.foreign_clusters, key=lambda each: each.name)
+    own = objectfacts.cluster(snapshot)
+    return of_facts(snapshot, own, objectfacts.peers(snapshot, own), only)
+
+
+def of_facts(
+    snapshot: Snapshot, own: ClusterFacts, peers: Sequence[PeerFacts], only: str = ""
+) -> Overview:
+    """The view of a snapshot with the facts that it tells; arguments as :func:`overview`."""
+    pods = Counter(pod.node for pod in snapshot.pods)
+    ready = Counter(pod.node for pod in snapshot.pods if pod.ready)
     virtual = sorted(snapshot.virtual_nodes, key=lambda each: each.name)
-    nodes = tuple(_node(node, snapshot, census) for node in virtual)
+    nodes = tuple(_node(each, snapshot, pods[each.name], ready[each.name]) for each in virtual)
     offloadings = sorted(snapshot.offloadings, key=lambda each: each.namespace)
+    named = {row.name: (row.peer, row.message) for row in nodes}
     view = Overview(
         snapshot.cluster_id,
-        standing.daemon(snapshot),
-        standing.webhook(snapshot),
-        tuple(_peer(cluster, snapshot, census) for cluster in clusters),
+        own.daemon.how if own.daemon is not None else "",
+        _webhook(own),
+        tuple(_peer(each) for each in peers),
         nodes,
         tuple(_namespace(offloading) for offloading in offloadings),
-        problems(snapshot, {row.name: (row.peer, row.message) for row in nodes}),
-        _detail(snapshot, only),
+        problems(snapshot, own, peers, named),
+        next((_detail(snapshot, each) for each in peers if each.peer == only), None),
         unread=snapshot.unread,
         guests=guest_rows(snapshot.guests),
         key=snapshot.key,
         met_at=snapshot.met_at,
     )
     return of_peer(view, only) if only else view
+
+
+def _webhook(own: ClusterFacts) -> str:
+    """Whether the API server reaches the webhook, in a few words."""
+    seen = own.daemon
+    if seen is not None and not seen.runs and not seen.standbys:
+        return standing.NO_WEBHOOK
+    return own.webhook or "not proved yet"
 
 
 def of_peer(view: Overview, peer: str) -> Overview:
@@ -135,77 +152,51 @@ def of_peer(view: Overview, peer: str) -> Overview:
     )
 
 
-class _Census(NamedTuple):
-    """Figures taken in one pass, so that a hundred peers with thousands of pods stay cheap."""
-
-    pods: Counter[str]
-    ready: Counter[str]
-    out: Counter[str]
-    left: dict[str, float]
-    tenants: dict[str, str]
-    guests: Counter[str]
-    requests: tuple[Request, ...] | None
-
-
-def _census(snapshot: Snapshot) -> _Census:
-    pods = Counter(pod.node for pod in snapshot.pods)
-    out: Counter[str] = Counter()
-    for node in snapshot.virtual_nodes:
-        out[node.spec.cluster_id] += pods[node.name]
-    left: dict[str, float] = {}
-    for (peer, _), seconds in snapshot.expiries.items():
-        left[peer] = min(seconds, left.get(peer, seconds))
-    return _Census(
-        pods,
-        Counter(pod.node for pod in snapshot.pods if pod.ready),
-        out,
-        left,
-        {each.spec.cluster_id: standing.tenant(each) for each in snapshot.tenants},
-        Counter(each.consumer for each in snapshot.guests),
-        (*snapshot.outgoing, *snapshot.incoming) if snapshot.requests_read else None,
+def _detail(snapshot: Snapshot, facts: PeerFacts) -> Detail:
+    mine = {each.name for each in facts.reflection.nodes}
+    waiting = (
+        WaitingPod(pod.namespace, pod.name, pod.node, pod.phase, pod.reason)
+        for pod in snapshot.pods
+        if pod.node in mine and not pod.ready and pod.phase not in TERMINAL
+    )
+    rows = [slice_row(each) for each in snapshot.slices if owner(each)[0] == facts.peer]
+    left = sorted(facts.certificates.items())
+    return Detail(
+        facts.server,
+        facts.tenant_namespace,
+        facts.conditions,
+        tuple(sorted(rows, key=lambda row: (row.direction, row.name))),
+        {name: round(seconds / 86400, 1) for name, seconds in left},
+        tuple(sorted(waiting, key=lambda pod: (pod.namespace, pod.name))),
     )
 
 
-def _detail(snapshot: Snapshot, peer: str) -> Detail | None:
-    for cluster in snapshot.foreign_clusters:
-        if peer and cluster.spec.cluster_id == peer:
-            mine = {node.name for node in snapshot.virtual_nodes if node.spec.cluster_id == peer}
-            waiting = (
-                WaitingPod(pod.namespace, pod.name, pod.node, pod.phase, pod.reason)
-                for pod in snapshot.pods
-                if pod.node in mine and not pod.ready and pod.phase not in TERMINAL
-            )
-            return detail(cluster, snapshot.slices, snapshot.expiries, waiting)
-    return None
-
-
-def _peer(cluster: ForeignCluster, snapshot: Snapshot, census: _Census) -> PeerRow:
-    peer = cluster.spec.cluster_id
-    left = census.left.get(peer)
-    stale = not standing.runs(snapshot)
-    notes = cluster.metadata.annotations
+def _peer(facts: PeerFacts) -> PeerRow:
+    link, left = facts.link, min(facts.certificates.values(), default=None)
+    runs = facts.cluster.daemon is not None and facts.cluster.daemon.runs
+    apis = {"up": "up" if runs else standing.NOT_KNOWN, "down": link.reason, "idle": "-"}
+    daemon = "-"
+    if link.daemon == "silent":
+        daemon = link.daemon_why
+    elif link.daemon == "runs":
+        daemon = "up" if runs and link.state == "up" else standing.NOT_KNOWN
+    state = "active" if facts.tenant in ("", ACTIVE) else facts.tenant
     return PeerRow(
-        peer,
-        cluster.status.role,
-        standing.NOT_KNOWN if stale and standing.api(cluster) == "up" else standing.api(cluster),
-        notes.get(labels.POD_NETWORK, "none"),
-        census.out[peer],
-        census.guests[peer],
-        round(left / 86400, 1) if left is not None else None,
-        _state(cluster, census),
-        standing.peer_daemon(cluster, not stale),
-        *met(peer, census.requests),
+        facts.peer,
+        facts.role,
+        apis[link.state],
+        facts.pod_network,
+        facts.pods_out or 0,
+        facts.pods_in or 0,
+        None if left is None else round(left / 86400, 1),
+        "leaving" if facts.leaving else state,
+        daemon,
+        facts.met,
+        facts.words,
     )
 
 
-def _state(cluster: ForeignCluster, census: _Census) -> str:
-    if labels.TOMBSTONE in cluster.metadata.annotations:
-        return "leaving"
-    state = census.tenants.get(cluster.spec.cluster_id, "Active")
-    return "active" if state == "Active" else state
-
-
-def _node(node: VirtualNode, snapshot: Snapshot, census: _Census) -> NodeRow:
+def _node(node: VirtualNode, snapshot: Snapshot, pods: int, ready: int) -> NodeRow:
     unready = snapshot.nodes.get(node.name, "there is no such Node")
     # Why a Node cannot be as it should says more than how it is.
     said = (each.message for each in node.status.conditions if each.type == NODE and each.message)
@@ -216,8 +207,8 @@ def _node(node: VirtualNode, snapshot: Snapshot, census: _Census) -> NodeRow:
         not unready,
         message,
         {key: str(value) for key, value in node.spec.resource_quota.hard.items()},
-        census.pods[node.name],
-        census.ready[node.name],
+        pods,
+        ready,
     )
 
 

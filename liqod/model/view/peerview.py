@@ -12,12 +12,12 @@ from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, pod_of, unready
 from liqod.model.objects.quantities import Amounts, is_quantity, parse, parse_all, render_all, total
 from liqod.model.peering.quota import pod_cost
-from liqod.model.view.detail import conditions, owner, slice_row
-from liqod.model.view.facts import LinkFacts, PeerFacts, WorkFacts
+from liqod.model.view.detail import owner, slice_row
+from liqod.model.view.facts import PeerFacts, WorkFacts
 from liqod.model.view.headline import first_failing
 from liqod.model.view.overview import PeerRow
 from liqod.model.view.rows import Amount, Ladder, Peer, PodRow, Pulse, Slice
-from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
+from liqod.resources import ResourceSlice, VirtualNode
 
 PROBLEMS = 200
 """Problems that are shown; more would only hide the first."""
@@ -125,40 +125,37 @@ def slices(found: Iterable[ResourceSlice]) -> dict[str, Slice]:
 
 def peer(
     row: PeerRow,
-    cluster: ForeignCluster,
+    noted: PeerFacts,
+    live: PeerFacts,
     *,
     quota: dict[str, Amount],
     ladder: Ladder | None,
-    facts: PeerFacts | None,
 ) -> Peer:
     """The row of a peer.
 
     Args:
         row: as ``liqod status`` has it.
-        cluster: its ForeignCluster.
+        noted: what the objects tell of it.
+        live: what the running daemon knows of it.
         quota: by resource.
         ladder: what the doctor found.
-        facts: what the running daemon knows of it; None for nothing.
     """
     failing = first_failing(ladder)
-    names = cluster.status.tenant_namespace
-    link = facts.link if facts is not None else LinkFacts()
-    own = facts.tenant_namespace if facts is not None else ""
     return Peer(
         **msgspec.structs.asdict(row),
-        server=cluster.status.api_server_url,
-        tenant_namespace=own or (names.local if names is not None else ""),
-        link=link.state,
-        since=link.since,
-        reason=link.reason,
-        version=link.version,
+        server=noted.server,
+        tenant_namespace=live.tenant_namespace or noted.tenant_namespace,
+        link=live.link.state,
+        since=live.link.since,
+        reason=live.link.reason,
+        version=live.link.version,
         layer=failing.layer if failing is not None else "",
         verdict=failing.evidence if failing is not None else "",
         layer_since=failing.since if failing is not None else 0.0,
-        failure=facts.failure if facts is not None else "",
-        retry_at=facts.retry_at if facts is not None else 0.0,
+        failure=live.failure,
+        retry_at=live.retry_at,
         quota=quota,
-        conditions=tuple(conditions(cluster)),
+        conditions=noted.conditions,
     )
 
 

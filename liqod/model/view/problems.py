@@ -9,8 +9,8 @@ from liqod.model.crossing.crossing import NAMESPACE_STAYS
 from liqod.model.network import podpath
 from liqod.model.objects import scheduling, webhook
 from liqod.model.peering import capacity, nodesready, standing
-from liqod.model.peering.foreigncluster import DEGRADED, REFUSES, UNTRUSTED, UNUSABLE
 from liqod.model.view.detail import owner
+from liqod.model.view.facts import REACHABLE, ClusterFacts, LinkFacts, PeerFacts
 from liqod.model.view.figures import counted, span
 from liqod.model.view.nodeways import ways
 from liqod.model.view.snapshot import Snapshot
@@ -64,14 +64,22 @@ def known(problem: Problem, now: float) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> tuple[Problem, ...]:
+def problems(
+    snapshot: Snapshot,
+    own: ClusterFacts,
+    peers: Iterable[PeerFacts],
+    nodes: Mapping[str, tuple[str, str]],
+) -> tuple[Problem, ...]:
     """All problems, the worst first.
 
     Args:
-        snapshot: the cluster.
+        snapshot: the objects.
+        own: what they tell of this cluster.
+        peers: what they tell of each peer.
         nodes: of each virtual node by name its peer, and what is wrong with it.
     """
-    return tuple(sorted(_problems(snapshot, nodes)))
+    every = (each for facts in peers for each in _of_peer(facts))
+    return tuple(sorted((*_of_cluster(own), *every, *_of_objects(snapshot, nodes))))
 
 
 def network(found: Connection) -> str:
@@ -82,37 +90,43 @@ def network(found: Connection) -> str:
     return f"from pod to pod {path.why}" if path.state == "failed" else ""
 
 
-def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Iterable[Problem]:
-    if not standing.runs(snapshot):
-        what = f"the daemon is {standing.daemon(snapshot)}"
-        yield Problem(0, "", what, snapshot.start, "leader")
-    if snapshot.id_problem is not None:
-        what, remedy = snapshot.id_problem.what, snapshot.id_problem.remedy
-        yield Problem(0, "", what, remedy, "installation")
-    if snapshot.unread:
-        what = f"this is not all: {', '.join(snapshot.unread)} cannot be read"
+def _of_cluster(own: ClusterFacts) -> Iterable[Problem]:
+    if own.daemon is not None and not own.daemon.runs:
+        yield Problem(0, "", f"the daemon is {own.daemon.how}", own.daemon.start, "leader")
+    if own.id_problem is not None:
+        yield Problem(0, "", own.id_problem.what, own.id_problem.remedy, "installation")
+    if own.unread:
+        what = f"this is not all: {', '.join(own.unread)} cannot be read"
         yield Problem(0, "", what, "use a kubeconfig whose user has the right to list them")
-    for name in snapshot.definitions:
+    for name in own.definitions or ():
         what = f"the custom resource {name} is missing"
         yield Problem(0, "", what, "run `liqod install`", "installation")
-    for name in snapshot.policies:
+    for name in own.policies or ():
         what = f"the admission policy {name} is missing or denies nothing: nobody is held to it"
         yield Problem(1, "", what, "run `liqod install`", "policies")
-    for cluster in snapshot.foreign_clusters:
-        peer, api = cluster.spec.cluster_id, standing.api(cluster)
-        if api not in ("up", "-"):
-            yield _api_problem(peer, api, standing.api_reason(cluster))
-        daemon = standing.peer_daemon(cluster, current=True)
-        if daemon not in ("up", "-", standing.NOT_KNOWN):
-            what = f"its daemon does not run: {daemon}; what runs there stays, nothing new goes"
-            yield Problem(1, peer, what, f"start `liqod run` beside {peer}", "daemon")
-        if labels.TOMBSTONE in cluster.metadata.annotations:
-            what = "it is being left; what is to be removed there waits for its answer"
-            yield Problem(HINTS, peer, what, f"`liqod unpeer {peer} --forget` gives that up")
-        for condition in cluster.status.conditions:
-            if condition.reason == DEGRADED:
-                remedy = f"`liqod doctor {peer}` says what to do, in the layer reflection"
-                yield Problem(3, peer, condition.message, remedy, "reflection")
+    if own.webhook and own.webhook != REACHABLE:
+        what = f"the API server cannot reach the webhook: {own.webhook}"
+        yield Problem(3, "", what, webhook.remedy(own.webhook), "webhook")
+
+
+def _of_peer(facts: PeerFacts) -> Iterable[Problem]:
+    peer, link = facts.peer, facts.link
+    if link.state == "down":
+        yield _api_problem(peer, link)
+    if link.daemon == "silent":
+        what = (
+            f"its daemon does not run: {link.daemon_why}; what runs there stays, nothing new goes"
+        )
+        yield Problem(1, peer, what, f"start `liqod run` beside {peer}", "daemon")
+    if facts.leaving:
+        what = "it is being left; what is to be removed there waits for its answer"
+        yield Problem(HINTS, peer, what, f"`liqod unpeer {peer} --forget` gives that up")
+    if link.degraded:
+        remedy = f"`liqod doctor {peer}` says what to do, in the layer reflection"
+        yield Problem(3, peer, link.degraded, remedy, "reflection")
+
+
+def _of_objects(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Iterable[Problem]:
     for name, (peer, message) in nodes.items():
         if message:
             remedy = f"`liqod doctor {peer}` names the first layer that fails"
@@ -152,9 +166,6 @@ def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Itera
     yield from _pod_problems(snapshot)
     for namespace, count in snapshot.stayed.items():
         yield Problem(4, "", *scheduling.stayed(namespace, count))
-    if snapshot.webhook not in ("", labels.TRUE):
-        what = f"the API server cannot reach the webhook: {snapshot.webhook}"
-        yield Problem(3, "", what, webhook.remedy(snapshot.webhook), "webhook")
 
 
 def _fabric(snapshot: Snapshot) -> InternalFabric | None:
@@ -162,14 +173,15 @@ def _fabric(snapshot: Snapshot) -> InternalFabric | None:
     return next((each for each in snapshot.fabrics if each.name == FABRIC), None)
 
 
-def _api_problem(peer: str, api: str, reason: str) -> Problem:
-    says = {
-        REFUSES: f"its API server refuses this cluster: {api}",
-        UNTRUSTED: f"who answers is not known: {api}",
-        UNUSABLE: api,
-    }
-    what = says.get(reason, f"its API server does not answer: {api}")
-    return Problem(1, peer, what, standing.api_remedy(reason, peer), "api")
+def _api_problem(peer: str, link: LinkFacts) -> Problem:
+    what = f"its API server does not answer: {link.reason}"
+    if link.problem == "refused":
+        what = f"its API server refuses this cluster: {link.reason}"
+    elif link.problem == "untrusted":
+        what = f"who answers is not known: {link.reason}"
+    elif link.grave:
+        what = link.reason
+    return Problem(1, peer, what, standing.api_remedy(link.problem, peer), "api")
 
 
 def _expiry_problem(peer: str, name: str, seconds: float) -> Problem:

@@ -7,7 +7,7 @@ import msgspec
 from liqod.apimachinery.kinds import Kind
 from liqod.errors import NotFound
 from liqod.model.peering import standing
-from liqod.model.peering.foreigncluster import REACHED, REFUSES, UNTRUSTED
+from liqod.model.peering.foreigncluster import REACHED
 from liqod.model.peering.intervals import (
     FRESH,
     FROZEN_WITHIN,
@@ -38,8 +38,6 @@ from liqod.resources import IDENTITIES, RESOURCE_SLICES
 
 SLOW = 10.0
 """Seconds for which a change may wait before its layer counts as failing."""
-KINDS = {"refused": REFUSES, "untrusted": UNTRUSTED}
-"""The kinds of a link's failure, as a ForeignCluster's condition has them."""
 LOSSY = 0.2
 LOOKED = PEER_DAEMON_EVERY + 2 * PROBE_EVERY
 """Seconds without a look at the Lease of a peer's daemon after which it is not known how it is."""
@@ -70,8 +68,8 @@ def api(facts: PeerFacts) -> Finding | None:
     if facts.link.state == "idle":
         return unknown("there is no identity at the peer yet")
     if facts.link.state == "down":
-        kind = KINDS.get(facts.link.problem, "")
-        return failing(facts.link.reason, standing.api_remedy(kind, facts.peer))
+        remedy = standing.api_remedy(facts.link.problem, facts.peer)
+        return failing(facts.link.reason, remedy)
     if seen is not None:
         # What is noted on an object is as old as its writer may take to find otherwise.
         return ok(f"it answered in the last {span(FROZEN_WITHIN)}, as the daemon notes")
@@ -91,6 +89,8 @@ def daemon(facts: PeerFacts) -> Finding | None:
     """Whether the peer's daemon runs: never yes without its Lease having been renewed of late."""
     if not facts.lends or (facts.cluster.daemon is not None and facts.link.state == "idle"):
         return None
+    if facts.cluster.daemon is not None and not facts.cluster.daemon.runs:
+        return unknown(standing.STOPPED)
     start = f"start `liqod run` beside {facts.peer}"
     match facts.link.daemon:
         case "runs":

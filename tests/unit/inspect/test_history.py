@@ -4,7 +4,7 @@ import pytest
 
 from liqod.inspect.history import DAEMON, MINUTES, PEER, SECONDS, Histories, History, Ring
 from liqod.model.peering.roundtrips import rounds
-from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts, WorkFacts
+from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts
 from liqod.model.view.rows import Daemon
 
 
@@ -53,8 +53,14 @@ def test_a_metric_that_there_is_not():
 
 def facts(peer: str, rtt: float, pods_out: int) -> PeerFacts:
     """Of a peer with that round trip and so many pods."""
-    work, link = WorkFacts(pods_out=pods_out, pods_in=1), LinkFacts(rtt=rtt)
-    return PeerFacts(now=0.0, peer=peer, cluster=ClusterFacts(now=0.0), link=link, work=work)
+    return PeerFacts(
+        now=0.0,
+        peer=peer,
+        cluster=ClusterFacts(now=0.0),
+        link=LinkFacts(rtt=rtt),
+        pods_out=pods_out,
+        pods_in=1,
+    )
 
 
 def test_peers_that_have_gone_are_forgotten():

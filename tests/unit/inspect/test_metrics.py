@@ -15,7 +15,7 @@ from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.install import workload
 from liqod.kube.http.transport import ClientStats
-from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts, WorkFacts
+from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts
 from liqod.model.view.rows import Daemon
 from liqod.telemetry.histogram import Histogram
 from tests.unit.model.states import failing
@@ -40,7 +40,8 @@ def inspector() -> Any:
         peer="milan",
         cluster=ClusterFacts(now=0.0),
         link=LinkFacts(rtt=0.002, p50=0.001),
-        work=WorkFacts(pods_out=2, pods_in=1),
+        pods_out=2,
+        pods_in=1,
     )
     facts = SimpleNamespace(
         daemon=Daemon(state="leading", rss=7), lags=(0.1,), measured={"milan": milan}

@@ -7,7 +7,7 @@ import pytest
 
 from liqod.model.view.networkfacts import NodeWay
 from liqod.model.view.nodeways import ways
-from liqod.model.view.problems import problems
+from liqod.model.view.overview import overview
 from liqod.model.view.snapshot import Snapshot
 from liqod.procedures.networkstatus import nodes_of
 from liqod.resources.fabric import InternalFabric, InternalNode
@@ -105,8 +105,10 @@ def test_status_names_the_nodes_whose_pods_reach_no_peer() -> None:
     whole = Snapshot(
         cluster_id="rome", leader="x", leader_age=1.0, fabrics=(FABRIC,), internal_nodes=nodes
     )
-    said = " ".join(each.what for each in problems(whole, {}) if "reach no peer" in each.what)
+    said = " ".join(each.what for each in overview(whole).problems if "reach no peer" in each.what)
     assert "node three may reach no peer: no lqx" in said
     assert "node four may reach no peer: `liqod node` has never run" in said
     assert "two" not in said
-    assert not [each for each in problems(Snapshot(cluster_id="rome"), {}) if "node" in each.what]
+    assert not [
+        each for each in overview(Snapshot(cluster_id="rome")).problems if "node" in each.what
+    ]

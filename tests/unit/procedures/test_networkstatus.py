@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from liqod.model.view.problems import problems
+from liqod.model.view.overview import overview
 from liqod.model.view.snapshot import Snapshot
 from liqod.procedures.networkstatus import status_of
 from liqod.resources.networking import (
@@ -102,7 +102,7 @@ def test_status_names_what_a_connection_says(state: str, pods: str, what: str):
         labels={"liqo.io/remote-cluster-id": "milan"},
     )
     connection = Connection(metadata=metadata, status=ConnectionStatus(state))
-    found = problems(Snapshot(cluster_id="rome", leader="x", connections=(connection,)), {})
+    found = overview(Snapshot(cluster_id="rome", leader="x", connections=(connection,))).problems
     told = [each for each in found if "network" in each.what]
     assert [each.what for each in told] == ([f"the joined network: {what}"] if what else [])
     assert all(each.peer == "milan" and "doctor milan" in each.remedy for each in told)
