@@ -16,6 +16,7 @@ WAYS = (
     "A stream to a pod",
     "A packet's way: from ranges to a rule",
     "Who may borrow: two doors, one Tenant",
+    "A new fact: from where it is known to every face",
 )
 """Sections of architecture.md in which every name in backticks is in a file of the section."""
 PLACE = re.compile(r"\.?[\w-][\w./-]*(?:\.py|/)")
