@@ -25,6 +25,7 @@ from liqod.consumer.slices.slices import Slices
 from liqod.gather import either
 from liqod.kube.credentials.credentials import Credentials
 from liqod.model.peering.intervals import FIRST_DEADLINE
+from liqod.plugins.host import PluginHost
 from liqod.reflection.engine import Engine
 from liqod.reflection.voices import Voices
 
@@ -46,6 +47,7 @@ class Borrowing:
 
 async def borrow(
     peer: Provider,
+    plugins: PluginHost,
     voices: Voices,
     ways: PodWays,
     shown: Callable[[Borrowing], AbstractContextManager[None]],
@@ -56,6 +58,7 @@ async def borrow(
 
     Args:
         peer: the provider.
+        plugins: the plugins, and their calls.
         voices: what all peers say of objects here.
         ways: to the pods of all peers.
         shown: shows what works, for those who look.
@@ -63,7 +66,7 @@ async def borrow(
     remotes = Remotes(peer)
     leaving = Leaving(peer, remotes)
     replication = Replication(peer, remotes, leaving)
-    borrowing = Borrowing(remotes, replication, Engine(peer, remotes, voices))
+    borrowing = Borrowing(remotes, replication, Engine(peer, remotes, plugins, voices))
     with shown(borrowing):
         await _borrow(peer, borrowing, leaving, ways, task_status)
     raise AssertionError("rooms never end by themselves")

@@ -64,6 +64,7 @@ from liqod.ownpods import own_pods
 from liqod.peers import Peers
 from liqod.peertask import PeerTasks
 from liqod.plugins import loader
+from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
@@ -133,7 +134,7 @@ class Daemon:
 
     def __init__(self, config: Config, plugins: Plugins, read: Callable[[], Config]) -> None:
         self._config = config
-        self._plugins = plugins
+        self._plugins = PluginHost(plugins)
         self._read = read
         self._health = health.Health()
         self._working: Working | None = None
@@ -219,7 +220,6 @@ class Daemon:
                 informers=bounds.informers(client, infra, self._config),
                 config=self._config,
                 hub=self._hub,
-                plugins=self._plugins,
                 endpoint=facts.endpoint,
                 version=facts.version,
                 addressing=facts.addressing,
@@ -233,7 +233,7 @@ class Daemon:
     async def _serve(self, home: ClusterContext) -> None:
         """Serve what every replica serves; do the work while this one leads."""
         async with trio.open_nursery() as servers:
-            self._inspector = inspector = Inspector(home, self._rooms)
+            self._inspector = inspector = Inspector(home, self._rooms, self._plugins)
             self._health.metrics = partial(metrics.render, inspector)
             await servers.start(inspector.run)
             kubelet = KubeletServer(home, self._rooms.pod_ways)
@@ -323,7 +323,7 @@ class Daemon:
         """Keep this machine ready to be the gateway, and be it, while another daemon leads."""
         if not self._role.others:
             return
-        machine, kernel = await machines.look(home, self._role)
+        machine, kernel = await machines.look(home, self._plugins, self._role)
         if machine.problem:
             return
         node = NodeKernel()
@@ -331,7 +331,7 @@ class Daemon:
             rooms.start_soon(machines.attend, kernel)
             rooms.start_soon(machines.attend, node)
             rooms.start_soon(Takeover(home, self._role, node, self._identity).run)
-            tasks = PeerTasks(machine, self._rooms)
+            tasks = PeerTasks(self._plugins, machine, self._rooms)
             await rooms.start(Peers(home, tasks.stand_by, tasks.voices.end).run)
 
     async def _lead(self, home: ClusterContext, webhook: PodWebhook) -> None:
@@ -352,7 +352,7 @@ class Daemon:
             await rooms.start(directpods.run, home)
             voices = Voices()
             await rooms.start(Retractions(home, voices).run)
-            machine, kernel = await machines.look(home, self._role)
+            machine, kernel = await machines.look(home, self._plugins, self._role)
             if not machine.problem:
                 rooms.start_soon(machines.attend, kernel)
                 overlay = partial(self._keep_overlay, home, machine)
@@ -364,9 +364,9 @@ class Daemon:
             rooms.start_soon(walled, "leftovers of networks", partial(_leftovers, home, machine))
             home = dataclasses.replace(home, config=self._config)
             rooms.start_soon(walled, "labels that are shown", partial(_shown_labels, home))
-            tasks = PeerTasks(machine, self._rooms, voices)
+            tasks = PeerTasks(self._plugins, machine, self._rooms, voices)
             adverts = await announcing.adverts_of(home, lambda: handshake.port)
-            seen = self._rooms.discovery = Discovery(home, adverts)
+            seen = self._rooms.discovery = Discovery(home, self._plugins, adverts)
             pair = await cluster_keys(home.client, home.namespace)
             shared = machines.folder_of(machine)
             handshake = Handshake(home, pair.private, seen.seen, seen.everybody, shared)

@@ -19,11 +19,15 @@ from liqod.inspect.rooms import Rooms
 from liqod.network.joining import join
 from liqod.network.machine import NOWHERE, Machine
 from liqod.peer import Peer
+from liqod.plugins.host import PluginHost
 from liqod.provider.lending import lend
 from liqod.reach import follow
 from liqod.reflection.voices import Voices
 from liqod.telemetry.events import PeerRunning
 
+TRIED_AT_ONCE = 16
+"""Peers that do not answer which are tried side by side: where a hundred are late at once, it is a
+machine that has no time for a hundred TLS handshakes every few seconds on top."""
 LOOK_DEADLINE = 5.0
 """Seconds for the first look at whether networks are joined."""
 START_DEADLINE = 60.0
@@ -35,18 +39,22 @@ class PeerTasks:
     """Runs the tasks of peers, with what all of them share.
 
     Attributes:
+        plugins: the plugins, and their calls.
         machine: the machine that joins the networks.
         rooms: shows what works, for those who look.
         voices: what the peers say of objects here.
+        tries: bounds the tries of all peers that do not answer.
     """
 
+    plugins: PluginHost
     machine: Machine = NOWHERE
     rooms: Rooms = field(default_factory=Rooms)
     voices: Voices = field(default_factory=Voices)
+    tries: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TRIED_AT_ONCE))
 
     async def run(self, home: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
         """Lend to and borrow from one peer until cancelled, and keep the network with it."""
-        peer = Provider(peer_id, home, tenant_namespace, link=Link(home.tries))
+        peer = Provider(peer_id, home, tenant_namespace, link=Link(self.tries))
         with self.rooms.peer(peer):
             await self._live(peer)
 
@@ -65,7 +73,13 @@ class PeerTasks:
                 await peer.network.looked.wait()
             nursery.start_soon(follow, peer)
             shown = partial(self.rooms.borrows, peer.id)
-            borrowed = partial(borrow, voices=self.voices, ways=self.rooms.pod_ways, shown=shown)
+            borrowed = partial(
+                borrow,
+                plugins=self.plugins,
+                voices=self.voices,
+                ways=self.rooms.pod_ways,
+                shown=shown,
+            )
             for name, begin in (("lend", lend), ("borrow", borrowed)):
                 with trio.move_on_after(START_DEADLINE) as patience:
                     await nursery.start(begin, peer)

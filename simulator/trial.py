@@ -30,6 +30,7 @@ from liqod.errors import AlreadyExists, NotFound
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.plugins import loader
+from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from liqod.reflection.engine import Engine
 from liqod.reflection.retractions import Retractions
@@ -122,6 +123,7 @@ class Pair:
         link: whether the peer answers; ``link.set(False, "why")`` takes it away.
         others: the other peers, in the order in which they were named.
         voices: what rome's peers say of objects there.
+        plugins: rome's plugins; ``plugins.calls`` is what their calls came to.
         home: rome, as the engine has it; ``home.hub.history`` is what was decided and why.
     """
 
@@ -136,12 +138,14 @@ class Pair:
         lender: ClusterContext,
         name: str = "milan",
         voices: Voices | None = None,
+        plugins: PluginHost | None = None,
     ) -> None:
         self.rome = rome
         self.milan = milan
         self.home = home
         self.lender = lender
         self.voices = Voices() if voices is None else voices
+        self.plugins = plugins or PluginHost(loader.load(sources=loader.built_in()))
         self.name = name
         self.tenant = f"liqo-tenant-{name}"
         self.here = Client(from_kubeconfig(rome.kubeconfig))
@@ -202,7 +206,9 @@ class Pair:
 
     async def start(self, nursery: trio.Nursery, **options: Any) -> Engine:
         """Start the engine; :meth:`stop` ends it."""
-        engine = Engine(self.peer, cast("Remotes", self.identities), self.voices, **options)
+        engine = Engine(
+            self.peer, cast("Remotes", self.identities), self.plugins, self.voices, **options
+        )
 
         async def run(task_status: trio.TaskStatus[None]) -> None:
             self.peer.reach.know(None)  # whoever starts knows nothing yet
@@ -276,7 +282,7 @@ def mapped_namespace(name: str) -> Json:
 
 @asynccontextmanager
 async def home_of(
-    cluster: EmbeddedCluster, name: str, plugins: Plugins | None = None, text: str = ""
+    cluster: EmbeddedCluster, name: str, text: str = ""
 ) -> AsyncIterator[ClusterContext]:
     """The ClusterContext of a daemon in that cluster."""
     async with (
@@ -292,7 +298,6 @@ async def home_of(
             informers=informers(client, nursery, settings),
             config=settings,
             hub=Hub(),
-            plugins=plugins or loader.load(sources=loader.built_in()),
             endpoint=ApiEndpoint(cluster.server, b""),
             addressing=Addressing(("10.10.0.0/16",), ("10.20.0.0/16",)),
         )
@@ -347,12 +352,13 @@ async def trial(
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         rome = await _cluster(stack, "rome", definitions)
-        home = await enter(home_of(rome, "rome", plugins))
+        home = await enter(home_of(rome, "rome"))
         pairs: list[Pair] = []
-        voices = Voices()
+        voices, host = Voices(), PluginHost(plugins)
         for name in peers:
             cluster = await _cluster(stack, name, definitions)
-            made = Pair(rome, cluster, home, await enter(home_of(cluster, name)), name, voices)
+            lender = await enter(home_of(cluster, name))
+            made = Pair(rome, cluster, home, lender, name, voices, host)
             stack.push_async_callback(made.aclose)
             await made.prepare()
             pairs.append(made)

@@ -29,6 +29,7 @@ from liqod.errors import LiqodError, PluginError
 from liqod.log import PEER, Seldom
 from liqod.plugins.calls import Gauge
 from liqod.plugins.fitting import shown, waits
+from liqod.plugins.host import PluginHost
 from liqod.plugins.providers import (
     LONGEST_TTL,
     Configured,
@@ -58,6 +59,7 @@ class Discovery:
 
     Args:
         home: this cluster.
+        plugins: the plugins, and their calls.
         adverts: how adverts are signed and verified.
 
     Attributes:
@@ -65,8 +67,11 @@ class Discovery:
         book: the sightings that are kept.
     """
 
-    def __init__(self, home: ClusterContext, adverts: Adverts | None = None) -> None:
+    def __init__(
+        self, home: ClusterContext, plugins: PluginHost, adverts: Adverts | None = None
+    ) -> None:
         self.home = home
+        self._plugins = plugins
         self.book = Book()
         self._adverts: Adverts = adverts or NoAdverts()
         self._introductions: dict[str, tuple[str, trio.CancelScope]] = {}
@@ -95,7 +100,7 @@ class Discovery:
         with trio.CancelScope() as self._restart:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._expire, nursery)
-                for provider in self.home.plugins.discovery:
+                for provider in self._plugins.loaded.discovery:
                     nursery.start_soon(self._watch, nursery, provider)
                 await trio.sleep_forever()
 
@@ -132,8 +137,8 @@ class Discovery:
             announcement=self._adverts.announcement,
             publish=partial(publish, home.client),
         )
-        settings = home.plugins.settings.get(("discovery", provider.name))
-        gauge = home.gauge("discovery", provider.name)
+        settings = self._plugins.settings("discovery", provider.name)
+        gauge = self._plugins.gauge("discovery", provider.name)
 
         def sighted(seen: Sighting) -> None:
             self._sighted(nursery, provider.name, seen)

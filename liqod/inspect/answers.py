@@ -51,6 +51,7 @@ from liqod.resources import (
     TENANTS,
     VIRTUAL_NODES,
 )
+from liqod.telemetry import registry
 
 if TYPE_CHECKING:
     from liqod.inspect.doctor import Doctor
@@ -96,6 +97,7 @@ class Answers:
         self.server = home.client.server
         self.started = facts.daemon.started
         self._home, self._rooms = home, rooms
+        self._registry = registry.current()
         self._histories = histories
         self._facts = facts
         self._doctor = doctor
@@ -149,8 +151,8 @@ class Answers:
         found = Tasks(
             id=ask.id,
             tasks=await self._snapshots.tasks(),
-            queues=tasks.queues(self._home.registry),
-            watches=tasks.watches(self._home.registry),
+            queues=tasks.queues(self._registry),
+            watches=tasks.watches(self._registry),
             traffic=tasks.traffic(self._home.client, self._rooms),
             lag=(lags[-1], max(lags)) if lags else (0.0, 0.0),
             took=round(time.process_time() - began, 4),

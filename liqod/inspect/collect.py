@@ -36,6 +36,7 @@ from liqod.model.view.rows import Ladder
 from liqod.model.view.snapshot import Guest, Snapshot
 from liqod.model.view.state import State
 from liqod.model.view.told import told
+from liqod.plugins.host import PluginHost
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -64,6 +65,7 @@ class Collector:
     Args:
         home: this cluster.
         rooms: those that work now.
+        plugins: the plugins, and their calls.
         summary: what events added up to.
         facts: what was measured last.
         ladders: what the doctor found last.
@@ -73,11 +75,12 @@ class Collector:
         self,
         home: ClusterContext,
         rooms: Rooms,
+        plugins: PluginHost,
         summary: EventSummary,
         facts: FactsInMemory,
         ladders: Callable[[], dict[str, Ladder]],
     ) -> None:
-        self._home, self._rooms = home, rooms
+        self._home, self._rooms, self._plugins = home, rooms, plugins
         self._summary = summary
         self._facts = facts
         self._ladders = ladders
@@ -240,7 +243,7 @@ class Collector:
             networks=roomrows.networks(rooms),
             reflections=roomrows.reflections(rooms, self._summary),
             reasons=roomrows.reasons(rooms),
-            plugins=roomrows.plugins(self._home, self._summary),
+            plugins=roomrows.plugins(self._plugins, self._summary),
             sightings=roomrows.sightings(rooms, self._summary, before.peers.keys()),
         )
         return msgspec.structs.replace(after, problems=self._all_problems(after))

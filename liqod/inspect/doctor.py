@@ -19,6 +19,7 @@ from liqod.model.view.rows import Check as Row
 from liqod.model.view.rows import Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts, examine
 from liqod.plugins.fitting import misfit, shown
+from liqod.plugins.host import PluginHost
 from liqod.telemetry.events import VerdictTurned
 from liqod.ticks import sleep_until_tick
 
@@ -37,6 +38,7 @@ class Doctor:
 
     Args:
         home: this cluster.
+        plugins: the plugins, and their calls.
         facts: what the checks look at.
         probes: what they ask for.
 
@@ -44,10 +46,13 @@ class Doctor:
         ladders: what was found, by peer; this cluster's own by the empty string.
     """
 
-    def __init__(self, home: ClusterContext, facts: FactsInMemory, probes: Probes) -> None:
+    def __init__(
+        self, home: ClusterContext, plugins: PluginHost, facts: FactsInMemory, probes: Probes
+    ) -> None:
         self.ladders: dict[str, Ladder] = {"": Ladder("")}
         self._home = home
-        self._checks = home.plugins.checks
+        self._plugins = plugins
+        self._checks = plugins.loaded.checks
         self._probes = probes
         self._facts = facts
         self._broken: set[str] = set()
@@ -106,13 +111,13 @@ class Doctor:
     def _look(self, check: Check, peer: str, facts: ClusterFacts | PeerFacts) -> Finding | None:
         """The finding of one check, given what its probe found and its settings."""
         probed = self._probes.found(peer, check.name)
-        settings = self._home.plugins.settings.get(("check", check.name))
+        settings = self._plugins.settings("check", check.name)
         facts = msgspec.structs.replace(facts, probed=probed, settings=settings)
         return self._doubted(check, peer, self._ask(check, facts))
 
     def _ask(self, check: Check, facts: ClusterFacts | PeerFacts) -> Finding | None:
         """What a check says; one that breaks is named once and then says that it is broken."""
-        gauge = self._home.gauge("check", check.name)
+        gauge = self._plugins.gauge("check", check.name)
         if gauge.rests:
             return Finding("unknown", f"the check is {gauge.trouble}")
         try:

@@ -41,6 +41,7 @@ from liqod.model.view.facts import (
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.rows import Daemon
 from liqod.peernetwork import NOBODY
+from liqod.plugins.host import PluginHost
 from liqod.resources import RESOURCE_SLICES, TENANTS, ResourceSlice, Tenant
 from liqod.resources.authentication import RESOURCES
 
@@ -60,6 +61,7 @@ class FactsInMemory:
     Args:
         home: this cluster.
         rooms: those that work now.
+        plugins: the plugins, and their calls.
         summary: what events added up to.
         probes: what was asked for.
 
@@ -71,13 +73,18 @@ class FactsInMemory:
     """
 
     def __init__(
-        self, home: ClusterContext, rooms: Rooms, summary: EventSummary, probes: "Probes"
+        self,
+        home: ClusterContext,
+        rooms: Rooms,
+        plugins: PluginHost,
+        summary: EventSummary,
+        probes: "Probes",
     ) -> None:
         self.daemon = Daemon(pid=os.getpid(), started=time.time())
         self.lags: tuple[float, ...] = ()
         self.measured: dict[str, PeerFacts] = {}
         self.lent = Cache[str](Partial, peerview.origin)
-        self._home, self._rooms = home, rooms
+        self._home, self._rooms, self._plugins = home, rooms, plugins
         self._summary = summary
         self._probes = probes
         self._slices = Cache[Lent](ResourceSlice, _slice)
@@ -200,9 +207,11 @@ class FactsInMemory:
             proved=self._proved(),
             lag=max(self.lags, default=0.0),
             left_out={
-                each.name: each.why for each in home.plugins.records if each.state == "left out"
+                each.name: each.why
+                for each in self._plugins.loaded.records
+                if each.state == "left out"
             },
-            troubled={**self._ended(), **home.calls.troubles()},
+            troubled={**self._ended(), **self._plugins.calls.troubles()},
             policies=home.fence.missing if home.fence.known else None,
             leading=self.daemon.state == "leading",
             met_at=self._rooms.listening if home.config.handshake.enabled else None,

@@ -35,6 +35,7 @@ from liqod.inspect.summary import EventSummary
 from liqod.log import PEER, facts
 from liqod.model.view.redact import scrub
 from liqod.model.view.rows import Line
+from liqod.plugins.host import PluginHost
 
 TICK = 0.25
 """Seconds in which changes are collected into one update."""
@@ -52,20 +53,21 @@ class Inspector:
     Args:
         home: this cluster.
         rooms: those that work now.
+        plugins: the plugins, and their calls.
     """
 
-    def __init__(self, home: ClusterContext, rooms: Rooms) -> None:
+    def __init__(self, home: ClusterContext, rooms: Rooms, plugins: PluginHost) -> None:
         self.summary = EventSummary()
         self.histories = Histories()
-        probes = Probes(home, rooms, home.plugins.checks)
-        self.facts = FactsInMemory(home, rooms, self.summary, probes)
+        probes = Probes(home, rooms, plugins)
+        self.facts = FactsInMemory(home, rooms, plugins, self.summary, probes)
         self.sampler = Sampler(self.facts, self.histories)
-        self.doctor = Doctor(home, self.facts, probes)
+        self.doctor = Doctor(home, plugins, self.facts, probes)
         self.stream = Stream(home.hub)
         self.home, self.rooms = home, rooms
         self.hub = home.hub
         self._collector = Collector(
-            *(home, rooms, self.summary, self.facts), lambda: self.doctor.ladders
+            *(home, rooms, plugins, self.summary, self.facts), lambda: self.doctor.ladders
         )
         self._answers = Answers(home, rooms, self.histories, self.facts, self.doctor)
         home.hub.listen(self.summary.take)

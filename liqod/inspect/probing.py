@@ -7,7 +7,7 @@ that changes nothing, when it is asked for or nothing was written for ten minute
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -20,6 +20,7 @@ from liqod.inspect.rooms import Rooms
 from liqod.kube.client import MERGE_PATCH, PARTIAL, Client
 from liqod.kube.times import date_of
 from liqod.plugins.diagnosis import Check, Trip
+from liqod.plugins.host import PluginHost
 from liqod.polling import poll_until
 from liqod.resources import RESOURCE_SLICES
 from liqod.ticks import sleep_until_tick
@@ -81,16 +82,16 @@ class Probes:
     Args:
         home: this cluster.
         rooms: those that work now.
-        checks: whose probes are made.
+        plugins: the plugins, and their calls.
 
     Attributes:
         skew: seconds by which this cluster's API server's clock is ahead; None: not known.
     """
 
-    def __init__(self, home: ClusterContext, rooms: Rooms, checks: Iterable[Check]) -> None:
+    def __init__(self, home: ClusterContext, rooms: Rooms, plugins: PluginHost) -> None:
         self.skew: float | None = None
-        self._home, self._rooms = home, rooms
-        self._checks = [check for check in checks if check.probe is not None]
+        self._home, self._rooms, self._plugins = home, rooms, plugins
+        self._checks = [check for check in plugins.loaded.checks if check.probe is not None]
         self._server: _Taken | None = None
         self._canaries: dict[str, _Taken] = {}
         self._found: dict[tuple[str, str], _Probed] = {}
@@ -189,7 +190,7 @@ class Probes:
         for key in self._found.keys() | {(name, "") for name in self._canaries}:
             if key[0] and key[0] not in peers:
                 if key[1]:
-                    self._home.gauge("probe", key[1]).leave(key[0])
+                    self._plugins.gauge("probe", key[1]).leave(key[0])
                 self._found.pop(key, None)
                 self._canaries.pop(key[0], None)
         return [job for job in jobs if job[0] not in self._busy]
@@ -208,14 +209,14 @@ class Probes:
     def _check(self, check: Check) -> Callable[[tuple[str, str]], Awaitable[None]]:
         async def job(key: tuple[str, str]) -> None:
             client = self._client(key[0])
-            gauge = self._home.gauge("probe", check.name)
+            gauge = self._plugins.gauge("probe", check.name)
             before = self._found.get(key, _Probed(0.0, None))
             failed = msgspec.structs.replace(before, failures=before.failures + 1)
             if client is None or check.probe is None or gauge.rests:
                 later = trio.current_time() + PATIENCE
                 self._found[key] = msgspec.structs.replace(before, due=later)
                 return
-            settings = self._home.plugins.settings.get(("check", check.name))
+            settings = self._plugins.settings("check", check.name)
             text = f"no answer within {DEADLINE:g} s"
             try:
                 value = await gauge.run(check.probe, Reader(client, settings))

@@ -15,6 +15,7 @@ from liqod.inspect.summary import Counted, EventSummary, Failing
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.rows import Plugin, Reflection, Sighting, Told
 from liqod.plugins.contracts import Reason
+from liqod.plugins.host import PluginHost
 
 MOST_REASONS = 2000
 """Reasons of one peer's objects that are read."""
@@ -22,7 +23,6 @@ MOST_KINDS = 100
 """Different ones that are shown."""
 
 if TYPE_CHECKING:
-    from liqod.context import ClusterContext
     from liqod.discovery.merging import Entry
     from liqod.inspect.rooms import Rooms
     from liqod.plugins.calls import Gauge
@@ -87,18 +87,18 @@ def reasons(rooms: "Rooms") -> dict[str, Told]:
     return rows
 
 
-def plugins(home: "ClusterContext", summary: EventSummary) -> dict[str, Plugin]:
+def plugins(host: PluginHost, summary: EventSummary) -> dict[str, Plugin]:
     """What became of each plugin, by ``kind/name``."""
     return {
-        f"{each.kind}/{each.name}": _plugin(each, summary, _gauges(home, each))
-        for each in home.plugins.records
+        f"{each.kind}/{each.name}": _plugin(each, summary, _gauges(host, each))
+        for each in host.loaded.records
     }
 
 
-def _gauges(home: "ClusterContext", found: "Loaded") -> "list[Gauge]":
+def _gauges(host: PluginHost, found: "Loaded") -> "list[Gauge]":
     """What the calls of a plugin come to; those of a check's probe are counted by themselves."""
     kinds = ("check", "probe") if found.kind == "check" else (found.kind,)
-    gauges = (home.calls.find(kind, found.name) for kind in kinds)
+    gauges = (host.calls.find(kind, found.name) for kind in kinds)
     return [each for each in gauges if each is not None]
 
 

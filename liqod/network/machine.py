@@ -18,7 +18,7 @@ from liqod.network.names import Names, Side
 from liqod.network.overlay.ways import Ways
 from liqod.network.peerplan import PeerPlan
 from liqod.network.values import KernelChange
-from liqod.plugins.providers import Tunnel
+from liqod.plugins.providers import Tunnel, TunnelProvider
 
 
 class Datapath(Protocol):
@@ -194,6 +194,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         problem: what it lacks, by name, a clause; empty where networks can be joined.
         addresses: where peers reach it, the preferred one first.
+        providers: the backends that were loaded.
         tunnels: of each backend that may be used and works here, how one of its tunnels is had.
         listening: how the servers of a backend listen, where it is not the usual.
         stands_by: those of the backends whose tunnels can be quiet.
@@ -205,6 +206,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     problem: str = ""
     addresses: tuple[str, ...] = ()
+    providers: tuple[TunnelProvider, ...] = ()
     tunnels: Mapping[str, Callable[[Names], Tunnel]] = {}
     listening: Mapping[str, Listening] = {}
     stands_by: Collection[str] = ()

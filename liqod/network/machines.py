@@ -24,6 +24,7 @@ from liqod.network.machine import Heard, Machine, Told
 from liqod.network.names import Names, Side
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.probes import Prober
+from liqod.plugins.host import PluginHost
 from liqod.plugins.providers import TunnelProvider, TunnelServices
 from liqod.supervise import Failure, Supervision
 
@@ -35,11 +36,14 @@ NOBODY: Final = Names("liqod", "nobody")
 log = logging.getLogger(__name__)
 
 
-async def look(home: ClusterContext, role: Role) -> tuple[Machine, KernelDatapath]:
+async def look(
+    home: ClusterContext, plugins: PluginHost, role: Role
+) -> tuple[Machine, KernelDatapath]:
     """What this machine can do, and its kernel, which is to be attended while networks are kept.
 
     Args:
         home: this cluster.
+        plugins: the plugins, and their calls.
         role: whether this machine is the gateway.
     """
     settings = home.config.network
@@ -55,9 +59,9 @@ async def look(home: ClusterContext, role: Role) -> tuple[Machine, KernelDatapat
     quiet: set[str] = set()
     listening: dict[str, Listening] = {}
     why = "there is no backend for tunnels"
-    found = sorted(home.plugins.network, key=lambda each: each.order)
+    found = sorted(plugins.loaded.network, key=lambda each: each.order)
     allowed = [each for each in found if is_allowed(each, settings.backends)]
-    builds = [how(home, provider, services) for provider in allowed]
+    builds = [how(plugins, provider, services) for provider in allowed]
     # Side by side: one that does not answer is waited for, and the others with it only once.
     lacking = await gather(*(partial(lacks_of, build) for build in builds))
     for provider, build, problem in zip(allowed, builds, lacking, strict=True):
@@ -78,6 +82,7 @@ async def look(home: ClusterContext, role: Role) -> tuple[Machine, KernelDatapat
         Machine(
             problem="" if tunnels else why,
             addresses=settings.advertise or own_addresses(home.node_address),
+            providers=plugins.loaded.network,
             tunnels=tunnels,
             listening=listening,
             datapath=kernel,
@@ -134,12 +139,12 @@ def is_allowed(provider: TunnelProvider, named: tuple[str, ...]) -> bool:
     return provider.encrypted and not provider.on_request
 
 
-def how(home: ClusterContext, provider: TunnelProvider, services: TunnelServices) -> Backend:
+def how(plugins: PluginHost, provider: TunnelProvider, services: TunnelServices) -> Backend:
     """How a tunnel of a backend is had, for the names of a peer."""
-    settings = home.plugins.settings.get(("network", provider.name))
+    settings = plugins.settings("network", provider.name)
     if settings is None:
         settings = msgspec.convert({}, provider.config_type)
-    return backend(provider, settings, services, home.gauge("network", provider.name))
+    return backend(provider, settings, services, plugins.gauge("network", provider.name))
 
 
 async def lacks_of(build: Backend) -> str | None:

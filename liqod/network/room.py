@@ -316,7 +316,7 @@ class Room:
         return Stands(self._tunnel, gateway.side, gateway.mtu, up.ranges, gateway.port, first)
 
     def _provider(self, backend: str) -> TunnelProvider | None:
-        every = self._peer.home.plugins.network
+        every = self._machine.providers
         return next((each for each in every if each.name == backend), None)
 
     def _turned(self) -> None:
@@ -350,8 +350,7 @@ class Room:
             last[0] if last is not None else None,
             silent,
         )
-        every = self._peer.home.plugins.network
-        backend = next((each for each in every if each.name == found.backend), None)
+        backend = self._provider(found.backend)
         nodes, api = self._machine.ways.nodes, self._api()
         found = replace(found, gateway=role.gateway, standbys=role.standbys, nodes=nodes, api=api)
         found = measured(found, self._measures, self._stuck, backend)

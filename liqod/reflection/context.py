@@ -4,7 +4,7 @@ A :class:`Context` is the memory of one engine: what is mapped, which stores are
 on what. The engine alone changes it; workers read it. A :class:`Work` lives for one turn.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import trio
@@ -28,6 +28,7 @@ from liqod.plugins.contracts import (
     Scope,
     VirtualNode,
 )
+from liqod.plugins.host import PluginHost
 from liqod.reflection import topology
 from liqod.reflection.eventwatch import PeerEvents
 from liqod.reflection.marks import TOKENS
@@ -54,6 +55,7 @@ class Context:
     Args:
         peer: the peer.
         remotes: the identities that it gave us.
+        plugins: the plugins, and their calls.
         voices: what all peers say of objects here.
         grace: seconds a namespace must be off the map before its pods are given up.
 
@@ -72,9 +74,12 @@ class Context:
         unmapped: since when (Trio time) namespaces are off the map, where somebody asked.
     """
 
-    def __init__(self, peer: Provider, remotes: Remotes, voices: Voices, grace: float) -> None:
+    def __init__(
+        self, peer: Provider, remotes: Remotes, plugins: PluginHost, voices: Voices, grace: float
+    ) -> None:
         self.peer = peer
         self.remotes = remotes
+        self.plugins = plugins
         self.voices = voices
         self.grace = grace
         self.needs = Needs()
@@ -182,10 +187,6 @@ class Context:
             return default
         configured = self.peer.home.config.reflection.policies.get(reflector)
         return default if configured is None else Policy(configured)
-
-    def settings(self, reflector: str) -> Any:
-        """The settings of a reflector, as its own type has them."""
-        return self.peer.home.plugins.settings.get(("reflector", reflector))
 
     def read_changed(self, kind: Kind, key: Key) -> None:
         """An object that reflectors read has changed: have what depends on it reconciled."""

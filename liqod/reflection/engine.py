@@ -31,6 +31,7 @@ from liqod.kube.selection import EVERY, Selection
 from liqod.model.network.ranges import PeerRanges
 from liqod.ownnetworks import OwnNetworks, own_networks
 from liqod.plugins.contracts import Names, Reason, Scope
+from liqod.plugins.host import PluginHost
 from liqod.reflection import topology
 from liqod.reflection.context import Context
 from liqod.reflection.health import HealthCheck
@@ -53,6 +54,7 @@ class Engine:
     Args:
         peer: the peer.
         remotes: the identities that it gave us.
+        plugins: the plugins, and their calls.
         voices: what all peers say of objects here.
         grace: seconds a namespace must be off the map before its pods are given up.
 
@@ -61,13 +63,19 @@ class Engine:
     """
 
     def __init__(
-        self, peer: Provider, remotes: Remotes, voices: Voices, *, grace: float = GRACE
+        self,
+        peer: Provider,
+        remotes: Remotes,
+        plugins: PluginHost,
+        voices: Voices,
+        *,
+        grace: float = GRACE,
     ) -> None:
         self.peer = peer
         self.remotes = remotes
-        self.context = Context(peer, remotes, voices, grace)
+        self.context = Context(peer, remotes, plugins, voices, grace)
         disabled = {*peer.home.config.reflection.disabled, *_switched_off(peer.home.config)}
-        found = peer.home.plugins.reflectors
+        found = plugins.loaded.reflectors
         self.reflectors = tuple(each for each in found if each.name not in disabled or each.always)
         for each in self.reflectors:
             # What a disabled reflector reflects all the same: pods there cannot do without.

@@ -71,7 +71,7 @@ class StatusWriter:
         self._contest = Contest()
         self._rate = Rate()
         self._lately = Lately()
-        self._gauge = context.peer.home.gauge("reflector", reflector.name)
+        self._gauge = context.plugins.gauge("reflector", reflector.name)
 
     @property
     def remembered(self) -> set[Key]:

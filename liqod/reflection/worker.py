@@ -103,7 +103,8 @@ class Worker:
         self.queue: KeyedQueue[Key] = KeyedQueue(PAUSES, name=reflector.name)
         self._context = context
         self._only = only
-        self._gauge = context.peer.home.gauge("reflector", reflector.name)
+        self._gauge = context.plugins.gauge("reflector", reflector.name)
+        self._settings = context.plugins.settings("reflector", reflector.name)
         self._settled: dict[Key, _Settled] = {}
         self._served = reflector.offered is None
         self.remote = RemoteWriter(reflector, context)
@@ -400,7 +401,7 @@ class Worker:
         view = LiveView(
             reflector,
             names=work.names,
-            settings=self._context.settings(reflector.name),
+            settings=self._settings,
             now=times.now(),
             ahead=self._context.peer.link.skew or 0.0,
             refusals=self.remote.refusals(work.key),

@@ -27,8 +27,7 @@ from liqod.config import parse
 from liqod.discovery.room import Discovery
 from liqod.identity import keys
 from liqod.plugins import loader
-from liqod.plugins.calls import Calls
-from liqod.plugins.loader import Plugins
+from liqod.plugins.host import PluginHost
 from liqod.telemetry.hub import Hub
 from simulator.suites.providers import share
 from tests.netns.lab import make, run
@@ -146,20 +145,18 @@ def bridged(word: str, count: int) -> Iterator[list[str]]:
 class Home:
     """This cluster, as far as discovery asks."""
 
-    def __init__(self, cluster: str, plugins: Plugins) -> None:
+    def __init__(self, cluster: str) -> None:
         self.cluster_id = cluster
-        self.plugins = plugins
         self.hub, self.config = Hub(), parse("")
         self.informers = SimpleNamespace(share=share)
         self.client = None
-        self.gauge = Calls().of
 
 
 async def _main(plugin: str, told: dict[str, Any]) -> None:
     ports = [6446]
     settings = {} if told.get("off") else {plugin: told.get("settings", {})}
     loaded = loader.load(sources=loader.built_in(), settings=settings, blocked=["manual"])
-    home: Any = Home(told["cluster"], loaded)
+    home: Any = Home(told["cluster"])
     signed = SignedAdverts(told["cluster"], keys.generate(), lambda: ports[0])
 
     def heard(event: Any) -> None:
@@ -174,7 +171,7 @@ async def _main(plugin: str, told: dict[str, Any]) -> None:
     print(json.dumps({"at": time.time(), "cluster_id": "", "key": signed.key}), flush=True)
     threading.Thread(target=listen, daemon=True).start()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Discovery(home, signed).run)
+        nursery.start_soon(Discovery(home, PluginHost(loaded), signed).run)
         with trio.open_signal_receiver(15) as signals:
             async for _ in signals:
                 nursery.cancel_scope.cancel()

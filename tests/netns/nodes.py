@@ -264,7 +264,6 @@ async def _pipe(source: trio.SocketStream, sink: trio.SocketStream) -> None:
 @asynccontextmanager
 async def running(nodes: Nodes) -> AsyncIterator[Running]:
     """All of it for the length of the block; nothing of the overlay is left after it."""
-    nothing: Any = None
     async with (
         EmbeddedCluster("rome", state=await installed("rome")) as server,
         Client(from_kubeconfig(server.kubeconfig)) as client,
@@ -280,7 +279,6 @@ async def running(nodes: Nodes) -> AsyncIterator[Running]:
             Informers(client, nursery),
             config.parse(""),
             Hub(),
-            nothing,
             ApiEndpoint("https://198.51.100.1:6443", b""),
         )
         made = Running(nodes, client, kubeconfig, home, nursery)

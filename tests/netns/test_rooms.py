@@ -117,6 +117,7 @@ def machine_of(own: str, node: str, address: str, program: str, folder: Path) ->
 
     return Machine(
         addresses=(address,),
+        providers=PLUGINS.network,
         tunnels={
             "wireguard": partial(build, WIREGUARD, settings),
             "websocket": partial(build, WEBSOCKET, WEBSOCKET.config_type()),

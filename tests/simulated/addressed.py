@@ -127,7 +127,6 @@ def condition(found: dict[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def rome(settings: str = SETTINGS) -> AsyncIterator[Rome]:
-    nothing: Any = None
     async with (
         EmbeddedCluster("rome", state=await installed("rome")) as server,
         Client(from_kubeconfig(server.kubeconfig)) as client,
@@ -145,7 +144,6 @@ async def rome(settings: str = SETTINGS) -> AsyncIterator[Rome]:
                 bounds.informers(daemon, nursery, config.parse(settings)),
                 config.parse(settings),
                 Hub(),
-                nothing,
                 ApiEndpoint("https://172.20.0.1:6443", b""),
                 addressing=Addressing(("10.244.0.0/24",), ("10.96.0.0/12",)),
             )

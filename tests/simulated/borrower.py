@@ -13,7 +13,6 @@ from liqod.consumer.link import Provider
 from liqod.context import ApiEndpoint, ClusterContext
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.plugins.loader import Plugins
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from liqod.telemetry.hub import Hub
 from simulator.trial import Switch as Switch
@@ -49,7 +48,6 @@ async def borrower(cluster: Cluster, text: str = "", **more: Any) -> AsyncIterat
             informers=informers(client, nursery, settings),
             config=settings,
             hub=Hub(),
-            plugins=cast("Plugins", None),
             endpoint=ApiEndpoint(cluster.server, b""),
             version="v1.35.4",
             **{"kubelet_port": 12345, **more},

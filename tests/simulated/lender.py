@@ -19,7 +19,6 @@ from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.model import ids
-from liqod.plugins.loader import Plugins
 from liqod.resources import QUOTAS, SHADOW_ENDPOINT_SLICES, SHADOW_PODS
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
@@ -167,7 +166,6 @@ async def lender(admin: Client, kubeconfig: str, text: str = "") -> AsyncIterato
             informers=informers(client, nursery, settings),
             config=settings,
             hub=Hub(),
-            plugins=Plugins(),
             endpoint=ApiEndpoint(client.server, b""),
             addressing=Addressing(("10.244.0.0/16",), ("10.96.0.0/16",)),
         )

@@ -37,6 +37,7 @@ from liqod.network.machine import NOWHERE, Machine
 from liqod.ownkeys import FollowedKeys, take_to
 from liqod.peers import Peers
 from liqod.peertask import PeerTasks
+from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from liqod.procedures import peering, peeringusers, unpeering
 from liqod.procedures.wanted import Asked
@@ -76,6 +77,7 @@ class Member:
     said: list[str] = field(default_factory=list)
     handshake: Handshake | None = None
     rooms: Rooms = field(default_factory=Rooms)
+    host: PluginHost = field(init=False)
     around: list[Seen] = field(default_factory=list)
     """What its discovery sees."""
 
@@ -104,7 +106,7 @@ class Member:
                 self._leadership(client),
                 trio.open_nursery() as rooms,
             ):
-                home = self._home(client, rooms)
+                home, self.host = self._home(client, rooms), PluginHost(self.plugins)
                 await rooms.start(Keys(home).run)
                 self.rooms.former_key = FormerKey(home)
                 await rooms.start(self.rooms.former_key.run)
@@ -121,7 +123,7 @@ class Member:
                     self.rooms.handshake = self.handshake
                     await rooms.start(self.handshake.run)
                     await rooms.start(FollowedKeys(home, take_to(self.handshake, client)).run)
-                tasks = PeerTasks(machine, self.rooms)
+                tasks = PeerTasks(self.host, machine, self.rooms)
                 await rooms.start(Peers(home, tasks.run, tasks.voices.end).run)
                 task_status.started(home)
 
@@ -145,7 +147,6 @@ class Member:
             informers=informers(client, nursery, settings),
             config=settings,
             hub=Hub(),
-            plugins=self.plugins,
             endpoint=ApiEndpoint(server, self.cluster.ca.certificate),
             kubelet_port=12345,
         )

@@ -11,6 +11,7 @@ from typing import Any
 from liqod.apimachinery.kinds import PODS
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from simulator import EmbeddedCluster, trial
 from simulator.trial import SHOP as SHOP
@@ -73,10 +74,11 @@ async def pair(plugins: Plugins | None = None, text: str = "") -> AsyncIterator[
             pod_cidr="10.30.0.0/16",
             state=await defined("milan"),
         ) as milan,
-        home_of(rome, "rome", plugins, text) as home,
+        home_of(rome, "rome", text) as home,
         home_of(milan, "milan") as lender,
     ):
-        made = Pair(rome, milan, home, lender)
+        host = None if plugins is None else PluginHost(plugins)
+        made = Pair(rome, milan, home, lender, plugins=host)
         try:
             await made.prepare()
             yield made
@@ -91,7 +93,7 @@ async def beside(first: Pair, name: str) -> AsyncIterator[Pair]:
         EmbeddedCluster(name, nodes=1, state=await defined(name)) as cluster,
         home_of(cluster, name) as lender,
     ):
-        made = Pair(first.rome, cluster, first.home, lender, name, first.voices)
+        made = Pair(first.rome, cluster, first.home, lender, name, first.voices, first.plugins)
         try:
             await made.prepare()
             yield made

@@ -1,6 +1,5 @@
 """ClusterProfiles of an API server: waited for, read, and that of this cluster kept."""
 
-import dataclasses
 from typing import Any
 
 import trio
@@ -12,6 +11,7 @@ from liqod.identity import keys
 from liqod.plugins import loader
 from liqod.plugins.discovery import clusterprofile
 from liqod.plugins.discovery.clusterprofile import PROFILES, manifest
+from liqod.plugins.host import PluginHost
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, eventually
 from tests.simulated.prepared import defined
@@ -55,7 +55,7 @@ async def test_profiles_are_waited_for_read_and_kept(monkeypatch, caplog):
     state = await defined("rome")
     async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as home:
         rome, milan = signed("rome"), signed("milan")
-        inbox = Discovery(dataclasses.replace(home, plugins=plugins), rome)
+        inbox = Discovery(home, PluginHost(plugins), rome)
         async with trio.open_nursery() as nursery:
             await nursery.start(inbox.run)
             await home.client.create(NAMESPACES, {"metadata": {"name": "fleet"}})

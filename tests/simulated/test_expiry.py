@@ -9,6 +9,8 @@ from liqod.apimachinery.kinds import NAMESPACES
 from liqod.discovery import introducing
 from liqod.discovery.room import Discovery
 from liqod.identity import certificates
+from liqod.plugins.host import PluginHost
+from liqod.plugins.loader import Plugins
 from liqod.resources import IDENTITIES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, borrower, eventually, peer_of
@@ -38,7 +40,9 @@ async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expire
         good = certificates.make_client(authority, "rome").certificate
         async with trio.open_nursery() as nursery:
             scope = trio.CancelScope()
-            nursery.start_soon(Discovery(home)._introduce, "milan", "/nowhere", scope)
+            nursery.start_soon(
+                Discovery(home, PluginHost(Plugins()))._introduce, "milan", "/nowhere", scope
+            )
             await home.client.create(IDENTITIES, identity(good), AT_ROME)
             await trio.sleep(0.5)
             assert asked == ["milan"]

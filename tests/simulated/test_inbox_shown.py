@@ -19,7 +19,7 @@ from tests.simulated.peering import Member
 def viewed(member: Member) -> Collector:
     """What a viewer of its daemon is shown."""
     return Collector(
-        *(member.home, member.rooms, EventSummary()),
+        *(member.home, member.rooms, member.host, EventSummary()),
         *(SimpleNamespace, dict),  # type: ignore[arg-type]
     )
 

@@ -21,7 +21,7 @@ from tests.simulated.peering import Member
 
 def scraped(member: Member) -> dict[str, float]:
     """The samples of a scrape, by name and labels."""
-    text, _ = render(Inspector(member.home, member.rooms), "")
+    text, _ = render(Inspector(member.home, member.rooms, member.host), "")
     lines = [each.rpartition(" ") for each in text.decode().splitlines() if each[0] != "#"]
     return {name: float(value) for name, _, value in lines}
 
@@ -90,7 +90,7 @@ async def test_channels_are_shown_while_they_are_open_and_their_bytes_afterwards
 
 async def test_sightings_are_counted_by_who_sees():
     async with meeting("rome") as [rome]:
-        discovery = rome.rooms.discovery = Discovery(rome.home)
+        discovery = rome.rooms.discovery = Discovery(rome.home, rome.host)
         for cluster in ("milan", "turin"):
             seen = Sighting(cluster_id=cluster, plugin="mdns")
             discovery.book.take(Entry(seen=seen, since=0.0))

@@ -75,7 +75,7 @@ async def test_one_that_blocks_is_named_while_it_does_and_parked(
         await both.here.create(SECRETS, {"metadata": {"name": "one"}}, SHOP)
 
         async def parked() -> bool:
-            said = both.home.calls.troubles().get("the reflector faulty", "")
+            said = both.plugins.calls.troubles().get("the reflector faulty", "")
             return said.startswith("parked for") and "every peer waited" in said
 
         async def explained() -> bool:
@@ -100,7 +100,7 @@ async def test_one_that_exits_ends_nothing_and_is_shown() -> None:
         await both.comes(CONFIG_MAPS, "map")
 
         async def shown() -> bool:
-            said = both.home.calls.troubles().get("the reflector faulty", "")
+            said = both.plugins.calls.troubles().get("the reflector faulty", "")
             return "SystemExit: 3" in said
 
         await eventually(shown)
@@ -120,7 +120,7 @@ async def test_the_object_at_which_one_breaks_is_named_until_it_is_mended_or_gon
         await both.here.create(SECRETS, {"metadata": {"name": "odd"}}, SHOP)
 
         def said() -> str:
-            return both.home.calls.troubles().get("the reflector faulty", "")
+            return both.plugins.calls.troubles().get("the reflector faulty", "")
 
         async def named() -> bool:
             return said().startswith("shop/odd cannot be worked on: ") and "KeyError" in said()
@@ -247,11 +247,11 @@ async def test_each_function_that_breaks_is_named_and_holds_nobody_up(
             await both.there.patch(SERVICES, f"web-{field}-{how}", patch, "shop-rome")
 
         async def told() -> bool:
-            known = both.home.calls.troubles().keys() | named_in_log()
+            known = both.plugins.calls.troubles().keys() | named_in_log()
             return {f"the reflector {field}-{how}" for how in ways} <= known
 
         def named_in_log() -> set[str]:
-            gauges = (both.home.calls.find("reflector", each.name) for each in ours.reflectors)
+            gauges = (both.plugins.calls.find("reflector", each.name) for each in ours.reflectors)
             return {str(each) for each in gauges if each is not None and each.error}
 
         await eventually(told)

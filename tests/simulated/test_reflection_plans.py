@@ -213,14 +213,14 @@ async def test_a_reflector_that_raises_fails_for_that_object_alone(monkeypatch):
         await eventually(named)
 
         async def shown() -> bool:
-            troubles = both.home.calls.troubles()
+            troubles = both.plugins.calls.troubles()
             return troubles.get("the reflector secrets", "").endswith(FAULT)
 
         await eventually(shown)
         # What goes by another object now is tried at once, and rests no more when it is well.
         await both.here.patch(SECRETS, "bad", {"metadata": {"labels": {"mended": "yes"}}}, SHOP)
         await both.comes(SECRETS, "bad")
-        assert not both.home.calls.troubles()
+        assert not both.plugins.calls.troubles()
         nursery.cancel_scope.cancel()
 
 

@@ -132,7 +132,7 @@ async def looking(members: list[Member], folder: Path, secrets: set[str]) -> Asy
                 socket = folder / f"{member.id}.sock"
                 settings = config.parse(f'{member.settings}[inspector]\nsocket = "{socket}"\n')
                 home = replace(member.home, config=settings)
-                await nursery.start(Inspector(home, member.rooms).run)
+                await nursery.start(Inspector(home, member.rooms, member.host).run)
                 await nursery.start(view, socket, seen)
                 nursery.start_soon(read_objects, member, seen, secrets)
             yield seen

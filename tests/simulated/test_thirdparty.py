@@ -19,8 +19,8 @@ from liqod.discovery.room import Discovery
 from liqod.inspect.probing import Reader
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
-from liqod.plugins.calls import Calls
 from liqod.plugins.diagnosis import ClusterFacts, PeerFacts, ok
+from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from liqod.telemetry.hub import Hub
 from simulator.trial import trial
@@ -105,12 +105,11 @@ async def test_its_discovery_is_run_and_peers_with_nobody(
         cluster_id="rome",
         hub=Hub(),
         config=config.parse(""),
-        plugins=msgspec.structs.replace(plugins, discovery=plugins.discovery[1:]),
         informers=SimpleNamespace(share=None),
         client=None,
-        gauge=Calls().of,
     )
-    inbox = Discovery(home)
+    loaded = msgspec.structs.replace(plugins, discovery=plugins.discovery[1:])
+    inbox = Discovery(home, PluginHost(loaded))
     await nursery.start(inbox.run)
 
     async def seen() -> bool:

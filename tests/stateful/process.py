@@ -24,6 +24,7 @@ from liqod.kube.election import Election, LeadershipLost
 from liqod.peers import Peers
 from liqod.peertask import PeerTasks
 from liqod.plugins import loader
+from liqod.plugins.host import PluginHost
 from liqod.preflight import RETRY
 from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
@@ -78,6 +79,7 @@ class Process:
         self.inspector: Inspector | None = None
         self._site = site
         self._rooms = Rooms()
+        self._plugins = PluginHost(PLUGINS)
         self._elects = elects
         self._dial = site.network.dialer(name)
         self._work: tuple[trio.Nursery, ...] = ()
@@ -112,7 +114,7 @@ class Process:
         ):
             home = self._home(client, infra)
             if site.inspected:
-                self.inspector = inspector = Inspector(home, self._rooms)
+                self.inspector = inspector = Inspector(home, self._rooms, self._plugins)
                 servers.start_soon(inspector.sampler.run)
                 servers.start_soon(inspector.doctor.run)
             webhook = self._rooms.admission = PodWebhook(home, open_listeners=site.network.listen)
@@ -137,7 +139,6 @@ class Process:
             informers=informers(client, infra, settings),
             config=settings,
             hub=Hub(),
-            plugins=PLUGINS,
             endpoint=ApiEndpoint(site.cluster.server, site.cluster.ca.certificate),
             dial=self._dial,
         )
@@ -166,7 +167,7 @@ class Process:
                 await rooms.start(MissedPods(home, webhook.doubt).run)
                 for room in (Offloading, ForeignClusters, Fences, Orphans):
                     await rooms.start(room(home).run)
-                tasks = PeerTasks(rooms=self._rooms)
+                tasks = PeerTasks(self._plugins, rooms=self._rooms)
                 await rooms.start(Peers(home, tasks.run, tasks.voices.end).run)
         finally:
             self.leads = False

@@ -51,9 +51,7 @@ async def test_a_peer_that_was_started_again_fails_no_longer(autojump_clock):
 
     nobody: Any = None
     informers: Any = Namespaces()
-    home = ClusterContext(
-        "rome", nobody, informers, config.parse(""), Hub(), nobody, ApiEndpoint("", b"")
-    )
+    home = ClusterContext("rome", nobody, informers, config.parse(""), Hub(), ApiEndpoint("", b""))
     peers = Peers(home, run_peer, Voices().end)
     async with trio.open_nursery() as nursery:
         await nursery.start(peers.run)
@@ -77,9 +75,7 @@ async def test_a_successor_waits_until_its_predecessor_has_ended(autojump_clock)
             told.append("ended")
 
     hub, nobody, there = Hub(), cast("Any", None), cast("Any", Namespaces())
-    home = ClusterContext(
-        "rome", nobody, there, config.parse(""), hub, nobody, ApiEndpoint("", b"")
-    )
+    home = ClusterContext("rome", nobody, there, config.parse(""), hub, ApiEndpoint("", b""))
     other = dataclasses.replace(
         home,
         config=config.parse(
@@ -108,9 +104,7 @@ async def test_a_peer_that_has_gone_fails_no_more(autojump_clock, caplog):
             raise Unreachable("closed under its hands")
 
     hub, nobody, there = Hub(), cast("Any", None), cast("Any", Namespaces())
-    home = ClusterContext(
-        "rome", nobody, there, config.parse(""), hub, nobody, ApiEndpoint("", b"")
-    )
+    home = ClusterContext("rome", nobody, there, config.parse(""), hub, ApiEndpoint("", b""))
     peers = Peers(home, run_peer, Voices().end)
     async with trio.open_nursery() as nursery:
         await nursery.start(peers.run)

@@ -14,7 +14,7 @@ from liqod.discovery.merging import MOST_SEEN, Verified
 from liqod.discovery.room import BURST, Discovery
 from liqod.errors import ProtocolError
 from liqod.inspect.summary import EventSummary
-from liqod.plugins.calls import Calls
+from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from liqod.plugins.providers import DiscoveryProvider, Sighting
 from liqod.telemetry.events import Sighted
@@ -54,7 +54,7 @@ class Watched:
 
     def __init__(self, nursery: trio.Nursery, text: str = "") -> None:
         home: Any = SimpleNamespace(hub=Hub(), cluster_id="rome", config=config.parse(text))
-        self.inbox = Discovery(home, Signed())
+        self.inbox = Discovery(home, PluginHost(Plugins()), Signed())
         self.events: list[Any] = []
         home.hub.listen(lambda event: self.events.append(event.told))
         self.running: dict[str, str] = {}
@@ -269,20 +269,16 @@ def discovering(nursery):
     async def made(plugin: Dns) -> tuple[Discovery, EventSummary]:
         """An inbox that runs one plugin, and what its events add up to."""
         provider = DiscoveryProvider(name="dns", build=lambda settings, services: plugin)
-        everyone = Calls()
         home: Any = SimpleNamespace(
             cluster_id="rome",
             hub=Hub(),
             config=config.parse(""),
-            plugins=Plugins(discovery=(provider,)),
             informers=SimpleNamespace(share=None),
             client=None,
-            calls=everyone,
-            gauge=everyone.of,
         )
         summary = EventSummary()
         home.hub.listen(summary.take)
-        box = Discovery(home)
+        box = Discovery(home, PluginHost(Plugins(discovery=(provider,))))
         await nursery.start(box.run)
         return box, summary
 
@@ -296,11 +292,11 @@ async def test_a_plugin_that_exits_again_and_again_is_shown_until_it_runs(
     box, summary = await discovering(plugin)
     await trio.sleep(6)
     assert "the discovery dns raised SystemExit" in summary.plugins["dns"].reason
-    assert "the discovery dns" in box.home.calls.troubles()
+    assert "the discovery dns" in box._plugins.calls.troubles()
     await trio.sleep(120)
     assert plugin.runs == 6
     assert not summary.plugins
-    assert not box.home.calls.troubles()
+    assert not box._plugins.calls.troubles()
     nursery.cancel_scope.cancel()
 
 
@@ -308,9 +304,9 @@ async def test_a_plugin_that_is_parked_is_not_left_running(discovering, nursery,
     plugin = Dns(0)
     box, _ = await discovering(plugin)
     await trio.sleep(1)
-    box.home.calls.of("discovery", "dns").took(9.0)
+    box._plugins.calls.of("discovery", "dns").took(9.0)
     await trio.sleep(40)
-    assert "parked for" in box.home.calls.troubles()["the discovery dns"]
+    assert "parked for" in box._plugins.calls.troubles()["the discovery dns"]
     assert plugin.runs == 1
     await trio.sleep(60)
     assert plugin.runs == 2

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
@@ -14,9 +15,10 @@ from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.headline import first_failing
 from liqod.model.view.told import told
-from liqod.plugins.calls import FAILING, Calls
+from liqod.plugins.calls import FAILING
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
-from liqod.plugins.loader import Loaded
+from liqod.plugins.host import PluginHost
+from liqod.plugins.loader import Loaded, Plugins
 from liqod.telemetry.hub import Hub
 
 FINE = ok("fine")
@@ -28,18 +30,12 @@ class Patient:
     def __init__(self, *checks: Check) -> None:
         self.hub = Hub()
         self.now = 100.0
-        plugins = SimpleNamespace(checks=checks, records=(), settings={})
         self.client: Any = SimpleNamespace()
-        calls = Calls()
-        home: Any = SimpleNamespace(
-            plugins=plugins,
-            calls=calls,
-            hub=self.hub,
-            gauge=calls.of,
-            client=self.client,
-        )
+        home: Any = SimpleNamespace(hub=self.hub, client=self.client)
+        self.settings: dict[tuple[str, str], Any] = {}
+        self.plugins = PluginHost(Plugins(checks=checks, settings=self.settings))
         stand_in: Any = self
-        self.doctor = Doctor(home, stand_in, Probes(home, Rooms(), checks))
+        self.doctor = Doctor(*(home, self.plugins, stand_in), Probes(home, Rooms(), self.plugins))
 
     async def refresh(self) -> None:
         """Nothing to take in."""
@@ -178,18 +174,17 @@ async def test_a_check_that_raises_is_a_problem_of_its_plugins(part: str):
         return FINE
 
     patient = Patient(check("etcd", look, probe=probe))
-    home: Any = patient.doctor._home
     record = Loaded(name="etcd", kind="check", version="1", package="etcd", state="active")
-    home.plugins.records = (record,)
+    patient.plugins.loaded = msgspec.structs.replace(patient.plugins.loaded, records=(record,))
     probes = patient.doctor._probes
 
     async def said() -> str:
         await probes._do(("", "etcd"), probes._check(probes._checks[0]))
         for _ in range(FAILING):
             await patient.after(2)
-        (row,) = roomrows.plugins(home, EventSummary()).values()
+        (row,) = roomrows.plugins(patient.plugins, EventSummary()).values()
         (*found,) = told([row], (), ())
-        assert len(found) == len(home.calls.troubles())
+        assert len(found) == len(patient.plugins.calls.troubles())
         return row.failure
 
     assert "raised KeyError: 'spec'" in await said()
@@ -204,7 +199,7 @@ async def test_a_probe_and_its_look_are_given_the_settings():
     patient = Patient(
         check("etcd", lambda facts: ok(f"{facts.settings} {facts.probed}"), probe=asks)
     )
-    patient.doctor._home.plugins.settings["check", "etcd"] = "ours"  # type: ignore[index]
+    patient.settings["check", "etcd"] = "ours"
     probes = patient.doctor._probes
     await probes._do(("", "etcd"), probes._check(probes._checks[0]))
     assert (await patient.after(0))["etcd"].evidence == "ours ours"

@@ -10,6 +10,8 @@ from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.model.peering.roundtrips import lossiness
+from liqod.plugins.host import PluginHost
+from liqod.plugins.loader import Plugins
 from tests.unit.inspect.working import rooms
 
 GOOD = [0.01] * 10
@@ -33,7 +35,7 @@ def test_an_outage_that_is_over_is_not_a_lossy_path(rounds, lost):
 
 async def test_a_peer_that_comes_back_has_not_waited_all_the_time(autojump_clock):
     home: Any = SimpleNamespace(informers=SimpleNamespace(find=lambda *_, **__: None), client=None)
-    facts = FactsInMemory(home, Rooms(), EventSummary(), cast("Any", None))
+    facts = FactsInMemory(home, Rooms(), PluginHost(Plugins()), EventSummary(), cast("Any", None))
     mapping = SimpleNamespace(desired={"shop"}, accepted={}, known=True)
     engine = SimpleNamespace(mapping=mapping, nodes=(), queues={})
     for _ in range(2):

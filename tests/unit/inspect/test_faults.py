@@ -22,7 +22,6 @@ from liqod.model.view import headline, wrong
 from liqod.model.view.overview import overview
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import Check, Ladder
-from liqod.plugins.calls import Calls
 from liqod.plugins.checks import cluster, network, peers
 from liqod.plugins.diagnosis import (
     ClusterFacts,
@@ -33,6 +32,8 @@ from liqod.plugins.diagnosis import (
     ReflectionFacts,
     Trip,
 )
+from liqod.plugins.host import PluginHost
+from liqod.plugins.loader import Plugins
 from liqod.telemetry.hub import Hub
 from tests.unit.inspect.faults import FAULTS, Fault
 from tests.unit.model.states import NOW, state
@@ -106,12 +107,12 @@ async def examined(fault: Fault) -> tuple[Ladder, ...]:
         def peer(self, name: str, cluster: ClusterFacts) -> PeerFacts:
             return there
 
-    plugins = SimpleNamespace(checks=LAYERS, records=(), settings={})
-    home: Any = SimpleNamespace(plugins=plugins, hub=Hub(), gauge=Calls().of, client=None)
+    plugins = PluginHost(Plugins(checks=tuple(LAYERS)))
+    home: Any = SimpleNamespace(hub=Hub(), client=None)
     told: Any = Told()
-    probes = Probes(home, Rooms(), LAYERS)
+    probes = Probes(home, Rooms(), plugins)
     probes.found = lambda peer, check: THERE.probed  # type: ignore[method-assign]
-    doctor = Doctor(home, told, probes)
+    doctor = Doctor(home, plugins, told, probes)
     await doctor.round()
     return (doctor.ladders[""], doctor.ladders["milan"])
 

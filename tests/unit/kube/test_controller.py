@@ -25,6 +25,7 @@ from liqod.kube.queue import RunningQueue
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key, by_name
 from liqod.resources import TENANTS
+from liqod.telemetry import registry
 from liqod.telemetry.events import KeyFailed
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster, Fault
@@ -50,7 +51,7 @@ async def cluster() -> AsyncIterator[tuple[EmbeddedCluster, ClusterContext]]:
         informers = Informers(client, nursery)
         yield (
             server,
-            ClusterContext("rome", client, informers, config.parse(""), Hub(), nothing, nothing),
+            ClusterContext("rome", client, informers, config.parse(""), Hub(), nothing),
         )
         nursery.cancel_scope.cancel()
 
@@ -107,10 +108,10 @@ async def test_everything_has_been_read_before_the_first_key_is_looked_at():
         secrets: Watched[str] = Watched(SECRETS, selection=Selection(labels=CASE))
         await home.client.create(SECRETS, config_map("s"), "place")
         room = Looks(home, maps, secrets)
-        assert list(home.registry.of(RunningQueue)) == []
+        assert list(registry.current().of(RunningQueue)) == []
         async with at_work(room):
             assert room.prepared == [0]
-            assert [each.queue for each in home.registry.of(RunningQueue)] == [room.queue]
+            assert [each.queue for each in registry.current().of(RunningQueue)] == [room.queue]
             assert (room.name, room.watches) == ("looks", (maps, secrets))
             await until(lambda: seen(room, 1))
             assert room.looked == ["1 of a"]
@@ -118,7 +119,7 @@ async def test_everything_has_been_read_before_the_first_key_is_looked_at():
             await home.client.create(CONFIG_MAPS, config_map("b"), "place")
             await until(lambda: seen(room, 2))
             assert room.looked == ["1 of a", "1 of b"]
-        assert list(home.registry.of(RunningQueue)) == []
+        assert list(registry.current().of(RunningQueue)) == []
         assert home.informers.all() == []
 
 

@@ -29,10 +29,10 @@ from liqod.network.failover.role import Role
 from liqod.network.machine import Machine, take_down
 from liqod.network.names import Names
 from liqod.plugins import calls, loader
-from liqod.plugins.calls import Calls
 from liqod.plugins.contracts import NoSettings
 from liqod.plugins.diagnosis import Check, ClusterFacts, ok
 from liqod.plugins.hookspecs import hookimpl
+from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins, Source
 from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider, TunnelSpec
 from liqod.telemetry.events import DiscoveryFailed
@@ -60,16 +60,13 @@ async def way(name: str, *, waits: bool) -> Callable[..., Any]:
 
 def home_of(plugins: Plugins) -> Any:
     """As much of this cluster as those have who call plugins here."""
-    everyone = Calls()
     return SimpleNamespace(
         cluster_id="rome",
         hub=Hub(),
         config=config.parse(""),
-        plugins=plugins,
+        plugins=PluginHost(plugins),
         informers=SimpleNamespace(share=None),
         client=SimpleNamespace(),
-        calls=everyone,
-        gauge=everyone.of,
         endpoint=ApiEndpoint("https://127.0.0.1:6443", b""),
         node_address="192.0.2.5",
         account=Account(),
@@ -92,7 +89,7 @@ async def discovering(build: Callable[..., Any]) -> AsyncIterator[Any]:
     bad = DiscoveryProvider(name="bad", build=build)
     good = DiscoveryProvider(name="hosts", build=lambda settings, services: Hosts())
     home = home_of(Plugins(discovery=(bad, good)))
-    room = Discovery(home)
+    room = Discovery(home, home.plugins)
     async with trio.open_nursery() as nursery:
         await nursery.start(room.run)
         yield home
@@ -107,7 +104,7 @@ def named(home: Any, plugin: str = "bad") -> bool:
     told = [each.told for each in home.hub.history if isinstance(each.told, DiscoveryFailed)]
     return (
         any(each.plugin == plugin for each in told)
-        or f"the discovery {plugin}" in home.calls.troubles()
+        or f"the discovery {plugin}" in home.plugins.calls.troubles()
     )
 
 
@@ -126,9 +123,9 @@ async def test_a_run_of_a_discovery(how: str, autojump_clock: Any):
         # One that only goes on, goes on: it has nothing to say.
         assert named(home) == (how not in ("never-ends", "shields", "swallows"))
     if how in ("shields", "swallows"):
-        assert "does not end" in home.calls.troubles()["the discovery bad"]
+        assert "does not end" in home.plugins.calls.troubles()["the discovery bad"]
         await trio.sleep(LONG)
-        assert not home.calls.troubles()
+        assert not home.plugins.calls.troubles()
 
 
 # Checks
@@ -154,7 +151,7 @@ def doctor_of(**functions: Any) -> tuple[Doctor, Any]:
     good = Check(name="good", title="good", scope="cluster", order=2, look=lambda facts: ok("fine"))
     home = home_of(Plugins(checks=(bad, good)))
     facts: Any = Facts()
-    return Doctor(home, facts, Probes(home, Rooms(), home.plugins.checks)), home
+    return Doctor(home, home.plugins, facts, Probes(home, Rooms(), home.plugins)), home
 
 
 def verdicts(doctor: Doctor) -> dict[str, tuple[str, str]]:
@@ -169,7 +166,7 @@ async def test_a_look(how: str):
     found = verdicts(doctor)
     assert found["bad"][0] == "unknown"
     assert found["good"] == ("ok", "fine")
-    assert "the check bad" in home.calls.troubles()
+    assert "the check bad" in home.plugins.calls.troubles()
 
 
 @pytest.mark.parametrize("how", AWAITED)
@@ -185,7 +182,7 @@ async def test_a_probe(how: str, autojump_clock: Any):
     # What a probe brings is the check's own affair; one that blocks is parked.
     if how == "returns-odd":
         return
-    said = " ".join((found["bad"][1], *home.calls.troubles().values()))
+    said = " ".join((found["bad"][1], *home.plugins.calls.troubles().values()))
     assert found["bad"][0] == "unknown" or "parked" in said
 
 
@@ -228,7 +225,7 @@ async def machine(
     bad = TunnelProvider(name="bad", build=build, encrypted=True, overhead=80, order=1)
     good = TunnelProvider(name="good", build=lambda *_: works, encrypted=True, overhead=80, order=2)
     home = home_of(Plugins(network=(bad, good)))
-    found, _ = await machines.look(home, Role())
+    found, _ = await machines.look(home, home.plugins, Role())
     assert found.problem == ""
     assert "good" in found.tunnels
     yield found, home, works
@@ -247,7 +244,7 @@ async def test_a_build_of_a_tunnel(
     build = await way(how, waits=False)
     async with machine(monkeypatch, tmp_path, build) as (found, home, _):
         assert list(found.tunnels) == ["good"]
-        assert "the network bad" in home.calls.troubles()
+        assert "the network bad" in home.plugins.calls.troubles()
 
 
 @pytest.mark.parametrize("how", AWAITED)
@@ -259,7 +256,7 @@ async def test_a_problem(
     async with machine(monkeypatch, tmp_path, lambda *_: Rope("problem", function)) as it:
         found, home, _ = it
         assert list(found.tunnels) == ["good"]
-        assert "the network bad" in home.calls.troubles()
+        assert "the network bad" in home.plugins.calls.troubles()
         assert trio.current_time() - began < 10
 
 
@@ -275,12 +272,12 @@ async def test_a_function_of_a_tunnel(
         function_of = getattr(tunnel, name)
         with pytest.raises(LiqodError, match="the network bad"), trio.fail_after(120):
             await (function_of(SPEC) if name == "up" else function_of())
-        assert "the network bad" in home.calls.troubles()
+        assert "the network bad" in home.plugins.calls.troubles()
         await trio.sleep(LONG)
         alone = Machine(tunnels=found.tunnels)
         if name != "down":
             await take_down(alone, MILAN)
-            assert "the network bad" not in home.calls.troubles()
+            assert "the network bad" not in home.plugins.calls.troubles()
         else:
             with pytest.raises(LiqodError, match="the network bad"):
                 await take_down(alone, MILAN)
