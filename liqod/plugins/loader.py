@@ -9,6 +9,7 @@ takes nothing with it but itself; what came of each is a :class:`Loaded` record,
 import inspect
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module, metadata
 from types import ModuleType
@@ -57,6 +58,9 @@ HOOKS: Mapping[str, tuple[str, type[Any]]] = {
 
 Provided = Reflector | DiscoveryProvider | TunnelProvider | Check
 State = Literal["active", "blocked", "left out", "off"]
+
+LATE = 3.0
+"""Seconds after which one that is being loaded is named, as it holds up the start."""
 
 UNKNOWN = re.compile(r"unknown field `([^`]*)`$")
 """How msgspec says that a table has a key that is not known, where it is no table within it."""
@@ -264,6 +268,7 @@ def load_one(source: Source, blocked: frozenset[str] = frozenset()) -> list[Outc
     """What one plugin provides, or the reason why it is left out. This is the wall."""
     if source.name in blocked:
         return [(source.name, "plugin", None, "blocked", "blocked by the configuration")]
+    late = _waited_for(source)
     try:
         plugin = source.load()
         provided = _ask(source.name, plugin)
@@ -273,6 +278,8 @@ def load_one(source: Source, blocked: frozenset[str] = frozenset()) -> list[Outc
     except BaseException as error:  # the wall: a module that exits is no reason to end
         why = str(error) if isinstance(error, PluginError) else described(error)
         return [(source.name, "plugin", None, "left out", why)]
+    finally:
+        late.cancel()
     outcomes: list[Outcome] = []
     for (kind, value), problem in zip(provided, problems, strict=True):
         name = value.name if isinstance(value.name, str) and value.name else source.name
@@ -290,6 +297,16 @@ def _overreach(source: Source, provided: Provided) -> str | None:
     if source.package == OWN or not isinstance(provided, Reflector):
         return None
     return overreach(provided)
+
+
+def _waited_for(source: Source) -> threading.Timer:
+    """What says who it is while a plugin does not come back from its import, or from a hook."""
+    text = "the plugin %s of %s has not come back for %g s, and the start waits for it"
+    late = threading.Timer(LATE, log.warning, (text, source.name, source.package, LATE))
+    late.daemon = True
+    if source.package != OWN:
+        late.start()
+    return late
 
 
 def _ask(name: str, plugin: Any) -> list[tuple[str, Provided]]:

@@ -14,20 +14,39 @@ from typing import Any
 import msgspec
 import trio
 
-from liqod.plugins import providers
-from liqod.plugins.contracts import Reflector, RemoteKind
-from liqod.plugins.diagnosis import Check
-from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
-
-DESCRIPTIONS = (Reflector, RemoteKind, Check, DiscoveryProvider, TunnelProvider)
+from liqod.plugins import loader, providers
 
 BLOCKS = 0.06
 """Seconds for which one that blocks does, where tests have that be enough to be parked for."""
 
 
+def _descriptions() -> tuple[type[msgspec.Struct], ...]:
+    """What hooks answer with, and each struct that is a part of that."""
+    found: list[type[msgspec.Struct]] = []
+    waiting = [expected for _, expected in loader.HOOKS.values()]
+    while waiting:
+        struct = waiting.pop()
+        if struct in found:
+            continue
+        found.append(struct)
+        for hint in typing.get_type_hints(struct).values():
+            waiting += [each for each in _inside(hint) if issubclass(each, msgspec.Struct)]
+    return tuple(found)
+
+
+def _inside(hint: Any) -> Iterator[type[Any]]:
+    """The classes that a value of a type is, or holds."""
+    for each in _parts(hint):
+        if typing.get_origin(each) is tuple:
+            for inner in typing.get_args(each):
+                yield from _inside(inner)
+        elif isinstance(each, type):
+            yield each
+
+
 def handed_over() -> set[str]:
-    """Each function that a plugin hands over, as ``Type.field``."""
-    found: set[str] = set()
+    """Each function that a plugin hands over, as ``Type.field``, and the hooks."""
+    found: set[str] = set(loader.HOOKS)
     for struct in DESCRIPTIONS:
         hints = typing.get_type_hints(struct)
         for field in msgspec.structs.fields(struct):
@@ -73,6 +92,9 @@ def _functions_of(made: Any) -> set[str]:
         return set()
     names = [name for name in vars(made) if not name.startswith("_")]
     return {f"{made.__name__}.{name}" for name in names}
+
+
+DESCRIPTIONS = _descriptions()
 
 
 async def cancelled() -> trio.Cancelled:

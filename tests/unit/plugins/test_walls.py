@@ -38,7 +38,6 @@ from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider,
 from liqod.telemetry.events import DiscoveryFailed
 from liqod.telemetry.hub import Hub
 from tests.simulated.test_plugin_walls import BROKEN_BETWEEN_CLUSTERS
-from tests.unit.plugins import broken
 from tests.unit.plugins.broken import BLOCKS, LONG, awaited_ways, cancelled, handed_over, plain_ways
 
 PLAIN, AWAITED = list(plain_ways(None)), list(awaited_ways(None))  # type: ignore[arg-type]
@@ -328,7 +327,31 @@ async def test_a_type_that_decodes_settings(how: str, monkeypatch: pytest.Monkey
     assert why.startswith("its config_type raised")
 
 
+# Hooks
+
+
+@pytest.mark.parametrize("hook", sorted(loader.HOOKS))
+@pytest.mark.parametrize("how", PLAIN)
+async def test_a_hook(hook: str, how: str, monkeypatch: pytest.MonkeyPatch, caplog: Any):
+    monkeypatch.setattr(loader, "LATE", BLOCKS / 3)
+    breaks = await way(how, waits=False)
+    bad = SimpleNamespace(**{hook: hookimpl(lambda: breaks())})
+    good = Check(name="good", title="good", scope="cluster", order=2, look=lambda facts: ok("fine"))
+    provided = SimpleNamespace(liqod_checks=hookimpl(lambda: [good]))
+    plugins = loader.load(
+        sources=[
+            Source("bad", "theirs", "1", lambda: bad),
+            Source("ours", "ours", "1", lambda: provided),
+        ]
+    )
+    assert [each.name for each in plugins.checks] == ["good"]
+    assert [each.name for each in plugins.records if each.state == "left out"] == ["bad"]
+    said = "the plugin bad of theirs has not come back"
+    assert (said in caplog.text) == (how == "blocks"), "who holds up the start is named meanwhile"
+
+
 BROKEN_HERE = {
+    **dict.fromkeys(loader.HOOKS, test_a_hook),
     "DiscoveryProvider.build": test_a_build_of_a_discovery,
     "Discovery.run": test_a_run_of_a_discovery,
     "Check.look": test_a_look,
@@ -342,7 +365,7 @@ BROKEN_HERE = {
 
 
 def test_every_function_that_a_plugin_hands_over_is_broken_somewhere():
-    structs = {each.__name__ for each in broken.DESCRIPTIONS if each.__name__ != "RemoteKind"}
+    structs = {expected.__name__ for _, expected in loader.HOOKS.values()}
     decoding = {f"{each}.config_type" for each in structs}
     assert handed_over() == {*BROKEN_HERE, *BROKEN_BETWEEN_CLUSTERS, *decoding}
     assert all(inspect.iscoroutinefunction(each) for each in BROKEN_HERE.values())
