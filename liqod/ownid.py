@@ -6,6 +6,8 @@ longer to import: every command asks for the id.
 
 from collections.abc import Mapping
 
+import msgspec
+
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial
@@ -14,6 +16,24 @@ from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.model.ids import IdProblem
+
+
+class PublicData(msgspec.Struct, frozen=True):
+    """The part of this cluster's keys that is no secret.
+
+    Attributes:
+        public: the public key, PEM.
+        succession: by which key another one was followed.
+    """
+
+    public: bytes = msgspec.field(name=labels.PUBLIC_KEY_FIELD, default=b"")
+    succession: bytes = msgspec.field(name=labels.SUCCESSION_FIELD, default=b"")
+
+
+class PublicKeys(Partial, frozen=True):
+    """The Secret with this cluster's keys, of which nothing secret is read."""
+
+    data: PublicData = PublicData()
 
 
 class WrongClusterId(ConfigError):

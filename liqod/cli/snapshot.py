@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TypeVar
 
-import msgspec
-
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import (
     ADMISSION_POLICIES,
@@ -33,7 +31,7 @@ from liqod.model.objects.podsight import LivePod, guest_of, pod_of, unready
 from liqod.model.peering import capacity
 from liqod.model.view import requests
 from liqod.model.view.snapshot import Guest, Pod, Snapshot
-from liqod.ownid import cluster_id, copy_problem, id_problem, notes
+from liqod.ownid import PublicKeys, cluster_id, copy_problem, id_problem, notes
 from liqod.provider.policies import admission, fences
 from liqod.resources import (
     DEFINITIONS,
@@ -167,20 +165,10 @@ class _Lists:
         return tuple(found)
 
 
-class _Public(msgspec.Struct, frozen=True):
-    """What is no secret of the Secret with this cluster's keys."""
-
-    public: bytes = msgspec.field(name=labels.PUBLIC_KEY_FIELD, default=b"")
-
-
-class _Keys(Partial, frozen=True):
-    data: _Public = _Public()
-
-
 async def _own(client: Client, namespace: str) -> tuple[str, str]:
     """SHA-256 of this cluster's key, and where its daemon is met; empty where that is not known."""
     try:
-        found = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=_Keys)
+        found = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=PublicKeys)
     except Forbidden:
         return "", ""
     if found is None:

@@ -11,13 +11,14 @@ import typer
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import EVENTS, NAMESPACES
-from liqod.apimachinery.meta import ObjectMeta, Partial
+from liqod.apimachinery.meta import Partial
 from liqod.cli import terminal
 from liqod.cli.frame import Frame, command, warn
 from liqod.errors import ConfigError
 from liqod.inspect.protocol import Update
 from liqod.kube import times
 from liqod.kube.client import Selection
+from liqod.model.objects import partial
 from liqod.model.text import printable
 from liqod.model.view.eventtext import facts
 from liqod.model.view.rows import Event
@@ -82,8 +83,9 @@ async def _by_objects(frame: Frame, follow: bool, peer: str, last: int) -> None:
         }
         seen: set[str] = set()
         while True:
-            found = await client.list(EVENTS, Selection(fields="source=liqod"), decode=Written)
-            new = [each.event(peers) for each in found if each.metadata.uid not in seen]
+            chosen = Selection(fields="source=liqod")
+            found = await client.list(EVENTS, chosen, decode=partial.Event)
+            new = [_shown(each, peers) for each in found if each.metadata.uid not in seen]
             seen = {each.metadata.uid for each in found}
             told = sorted((each for each in new if peer in ("", each.peer)), key=lambda one: one.at)
             _tell(frame, told[-last:] if last else ())
@@ -93,31 +95,22 @@ async def _by_objects(frame: Frame, follow: bool, peer: str, last: int) -> None:
             await trio.sleep(AGAIN)
 
 
-class Written(msgspec.Struct, frozen=True, rename="camel"):
-    """A ``core/v1`` Event."""
+def _shown(written: partial.Event, peers: Mapping[str, str]) -> Event:
+    """An Event of an object, as those of the daemon are shown.
 
-    metadata: ObjectMeta = ObjectMeta()
-    involved_object: dict[str, str] = {}
-    reason: str = ""
-    message: str = ""
-    last_timestamp: str | None = None
-
-    def event(self, peers: Mapping[str, str]) -> Event:
-        """As those of the daemon are shown.
-
-        Args:
-            peers: the peers' ids by their tenant namespaces.
-        """
-        about = self.involved_object
-        namespace, name = about.get("namespace", ""), about.get("name", "")
-        at = self.last_timestamp or self.metadata.creation_timestamp
-        whose = peers.get(namespace, name if name in peers.values() else "")
-        facts = {
-            "object": f"{about.get('kind', '')} {namespace}/{name}".replace(" /", " "),
-            "message": self.message,
-        }
-        when = times.seconds(at) if at else 0.0
-        return Event(0, when, self.reason, whose, facts)
+    Args:
+        written: as the daemon wrote it.
+        peers: the peers' ids by their tenant namespaces.
+    """
+    about = written.involved_object
+    at = written.last_timestamp or written.metadata.creation_timestamp
+    whose = peers.get(about.namespace, about.name if about.name in peers.values() else "")
+    facts = {
+        "object": f"{about.kind} {about.namespace}/{about.name}".replace(" /", " "),
+        "message": written.message,
+    }
+    when = times.seconds(at) if at else 0.0
+    return Event(0, when, written.reason, whose, facts)
 
 
 def _tell(frame: Frame, found: Iterable[Event]) -> None:

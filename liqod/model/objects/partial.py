@@ -125,11 +125,38 @@ class Secret(msgspec.Struct, frozen=True):
         return (self.data or {}).get(key, b"")
 
 
+class EndpointConditions(msgspec.Struct, frozen=True):
+    """How an endpoint fares; None where nothing is said."""
+
+    ready: bool | None = None
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """An endpoint of an EndpointSlice."""
+
+    addresses: tuple[str, ...] = ()
+    conditions: EndpointConditions = EndpointConditions()
+
+
+class EndpointPort(msgspec.Struct, frozen=True):
+    """A port of all endpoints of an EndpointSlice; None for every one."""
+
+    port: int | None = None
+
+
+class EndpointSlice(msgspec.Struct, frozen=True):
+    """An EndpointSlice (``discovery.k8s.io/v1``)."""
+
+    endpoints: tuple[Endpoint, ...] | None = None
+    ports: tuple[EndpointPort, ...] | None = None
+
+
 class InvolvedObject(msgspec.Struct, frozen=True, rename="camel"):
     """The object that an Event is about, and the part of it."""
 
     kind: str = ""
     api_version: str = ""
+    namespace: str = ""
     name: str = ""
     uid: str = ""
     field_path: str = ""

@@ -9,8 +9,6 @@ address of the external range, where peers that run liqod look for it without be
 
 from typing import Any, Final
 
-import msgspec
-
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.apimachinery.meta import Partial
@@ -24,6 +22,7 @@ from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.model.crossing.addresses import parse
+from liqod.model.objects.partial import EndpointSlice
 from liqod.network.addressing.networks import TOPIC
 from liqod.network.connectproxy import place_of
 from liqod.network.families import family_of
@@ -34,21 +33,6 @@ SERVER: Final = "API server"
 """The one key."""
 KUBERNETES: Final = Selection("default", labels=f"{labels.SERVICE_NAME}=kubernetes")
 """Where API servers say where they are."""
-
-
-class _Port(msgspec.Struct):
-    port: int | None = None
-
-
-class _Endpoint(msgspec.Struct):
-    addresses: tuple[str, ...] = ()
-
-
-class Slice(msgspec.Struct):
-    """What is read of an EndpointSlice."""
-
-    endpoints: tuple[_Endpoint, ...] = ()
-    ports: tuple[_Port, ...] | None = None
 
 
 class ServerAddress(Controller[str]):
@@ -89,7 +73,9 @@ class ServerAddress(Controller[str]):
         Raises:
             ConfigError: neither says one that others than this machine can use.
         """
-        told = (place for each in self._slices.store.values(Slice) for place in places(each))
+        told = (
+            place for each in self._slices.store.values(EndpointSlice) for place in places(each)
+        )
         host, port = min(told, default=place_of(self._home.endpoint.server))
         parsed = parse(host)
         if parsed is None or parsed.is_loopback or parsed.is_unspecified or parsed.is_link_local:
@@ -101,10 +87,12 @@ class ServerAddress(Controller[str]):
         return host, port
 
 
-def places(found: Slice) -> list[tuple[str, int]]:
+def places(found: EndpointSlice) -> list[tuple[str, int]]:
     """Addresses and ports that an EndpointSlice names."""
     ports = [each.port for each in found.ports or () if each.port]
-    return [(address, ports[0]) for one in found.endpoints for address in one.addresses if ports]
+    return [
+        (address, ports[0]) for one in found.endpoints or () for address in one.addresses if ports
+    ]
 
 
 def ip(namespace: str, host: str, port: int) -> dict[str, Any]:

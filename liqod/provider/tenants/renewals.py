@@ -17,22 +17,13 @@ from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
 from liqod.model.objects.patches import exact_patch
+from liqod.ownid import PublicKeys
 from liqod.peer import Peer
 from liqod.provider.tenants.tenants import accepted_tenant
 from liqod.resources import RENEWS, TENANTS, Renew, Tenant
 from liqod.resources.authentication import CONTROL_PLANE, DRAINED, RenewStatus
 from liqod.telemetry.events import RenewalAnswered
 from liqod.tenancy import is_from
-
-
-class _Told(msgspec.Struct, frozen=True):
-    """What is no secret of the Secret with this cluster's keys."""
-
-    succession: bytes = msgspec.field(name=labels.SUCCESSION_FIELD, default=b"")
-
-
-class _Keys(msgspec.Struct, frozen=True):
-    data: _Told = _Told()
 
 
 class Renewals(Controller[str]):
@@ -85,7 +76,7 @@ class Renewals(Controller[str]):
         except ProtocolError:
             return
         place = (self._peer.home.namespace, labels.KEYS_SECRET)
-        own = self._keys.store.decode(place, _Keys) or _Keys()
+        own = self._keys.store.decode(place, PublicKeys) or PublicKeys()
         told = own.data.succession.decode(errors="replace")
         wanted = {labels.KNOWN_KEY: known, labels.PROVIDER_SUCCESSION: told or None}
         said = renew.metadata.annotations

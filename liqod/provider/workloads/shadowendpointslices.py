@@ -27,6 +27,7 @@ from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
 from liqod.model.network.crossing import Crossed, arrived
+from liqod.model.objects.partial import EndpointSlice
 from liqod.ownnetworks import own_networks
 from liqod.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
@@ -50,18 +51,6 @@ PAUSES: Final = Backoff(first=2.0, last=60.0)
 """Between tries of a slice that the API server refuses, or whose name is taken."""
 
 logger = logging.getLogger(__name__)
-
-
-class _Conditions(msgspec.Struct, frozen=True):
-    ready: bool | None = None
-
-
-class _Endpoint(msgspec.Struct, frozen=True):
-    conditions: _Conditions = _Conditions()
-
-
-class _Made(msgspec.Struct, frozen=True):
-    endpoints: tuple[_Endpoint, ...] | None = None
 
 
 class ShadowEndpointSlices(Controller[Key]):
@@ -214,7 +203,7 @@ class ShadowEndpointSlices(Controller[Key]):
         unreachable = self._peer.reach.now
         if unreachable is not None or live is None:
             return not unreachable
-        known = msgspec.json.decode(live, type=_Made).endpoints or ()
+        known = msgspec.json.decode(live, type=EndpointSlice).endpoints or ()
         return not known or any(each.conditions.ready for each in known)
 
     def _cross(self, address: str) -> Crossed:
