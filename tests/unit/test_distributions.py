@@ -1,0 +1,56 @@
+"""The two distributions of this repository hold all that is theirs, and nothing of each other."""
+
+import ast
+import tomllib
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+
+
+def _settings(where: Path) -> dict[str, Any]:
+    return tomllib.loads((where / "pyproject.toml").read_text())
+
+
+def _packages(folder: str) -> set[str]:
+    found = (ROOT / folder).rglob("__init__.py")
+    return {".".join(each.parent.relative_to(ROOT).parts) for each in found}
+
+
+def test_the_simulator_ships_each_of_its_packages():
+    named = _settings(ROOT / "simulator")["tool"]["setuptools"]["packages"]
+    assert set(named) == _packages("simulator")
+    assert len(named) == len(set(named))
+
+
+def test_liqod_ships_neither_the_simulator_nor_tests():
+    patterns = _settings(ROOT)["tool"]["setuptools"]["packages"]["find"]["include"]
+    packages = set().union(*(_packages(each.name) for each in ROOT.iterdir() if each.is_dir()))
+    shipped = {each for each in packages if any(fnmatchcase(each, pattern) for pattern in patterns)}
+    assert shipped == _packages("liqod") | _packages("tui")
+
+
+def test_liqod_needs_no_pytest_and_the_simulator_brings_it():
+    def names(where: Path) -> set[str]:
+        return {Requirement(each).name for each in _settings(where)["project"]["dependencies"]}
+
+    assert not {each for each in names(ROOT) if each.startswith("pytest")}
+    assert {"liqod", "pytest", "pytest-trio"} <= names(ROOT / "simulator")
+
+
+def test_the_simulator_imports_nothing_that_is_installed_for_development_alone():
+    ours = _settings(ROOT)["project"]
+    development = {Requirement(each).name for each in ours["optional-dependencies"]["dev"]}
+    brought = {"pytest", "pytest-trio"}
+    barred = {each.replace("-", "_") for each in development - brought} - {"textual"}
+    for path in (ROOT / "simulator").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            named = [node.module] if isinstance(node, ast.ImportFrom) else []
+            if isinstance(node, ast.Import):
+                named = [each.name for each in node.names]
+            roots = {(each or "").partition(".")[0] for each in named}
+            assert not roots & barred, path
+            assert "tests" not in roots, path
