@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import trio
-from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection
-from trio_websocket import wrap_client_stream as greet
 
+from liqod import websocket
 from liqod.apimachinery import labels
 from liqod.cli.clusters import AGENT
 from liqod.errors import ConfigError, LiqodError, ProtocolError, Unreachable
@@ -23,11 +22,13 @@ from liqod.inspect.protocol import ClientMessage, Hello, Refused, ServerMessage,
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.http.wire import Wire, wire_of
 from liqod.model.view import sockets
 from liqod.model.view.state import State, join
 from liqod.ownid import cluster_id as own_id
 from liqod.ownid import known_as
 from liqod.supervise import leaves
+from liqod.websocket import Closed, Websocket
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class InspectorClient:
         hello: its greeting.
     """
 
-    def __init__(self, connection: WebSocketConnection, hello: Hello) -> None:
+    def __init__(self, connection: Websocket, hello: Hello) -> None:
         self.hello = hello
         self._connection = connection
         self._ids = 0
@@ -69,8 +70,8 @@ class InspectorClient:
     async def send(self, message: ClientMessage) -> None:
         """Say something. Raises Unreachable when the daemon is gone."""
         try:
-            await self._connection.send_message(protocol.encode(message).decode())
-        except ConnectionClosed as error:
+            await self._connection.send(protocol.encode(message).decode())
+        except Closed as error:
             raise Unreachable("the daemon has closed the connection") from error
 
     async def receive(self) -> ServerMessage:
@@ -119,16 +120,15 @@ class InspectorClient:
                 return first, state
 
 
-async def receive(connection: WebSocketConnection) -> ServerMessage | None:
+async def receive(connection: Websocket) -> ServerMessage | None:
     """The next message, None for one that is not known here.
 
     Raises as :meth:`InspectorClient.receive`.
     """
     try:
-        return protocol.read_server(await connection.get_message())
-    except ConnectionClosed as error:
-        reason = error.reason.reason if error.reason is not None else ""
-        raise Unreachable(f"the daemon has closed the connection {reason or ''}".strip()) from error
+        return protocol.read_server(await connection.receive())
+    except Closed as error:
+        raise Unreachable(f"the daemon has closed the connection {error.said}".strip()) from error
     except protocol.Unreadable as error:
         raise ProtocolError(f"the daemon says what cannot be read: {error}") from error
 
@@ -253,14 +253,17 @@ async def connect(
 @asynccontextmanager
 async def _connected(where: Path) -> AsyncIterator[InspectorClient]:
     try:
-        async with await _open(where) as stream, trio.open_nursery() as nursery:
-            connection, hello = await _greet(nursery, stream, where)
-            try:
-                yield InspectorClient(connection, hello)
-            finally:
-                with trio.move_on_after(1.0, shield=True):
-                    await connection.aclose()
-                nursery.cancel_scope.cancel()
+        wire = await _open(where)
+        try:
+            async with trio.open_nursery() as nursery:
+                connection, hello = await _greet(nursery, wire, where)
+                try:
+                    yield InspectorClient(connection, hello)
+                finally:
+                    await connection.close()
+                    nursery.cancel_scope.cancel()
+        finally:
+            wire.close()
     except BaseExceptionGroup as group:  # the nursery is nobody's affair but ours
         found = leaves(group)
         if len(found) == 1:
@@ -268,28 +271,21 @@ async def _connected(where: Path) -> AsyncIterator[InspectorClient]:
         raise
 
 
-async def _open(where: Path) -> trio.SocketStream:
+async def _open(where: Path) -> Wire:
     try:
-        return await trio.open_unix_socket(str(where))
+        return wire_of(await trio.open_unix_socket(str(where)))
     except OSError as error:
         raise NoDaemon(f"no daemon answers at {where}: {error.strerror or error}") from error
 
 
-async def _greet(
-    nursery: trio.Nursery, stream: trio.SocketStream, where: Path
-) -> tuple[WebSocketConnection, Hello]:
+async def _greet(nursery: trio.Nursery, wire: Wire, where: Path) -> tuple[Websocket, Hello]:
     with trio.move_on_after(CONNECT):
         try:
-            connection = await greet(
-                nursery,
-                stream,
-                "localhost",
-                protocol.PATH,
-                max_message_size=protocol.SERVER_LIMIT,
-                receive_buffer_size=65536,
+            connection = await websocket.connect(
+                nursery, wire, "localhost", protocol.PATH, largest=protocol.SERVER_LIMIT
             )
             hello = await receive(connection)
-        except (HandshakeError, Unreachable) as error:
+        except Unreachable as error:
             raise NoDaemon(f"no daemon answers at {where}: {error}") from error
         if isinstance(hello, Hello):
             return connection, hello

@@ -26,13 +26,13 @@ from liqod.handshake.ownkeys import Owning
 from liqod.handshake.proof import NONCE
 from liqod.handshake.talking import Talk
 from liqod.handshake.tls import called, dialler_context
-from liqod.handshake.websockets import Websocket
 from liqod.identity import keys
 from liqod.identity.clustercertificates import key_of
 from liqod.kube.http import proxies
 from liqod.kube.http.proxies import Dial
 from liqod.kube.http.wire import TlsWire, Wire, connect
 from liqod.model.network import environment
+from liqod.websocket import Websocket
 
 HEAD_START: Final = 0.25
 """Seconds that an address is ahead of the next one."""
@@ -233,6 +233,6 @@ class DialledMeeting(Talk):
             await self._socket.close()
 
     async def _watch(self, socket: Websocket) -> None:
-        await socket.watch(ping=True)
+        await websockets.watch(socket, ping=True)
         if self._closed is None:
             await self._perform(self._machine.lost(f"nothing came for {websockets.SILENCE:g} s"))

@@ -29,12 +29,12 @@ from liqod.handshake.outputs import Asked, Closed, Identified, Offered, Output, 
 from liqod.handshake.proof import NONCE
 from liqod.handshake.talking import AGAIN, NO_PLACE, Talk
 from liqod.handshake.tls import ListenerWire, listener_context, wanted
-from liqod.handshake.websockets import Websocket
 from liqod.identity import keys
 from liqod.identity.clustercertificates import ClusterCertificate, certificate_of
 from liqod.kube.http.wire import Wire, wire_of
 from liqod.places import Place, serve_listeners, source_of
 from liqod.sharedport import DAEMON, SharedPort
+from liqod.websocket import Websocket
 
 PROVE_WITHIN: Final = 5.0
 """Seconds for TLS, the websocket and the proof together."""
@@ -236,7 +236,7 @@ class Visit(Talk):
                 self._machine = self._both = _machine(each)
 
     async def _watch(self, socket: Websocket) -> None:
-        await socket.watch(ping=False)
+        await websockets.watch(socket, ping=False)
         self._over(
             Closed(code="gone", reason=f"nothing came for {websockets.SILENCE:g} s", by="us")
         )

@@ -40,9 +40,9 @@ from liqod.handshake.outputs import (
     Reported,
     Send,
 )
-from liqod.handshake.websockets import FAREWELL, Websocket
 from liqod.kube.http.wire import KeepAlive, Wire
 from liqod.tokenbucket import TokenBucket
+from liqod.websocket import FAREWELL, Websocket
 
 ANSWER_WITHIN: Final = 15.0
 """Seconds for what needs no person: to be let in as a tenant, to have a report noted."""

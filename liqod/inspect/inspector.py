@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import trio
-from trio_websocket import WebSocketConnection
 
 from liqod.config import Inspector as Settings
 from liqod.context import ClusterContext
@@ -36,6 +35,7 @@ from liqod.log import PEER, facts
 from liqod.model.view.redact import scrub
 from liqod.model.view.rows import Line
 from liqod.plugins.host import PluginHost
+from liqod.websocket import Websocket
 
 TICK = 0.25
 """Seconds in which changes are collected into one update."""
@@ -150,7 +150,7 @@ class Inspector:
         port = listeners[0].socket.getsockname()[1]
         log.info("the inspector listens at %s:%d", settings.host, port)
 
-    async def _talk(self, connection: WebSocketConnection, guest: Guest) -> None:
+    async def _talk(self, connection: Websocket, guest: Guest) -> None:
         await Session(connection, guest, self.stream, self._answers).run()
 
 

@@ -1,8 +1,7 @@
 """The inspector's websocket: on a Unix socket, and where it is asked for over TCP with TLS.
 
 Every connection runs behind a wall: what a client sends, does not send or does not read costs that
-client its connection and nobody else anything. ``trio_websocket`` serves the connections one by
-one, since its own server knows no Unix sockets and ends with the first handler that fails.
+client its connection and nobody else anything.
 """
 
 import errno
@@ -18,38 +17,36 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, WebSocketRequest
-from trio_websocket import wrap_server_stream as greet
 
-from liqod import account
+from liqod import account, websocket
 from liqod.account import Account
 from liqod.config import Inspector as Settings
 from liqod.errors import ConfigError
 from liqod.inspect import access, protocol
 from liqod.inspect.access import Guest, Reviewer
-from liqod.inspect.throttle import Throttled
 from liqod.kube.http.listening import taken
+from liqod.kube.http.wire import TlsWire, Wire, wire_of
 from liqod.model.view import sockets
 from liqod.places import address_of, serve_listeners
 from liqod.supervise import leaves
+from liqod.tokenbucket import TokenBucket
+from liqod.websocket import Closed, Refusal, Request, Websocket
 
 HANDSHAKE = 5.0
 """Seconds for TLS, the websocket's handshake and the review of a token together."""
 REVIEWS = 4
 """Tokens that are reviewed at once."""
-FAREWELL = 1.0
-"""Seconds for the closing handshake."""
 FAULT = (1011, "the daemon has met a fault of its own")
 READ_RATE, READ_BURST = 16 * 1024, 512 * 1024
-"""Bytes a second that are read of a client, and at once."""
+"""Bytes a second that are read of a client, and at once: whatever comes costs a little work, pings
+and empty frames too, and those never reach a limit on messages."""
 BACKLOG = 64
 MODE = 0o660
 
-Handler = Callable[[WebSocketConnection, Guest], Awaitable[None]]
-WhoIs = Callable[[WebSocketRequest], Awaitable[Guest | None]]
+Handler = Callable[[Websocket, Guest], Awaitable[None]]
+WhoIs = Callable[[Request], Awaitable[Guest | None]]
 
 log = logging.getLogger(__name__)
-logging.getLogger("trio-websocket").setLevel(logging.WARNING)  # it tells of each frame
 
 
 class Taken(ConfigError):
@@ -86,15 +83,17 @@ class Server:
         await serve_listeners(serve, listeners)
 
     async def _serve_local(self, stream: trio.SocketStream) -> None:
-        async def who(request: WebSocketRequest) -> Guest | None:
-            return access.local(stream.socket)  # type: ignore[arg-type]  # as the standard one's
+        guest = access.local(stream.socket)  # type: ignore[arg-type]  # as the standard one's
+
+        async def who(request: Request) -> Guest | None:
+            return guest
 
         await self._behind_wall(stream, None, who)
 
     async def _serve_remote(
         self, context: Callable[[], ssl.SSLContext], stream: trio.SocketStream
     ) -> None:
-        async def who(request: WebSocketRequest) -> Guest | None:
+        async def who(request: Request) -> Guest | None:
             async with self._reviews:
                 return await access.remote(self._reviewer, request.headers)
 
@@ -102,85 +101,82 @@ class Server:
 
     async def _behind_wall(
         self,
-        stream: trio.abc.Stream,
+        stream: trio.SocketStream,
         context: Callable[[], ssl.SSLContext] | None,
         who: WhoIs,
     ) -> None:
+        source, wire = address_of(stream), wire_of(stream)
         try:
-            await self._serve(stream, context, who)
+            await self._serve(wire, source, context, who)
         except* Exception as group:  # the wall: a client's trouble is its own
             log.debug("a client of the inspector was lost", extra={"reason": repr(group)})
         finally:
-            with trio.CancelScope(shield=True):
-                await trio.aclose_forcefully(stream)
+            wire.close()
 
     async def _serve(
         self,
-        stream: trio.abc.Stream,
+        wire: Wire,
+        source: str,
         context: Callable[[], ssl.SSLContext] | None,
         who: WhoIs,
     ) -> None:
         async with trio.open_nursery() as nursery:
-            found: tuple[WebSocketConnection, Guest] | None = None
+            found: tuple[Websocket, Guest] | None = None
             # Strangers who come over the network do not stand in the way of those on this machine.
             places = self._account[account.LOCAL if context is None else account.REMOTE]
-            with places.within(address_of(stream), HANDSHAKE):
+            with places.within(source, HANDSHAKE):
                 if context is not None:
-                    stream = trio.SSLStream(stream, context(), server_side=True)
-                    await stream.do_handshake()
-                throttled = Throttled(stream, READ_RATE, READ_BURST)
-                nursery.start_soon(_end_with, throttled, nursery.cancel_scope)
-                limit = protocol.CLIENT_LIMIT
-                request = await greet(nursery, throttled, max_message_size=limit)
-                found = await _admit(request, who)
+                    wire = secured = TlsWire(wire, context(), None)
+                    await secured.handshake()
+                found = await _greet(nursery, wire, who)
             if found is not None:
+                nursery.start_soon(_end_with, found[0], nursery.cancel_scope)
                 await self._talk(*found)
             nursery.cancel_scope.cancel()
 
-    async def _talk(self, connection: WebSocketConnection, guest: Guest) -> None:
+    async def _talk(self, connection: Websocket, guest: Guest) -> None:
         place = self._account[account.CLIENTS].enter("")
         if place is None:
-            await say_goodbye(connection, protocol.FULL, "too many clients")
+            await connection.close(protocol.FULL, "too many clients")
             return
         try:
-            with suppress(ConnectionClosed):
+            with suppress(Closed):
                 await self._handler(connection, guest)
         except BaseException as error:
             fault = any(isinstance(leaf, Exception) for leaf in leaves(error))
             code, reason = FAULT if fault else (protocol.STOPPING, "the daemon stops")
-            await say_goodbye(connection, code, reason)
+            await connection.close(code, reason)
             raise
         finally:
             place.leave()
 
 
-async def _end_with(stream: Throttled, scope: trio.CancelScope) -> None:
+async def _end_with(connection: Websocket, scope: trio.CancelScope) -> None:
     """A client that has gone is not waited for."""
-    await stream.ended.wait()
+    await connection.wait_ended()
     scope.cancel()
 
 
-async def _admit(request: WebSocketRequest, who: WhoIs) -> tuple[WebSocketConnection, Guest] | None:
-    """Finish the handshake with one who may look; refuse the others with an HTTP status."""
-    try:
-        if request.path.partition("?")[0] != protocol.PATH:
-            await request.reject(404, body=f"the inspector is at {protocol.PATH}\n".encode())
-            return None
+async def _greet(nursery: trio.Nursery, wire: Wire, who: WhoIs) -> tuple[Websocket, Guest]:
+    """A websocket with one who may look; the others are refused with an HTTP status.
+
+    Raises:
+        ProtocolError: it is refused, asks for no websocket, or has gone.
+    """
+    guests: list[Guest] = []
+
+    async def admit(request: Request) -> Refusal | None:
+        if request.path != protocol.PATH:
+            return Refusal(404, f"the inspector is at {protocol.PATH}\n".encode())
         guest = await who(request)
         if guest is None:
-            await request.reject(
-                401, extra_headers=[(b"www-authenticate", b'Bearer realm="liqod"')]
-            )
-            return None
-        return await request.accept(), guest
-    except (ConnectionClosed, HandshakeError):
+            return Refusal(401, headers=((b"www-authenticate", b'Bearer realm="liqod"'),))
+        guests.append(guest)
         return None
 
-
-async def say_goodbye(connection: WebSocketConnection, code: int, reason: str) -> None:
-    """Close politely, but not for long: whoever does not read is cut off."""
-    with trio.move_on_after(FAREWELL, shield=True), suppress(ConnectionClosed):
-        await connection.aclose(code=code, reason=reason)
+    pace = TokenBucket(READ_RATE, READ_BURST)
+    made = await websocket.accept(nursery, wire, admit, largest=protocol.CLIENT_LIMIT, pace=pace)
+    return made, guests[0]
 
 
 def place(settings: Settings, environ: Mapping[str, str], cluster_id: str) -> Path | None:

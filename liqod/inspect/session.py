@@ -8,7 +8,6 @@ import time
 from contextlib import suppress
 
 import trio
-from trio_websocket import ConnectionClosed, WebSocketConnection
 
 from liqod import __version__
 from liqod.errors import LiqodError
@@ -28,10 +27,10 @@ from liqod.inspect.protocol import (
     Subscribe,
     Unreadable,
 )
-from liqod.inspect.server import say_goodbye
 from liqod.inspect.stream import Stream
 from liqod.supervise import explain
 from liqod.tokenbucket import TokenBucket
+from liqod.websocket import Closed, Websocket
 
 WRITE = 30.0
 """Seconds for which a message may wait for a client that does not read."""
@@ -49,7 +48,7 @@ class Session:
     """
 
     def __init__(
-        self, connection: WebSocketConnection, guest: Guest, stream: Stream, answers: Answers
+        self, connection: Websocket, guest: Guest, stream: Stream, answers: Answers
     ) -> None:
         self._connection = connection
         self._guest = guest
@@ -63,9 +62,9 @@ class Session:
         await self._tell(self._hello())
         bucket = TokenBucket(protocol.RATE, protocol.BURST)
         async with trio.open_nursery() as nursery:
-            with suppress(ConnectionClosed):
+            with suppress(Closed):
                 while True:
-                    text = await self._connection.get_message()
+                    text = await self._connection.receive()
                     if bucket.take(trio.current_time()):
                         await self._goodbye(protocol.ABUSE, "too many messages")
                         break
@@ -157,13 +156,13 @@ class Session:
         """Send a message; a client that does not take it in time is gone.
 
         Raises:
-            ConnectionClosed: it is.
+            Closed: it is.
         """
         with trio.move_on_after(WRITE) as patience:
-            await self._connection.send_message(text)
+            await self._connection.send(text)
         if patience.cancelled_caught:
             await self._goodbye(protocol.TOO_SLOW, "you do not read")
 
     async def _goodbye(self, code: int, reason: str) -> None:
-        await say_goodbye(self._connection, code, reason)
-        raise ConnectionClosed(None)
+        await self._connection.close(code, reason)
+        raise Closed(f"closed on this side: {reason}")

@@ -15,10 +15,10 @@ import trio
 from liqod.apimachinery.kinds import NODES
 from liqod.errors import ConfigError, Conflict
 from liqod.handshake import websockets
-from liqod.handshake.websockets import Websocket
 from liqod.kube.http.wire import Wire
 from liqod.procedures import answering
 from liqod.resources import INCOMING_PEERINGS, OUTGOING_PEERINGS
+from liqod.websocket import Websocket
 from tests.simulated.borrower import eventually
 from tests.simulated.channels import DEAD
 from tests.simulated.meeting import address_of, ask, entries, key_of, meeting, peered

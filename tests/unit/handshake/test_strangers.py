@@ -21,6 +21,7 @@ from liqod.handshake.tls import dialler_context, listener_context
 from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
 from liqod.kube.http.wire import StreamWire, TlsWire, Wire, connect
+from liqod.websocket import Websocket
 from tests.unit.handshake.listeners import EXPECTED, MILAN, TURIN, FakeHost, dialler, greeter, milan
 
 
@@ -72,22 +73,22 @@ async def test_who_dribbles_has_five_seconds_in_all(
         nursery.cancel_scope.cancel()
 
 
-Attack = Callable[[websockets.Websocket], Awaitable[None]]
+Attack = Callable[[Websocket], Awaitable[None]]
 
 
-async def too_large(socket: websockets.Websocket) -> None:
+async def too_large(socket: Websocket) -> None:
     await socket.send("x" * 70_000)
 
 
-async def nonsense(socket: websockets.Websocket) -> None:
+async def nonsense(socket: Websocket) -> None:
     await socket.send("{}")
 
 
-async def streams_at_once(socket: websockets.Websocket) -> None:
+async def streams_at_once(socket: Websocket) -> None:
     await socket.send(bytes([Kind.OPEN, 0, 0, 0, 1]) + b"api")
 
 
-async def out_of_turn(socket: websockets.Websocket) -> None:
+async def out_of_turn(socket: Websocket) -> None:
     await socket.send('{"type":"attach"}')
 
 
@@ -101,6 +102,7 @@ async def test_who_breaks_the_rules_is_hung_up_on(attack: Attack) -> None:
         with trio.fail_after(20), suppress(Unreachable):
             while True:
                 assert "attached" not in str(await socket.receive())
+        await socket.close()
         nursery.cancel_scope.cancel()
 
 
@@ -116,6 +118,7 @@ async def test_what_one_said_before_cannot_be_said_again_by_another() -> None:
                     await socket.send(text)
                 while True:
                     heard.append(str(await socket.receive()))
+            await socket.close()
             nursery.cancel_scope.cancel()
         assert any('"refused"' in each and '"proof"' in each for each in heard)
         assert not any("attached" in each for each in heard)
@@ -124,9 +127,9 @@ async def test_what_one_said_before_cannot_be_said_again_by_another() -> None:
 async def _recorded(port: int) -> list[str]:
     """What a tenant says until it is attached."""
     said: list[str] = []
-    send = websockets.Websocket.send
+    send = Websocket.send
 
-    async def recording(self: websockets.Websocket, message: str | bytes) -> None:
+    async def recording(self: Websocket, message: str | bytes) -> None:
         if isinstance(message, str) and any(
             f'"{kind}"' in message for kind in ("hello", "prove", "attach")
         ):
@@ -134,7 +137,7 @@ async def _recorded(port: int) -> list[str]:
         await send(self, message)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(websockets.Websocket, "send", recording)
+        patch.setattr(Websocket, "send", recording)
         async with dialler().meet([f"127.0.0.1:{port}"], EXPECTED) as met:
             await met.attach()
     return said
