@@ -3,7 +3,7 @@
 Whoever makes it lets the peer in; the commands of both sides do.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
@@ -19,6 +19,14 @@ from liqod.resources import (
     TENANTS,
     VIRTUAL_NODES,
 )
+
+REVOKED: Final = frozenset(
+    (
+        *(labels.REVOKED_TENANT, labels.REVOKED_PROVIDER),
+        *(labels.REVOKED_KEYS, labels.REVOKED_PROVIDER_KEYS),
+    )
+)
+"""Annotations by which alone it is known that somebody was revoked."""
 
 
 def tenant_namespace(consumer: str, name: str = "") -> dict[str, Any]:
@@ -143,7 +151,7 @@ async def drop_unused_tenant_namespace(client: Client, peer: str) -> bool:
     live = await client.find(NAMESPACES, name, decode=Partial)
     if live is None or live.metadata.labels.get(labels.MANAGED_BY_LIQOD) != labels.TRUE:
         return False
-    if {labels.REVOKED_TENANT, labels.REVOKED_PROVIDER} & live.metadata.annotations.keys():
+    if REVOKED & live.metadata.annotations.keys():
         return False
     for kind in (TENANTS, IDENTITIES, RESOURCE_SLICES, NAMESPACE_MAPS, VIRTUAL_NODES):
         if await client.list(kind, Selection(name), decode=Partial):
