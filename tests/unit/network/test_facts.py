@@ -72,6 +72,13 @@ def test_what_the_tunnel_says_is_in_its_way_is_shown_while_nothing_comes(heard, 
     trio.run(check, found, measures, said)
 
 
+async def test_a_backend_that_breaks_is_told_as_a_fault_of_the_tunnel():
+    measures = Measures(Names("rome", "milan"), None, lambda: None)
+    measures.broken = "the network rope raised KeyError: 'a'"
+    found = facts("", ENDS, RANGES, "", Way("Connecting"), Heard(False), 4.0)
+    assert measured(found, measures, "", None).device == measures.broken
+
+
 def test_a_way_by_a_relay_names_it():
     found = NetworkFacts(path="userspace", endpoint="10.75.0.2:51840")
     whose = {"10.75.0.2": "hub"}

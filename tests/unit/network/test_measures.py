@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from liqod.errors import NetworkError
+from liqod.errors import NetworkError, PluginError
 from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.network.machine import Heard, Told
 from liqod.network.measures import MINUTE, RAISE, REST, Measures, Stands, alias_of
@@ -43,6 +43,7 @@ class Way:
     deaf: bool = False
     every: float = 0.0
     slow: float = -1.0
+    breaks: str = ""
 
     async def largest(self, names: Names, side: Side, mtu: int, slow: float) -> int | None:
         self.slow = slow
@@ -83,6 +84,8 @@ class Way:
         return inf
 
     async def status(self) -> TunnelStatus | None:
+        if self.breaks:
+            raise PluginError(self.breaks)
         return self.stands
 
     async def down(self) -> None:
@@ -99,6 +102,16 @@ async def measuring(port: int = 0) -> AsyncIterator[tuple[Way, Measures, list[in
         await trio.sleep(0.5)
         yield way, measures, turns
         nursery.cancel_scope.cancel()
+
+
+async def test_a_backend_that_breaks_is_named_until_it_works(autojump_clock):
+    async with measuring() as (way, measures, _):
+        way.breaks = "the network rope raised KeyError: 'a'"
+        await trio.sleep(2 * REST)
+        assert (measures.broken, measures.status) == (way.breaks, None)
+        way.breaks = ""
+        await trio.sleep(2 * REST)
+        assert (measures.broken, measures.status) == ("", way.stands)
 
 
 async def test_nothing_is_sent_before_the_other_side_answers(autojump_clock):
