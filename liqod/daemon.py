@@ -49,6 +49,7 @@ from liqod.kube.credentials import credentials
 from liqod.kube.election import Election, LeadershipLost
 from liqod.kube.http.resolver import Resolver
 from liqod.model.view import whereabouts
+from liqod.model.view.rows import LEADING
 from liqod.model.view.whereabouts import Whereabouts
 from liqod.network import addressing, machines
 from liqod.network.failover import standing
@@ -250,7 +251,7 @@ class Daemon:
                 self._become("standing by")
                 try:
                     async with self._leadership(home):
-                        self._become("leading")
+                        self._become(LEADING)
                         await self._lead(home, webhook)
                 except* LeadershipLost as group:
                     held_up = self._stalls.lately()

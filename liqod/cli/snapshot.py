@@ -30,31 +30,22 @@ from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of, pod_of, unready
 from liqod.model.peering import capacity
 from liqod.model.view import requests
-from liqod.model.view.snapshot import Guest, Pod, Snapshot
+from liqod.model.view.snapshot import LISTED, Guest, Pod, Snapshot
 from liqod.ownid import PublicKeys, cluster_id, copy_problem, id_problem, notes
 from liqod.provider.policies import admission, fences
 from liqod.resources import (
     DEFINITIONS,
-    FOREIGN_CLUSTERS,
     IDENTITIES,
     INCOMING_PEERINGS,
     INTERNAL_FABRICS,
     INTERNAL_NODES,
-    NAMESPACE_OFFLOADINGS,
     OUTGOING_PEERINGS,
-    RESOURCE_SLICES,
-    TENANTS,
-    VIRTUAL_NODES,
-    ForeignCluster,
     Identity,
     IncomingPeering,
     InternalFabric,
     InternalNode,
     NamespaceOffloading,
     OutgoingPeering,
-    ResourceSlice,
-    Tenant,
-    VirtualNode,
 )
 from liqod.resources.networking import CONNECTIONS, Connection
 
@@ -74,7 +65,8 @@ async def take(client: Client, namespace: str) -> Snapshot:
     known = noted.get(labels.KNOWN_AS, "")
     lists = _Lists(client)
     own = Selection(namespace)
-    virtual_nodes = await lists.of(VIRTUAL_NODES, VirtualNode)
+    listed = {field: await lists.of(*each) for field, each in LISTED.items()}
+    virtual_nodes = listed["virtual_nodes"]
     nodes = await lists.of(NODES, Node)
     states = {
         node.metadata.name: unready(node.status) for node in nodes if capacity.is_virtual(node)
@@ -85,7 +77,6 @@ async def take(client: Client, namespace: str) -> Snapshot:
     for node in virtual_nodes:
         found = await lists.of(PODS, LivePod, Selection(fields=f"spec.nodeName={node.name}"))
         out += [pod_of(pod) for pod in found]
-    offloadings = await lists.of(NAMESPACE_OFFLOADINGS, NamespaceOffloading)
     from liqod.cli import inspector  # brings the websocket, which other commands do without
 
     leads = await beat(client, namespace, await inspector.refusal(known or said))
@@ -100,12 +91,8 @@ async def take(client: Client, namespace: str) -> Snapshot:
         start=await how_to_start(client, namespace),
         standbys=await standbys(client, namespace),
         webhook=await webhook_verdict(client),
-        foreign_clusters=await lists.of(FOREIGN_CLUSTERS, ForeignCluster),
-        slices=await lists.of(RESOURCE_SLICES, ResourceSlice),
-        tenants=await lists.of(TENANTS, Tenant),
-        virtual_nodes=virtual_nodes,
-        offloadings=offloadings,
-        stayed=await _stayed(lists, offloadings, [node.name for node in virtual_nodes]),
+        **listed,
+        stayed=await _stayed(lists, listed["offloadings"], [node.name for node in virtual_nodes]),
         nodes=states,
         pods=tuple(out),
         expiries=_expiries(await lists.of(IDENTITIES, Identity)),

@@ -27,32 +27,24 @@ from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of
 from liqod.model.peering import capacity
 from liqod.model.view import objectfacts, peerview, requests
-from liqod.model.view.facts import PeerFacts
+from liqod.model.view.facts import REACHABLE, PeerFacts
 from liqod.model.view.overview import Overview, of_facts
 from liqod.model.view.peerview import Counted, counted
 from liqod.model.view.problems import Problem
 from liqod.model.view.request import Request
 from liqod.model.view.rows import Ladder
-from liqod.model.view.snapshot import Guest, Snapshot
+from liqod.model.view.snapshot import LISTED, Guest, Snapshot
 from liqod.model.view.state import State
 from liqod.model.view.told import told
 from liqod.plugins.host import PluginHost
 from liqod.resources import (
-    FOREIGN_CLUSTERS,
     IDENTITIES,
     INCOMING_PEERINGS,
-    NAMESPACE_OFFLOADINGS,
     OUTGOING_PEERINGS,
-    RESOURCE_SLICES,
-    TENANTS,
-    VIRTUAL_NODES,
-    ForeignCluster,
     Identity,
     IncomingPeering,
-    NamespaceOffloading,
     OutgoingPeering,
     ResourceSlice,
-    Tenant,
     VirtualNode,
 )
 
@@ -84,11 +76,9 @@ class Collector:
         self._summary = summary
         self._facts = facts
         self._ladders = ladders
-        self._clusters = Cache[ForeignCluster](ForeignCluster, itself)
-        self._slices = Cache[ResourceSlice](ResourceSlice, itself)
-        self._tenants = Cache[Tenant](Tenant, itself)
-        self._virtual = Cache[VirtualNode](VirtualNode, itself)
-        self._offloadings = Cache[NamespaceOffloading](NamespaceOffloading, itself)
+        self._listed = {field: Cache[Any](type_, itself) for field, (_, type_) in LISTED.items()}
+        self._slices: Cache[ResourceSlice] = self._listed["slices"]
+        self._virtual: Cache[VirtualNode] = self._listed["virtual_nodes"]
         self._expiries = Cache[Expiry](Identity, expiry)
         self._incoming = Cache[Request](IncomingPeering, requests.incoming)
         self._outgoing = Cache[Request](OutgoingPeering, requests.outgoing)
@@ -126,11 +116,7 @@ class Collector:
         """Have each cache sit on the informer that is open now."""
         find = self._home.informers.find
         plain: list[tuple[Cache[Any], Any]] = [
-            (self._clusters, FOREIGN_CLUSTERS),
-            (self._slices, RESOURCE_SLICES),
-            (self._tenants, TENANTS),
-            (self._virtual, VIRTUAL_NODES),
-            (self._offloadings, NAMESPACE_OFFLOADINGS),
+            *((self._listed[field], kind) for field, (kind, _) in LISTED.items()),
             (self._expiries, IDENTITIES),
         ]
         if not leave:
@@ -150,16 +136,15 @@ class Collector:
     def _snapshot(self) -> Snapshot:
         now = time.time()
         webhook = self._summary.webhook
+        listed: dict[str, Any] = {
+            field: tuple(cache.rows.values()) for field, cache in self._listed.items()
+        }
         return Snapshot(
             cluster_id=self._home.cluster_id,
             leader=f"{os.getpid()}",
             leader_age=0.0,
-            webhook=labels.TRUE if webhook == "reachable" else webhook,
-            foreign_clusters=tuple(self._clusters.rows.values()),
-            slices=tuple(self._slices.rows.values()),
-            tenants=tuple(self._tenants.rows.values()),
-            virtual_nodes=tuple(self._virtual.rows.values()),
-            offloadings=tuple(self._offloadings.rows.values()),
+            webhook=labels.TRUE if webhook == REACHABLE else webhook,
+            **listed,
             nodes=dict(self._nodes.rows.values()),
             pods=tuple(each.row for each in self._pods.rows.values()),
             expiries={

@@ -213,7 +213,7 @@ class FactsInMemory:
             },
             troubled={**self._ended(), **self._plugins.calls.troubles()},
             policies=home.fence.missing if home.fence.known else None,
-            leading=self.daemon.state == "leading",
+            leading=self.daemon.leading,
             met_at=self._rooms.listening if home.config.handshake.enabled else None,
             unmet=self._rooms.unheard,
             serving=self._serving(),

@@ -33,7 +33,7 @@ from liqod.inspect.stream import Stream
 from liqod.inspect.summary import EventSummary
 from liqod.log import PEER, facts
 from liqod.model.view.redact import scrub
-from liqod.model.view.rows import Line
+from liqod.model.view.rows import LEADING, Line
 from liqod.plugins.host import PluginHost
 from liqod.websocket import Websocket
 
@@ -74,7 +74,7 @@ class Inspector:
 
     def become(self, state: str) -> None:
         """What the daemon is now, such as ``leading``."""
-        if state != "leading":
+        if state != LEADING:
             self.summary.rest()
         self.sampler.become(state)
 

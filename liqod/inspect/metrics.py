@@ -189,7 +189,7 @@ def _reflected(field: str) -> Callable[["Inspector"], Iterable[Sample]]:
 
 
 def _leader(inspector: "Inspector") -> float:
-    return float(inspector.facts.daemon.state == "leading")
+    return float(inspector.facts.daemon.leading)
 
 
 _PEER = ("peer",)

@@ -7,6 +7,7 @@ there are, not by those that there were.
 
 import msgspec
 
+from liqod.model.view.facts import REACHABLE
 from liqod.telemetry.events import (
     DiscoveryBegun,
     DiscoveryFailed,
@@ -114,7 +115,7 @@ class EventSummary:
                 self.steps[peer] = step
                 self.peerings.pop(peer, None)
             case WebhookChanged(reachable=bool() as reachable, reason=reason):
-                self.webhook = "reachable" if reachable else reason
+                self.webhook = REACHABLE if reachable else reason
             case DiscoveryBegun(plugin=plugin):
                 self.plugins.pop(plugin, None)
             case DiscoveryFailed(plugin="", cluster=cluster) as told:

@@ -72,7 +72,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         version: its version.
         certificate: seconds of life left of the daemon's own certificate; None for tokens.
         silent: kinds that are not followed now, with the reason.
-        webhook: the verdict on the webhook's path; empty: not known.
+        webhook: the verdict on the webhook's path: :data:`REACHABLE`, or why it does not work;
+            empty: not known.
         proved: seconds since that path was last tried; None: not known.
         lag: the worst lateness of the event loop in the last minute, in seconds.
         left_out: plugins that could not be loaded, with the reason.
@@ -109,6 +110,16 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     serving: str | None = None
     probed: Any = None
     settings: Any = None
+
+    @property
+    def webhook_reached(self) -> bool | None:
+        """Whether the API server reaches the webhook; None: not known."""
+        return self.webhook == REACHABLE if self.webhook else None
+
+    @property
+    def webhook_answered(self) -> bool:
+        """Whether a daemon is there that answers it: this one, or one that others see."""
+        return self.daemon is None or self.daemon.runs or bool(self.daemon.standbys)
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
@@ -270,7 +281,8 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         denied: slices that it denied, with the reason.
         unanswered: slices that it has not answered yet.
         former: it knows this cluster by its former key alone.
-        tenant: condition of the tenant here that is the peer's; empty where there is none.
+        tenant: condition of the tenant here that is the peer's, as its Tenant has it or
+            :data:`liqod.model.peering.standing.UNACCEPTED`; empty where there is none.
         network: what is known of the network that is joined with it; None where none is to be.
         usage: why it did not tell what its guests use; empty where it did, None: nobody asked.
         probed: what the check's own probe returned last; None: nothing yet.

@@ -126,7 +126,7 @@ def worst(state: State, now: float) -> Worst:
     found = wrong(state.problems, state.ladders.values())
     if found:
         return _problem(found[0], ())
-    if state.daemon.state != "leading":
+    if not state.daemon.leading:
         return Worst("notice", f"the daemon is {state.daemon.state}")
     sums = counts(state, now)
     if not state.peers:

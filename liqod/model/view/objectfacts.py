@@ -21,6 +21,7 @@ from liqod.model.peering.foreigncluster import (
 from liqod.model.peering.intervals import PEER_DAEMON_EVERY, PROBE_EVERY, SILENT_AFTER
 from liqod.model.view.detail import conditions, owner
 from liqod.model.view.facts import (
+    REACHABLE,
     ClusterFacts,
     DaemonFacts,
     LinkFacts,
@@ -64,7 +65,7 @@ def cluster(snapshot: Snapshot, version: str = "", took: float = 0.0) -> Cluster
             start=snapshot.start,
             standbys=snapshot.standbys,
         ),
-        webhook="reachable" if snapshot.webhook == labels.TRUE else snapshot.webhook,
+        webhook=REACHABLE if snapshot.webhook == labels.TRUE else snapshot.webhook,
     )
 
 

@@ -130,8 +130,7 @@ def of_facts(
 
 def _webhook(own: ClusterFacts) -> str:
     """Whether the API server reaches the webhook, in a few words."""
-    seen = own.daemon
-    if seen is not None and not seen.runs and not seen.standbys:
+    if not own.webhook_answered:
         return standing.NO_WEBHOOK
     return own.webhook or "not proved yet"
 

@@ -10,7 +10,7 @@ from liqod.model.network import podpath
 from liqod.model.objects import scheduling, webhook
 from liqod.model.peering import capacity, nodesready, standing
 from liqod.model.view.detail import owner
-from liqod.model.view.facts import REACHABLE, ClusterFacts, LinkFacts, PeerFacts
+from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts
 from liqod.model.view.figures import counted, span
 from liqod.model.view.nodeways import ways
 from liqod.model.view.snapshot import Snapshot
@@ -104,7 +104,7 @@ def _of_cluster(own: ClusterFacts) -> Iterable[Problem]:
     for name in own.policies or ():
         what = f"the admission policy {name} is missing or denies nothing: nobody is held to it"
         yield Problem(1, "", what, "run `liqod install`", "policies")
-    if own.webhook and own.webhook != REACHABLE:
+    if own.webhook_reached is False:
         what = f"the API server cannot reach the webhook: {own.webhook}"
         yield Problem(3, "", what, webhook.remedy(own.webhook), "webhook")
 

@@ -5,7 +5,7 @@ Rows that ``liqod status`` has too extend its structs. What changes each second 
 at rest cost a viewer little. Times are Unix seconds; a value that is unknown is None.
 """
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -17,6 +17,10 @@ Verdict = Literal["ok", "failing", "unknown", "skipped"]
 """``unknown``: not found out yet; ``skipped``: a layer below fails, or the check does not apply."""
 GLYPHS: dict[Verdict, str] = {"ok": "✓", "failing": "✗", "unknown": "?", "skipped": "·"}
 """How a verdict is drawn."""
+
+
+LEADING: Final = "leading"
+"""The state of a daemon that leads."""
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -57,6 +61,11 @@ class Daemon(Row, frozen=True):
     viewers: int = 0
     key: str = ""
     met_at: str = ""
+
+    @property
+    def leading(self) -> bool:
+        """Whether it leads."""
+        return self.state == LEADING
 
 
 class Amount(Row, frozen=True):

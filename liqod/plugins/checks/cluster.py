@@ -115,13 +115,12 @@ def loop(facts: ClusterFacts) -> Finding:
 
 def webhook(facts: ClusterFacts) -> Finding | None:
     """Whether the API server reaches the webhook for pods."""
-    seen = facts.daemon
-    if seen is not None and not seen.runs and not seen.standbys:
+    if not facts.webhook_answered:
         return skipped(standing.NO_WEBHOOK)
-    if not facts.webhook:
+    if facts.webhook_reached is None:
         return None
-    if facts.webhook == "reachable":
-        if seen is not None:
+    if facts.webhook_reached:
+        if facts.daemon is not None:
             return ok("the API server reached it when that was tried last")
         if facts.proved is None or facts.proved > UNPROVED:
             return unknown("it was not tried of late whether the API server reaches it")

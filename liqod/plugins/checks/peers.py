@@ -35,6 +35,7 @@ from liqod.plugins.diagnosis import (
 )
 from liqod.plugins.hookspecs import hookimpl
 from liqod.resources import IDENTITIES, RESOURCE_SLICES
+from liqod.resources.authentication import ACTIVE
 
 SLOW = 10.0
 """Seconds for which a change may wait before its layer counts as failing."""
@@ -324,7 +325,7 @@ def tenant(facts: PeerFacts) -> Finding | None:
         return None
     if facts.tenant == standing.UNACCEPTED:
         return unknown(standing.NO_WAY_IN)
-    if facts.tenant != "Active":
+    if facts.tenant != ACTIVE:
         return skipped(standing.meant(facts.peer, facts.tenant))
     return ok(f"the tenant is active{_by_former(facts)}")
 
