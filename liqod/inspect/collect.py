@@ -31,7 +31,7 @@ from liqod.model.view.facts import REACHABLE, PeerFacts
 from liqod.model.view.overview import Overview, of_facts
 from liqod.model.view.peerview import Counted, counted
 from liqod.model.view.problems import Problem
-from liqod.model.view.request import Request
+from liqod.model.view.requests import Request
 from liqod.model.view.rows import Ladder
 from liqod.model.view.snapshot import LISTED, Guest, Snapshot
 from liqod.model.view.state import State

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from liqod import __version__
-from liqod.inspect import eventmetrics, meetingmetrics, networkmetrics, placemetrics
+from liqod.inspect import networkmetrics, roommetrics
 from liqod.inspect.family import Family, Labels, Sample
 from liqod.model.view.facts import PeerFacts
 from liqod.telemetry.histogram import Histogram
@@ -298,9 +298,7 @@ FAMILIES: tuple[Family, ...] = (
         "lent (strangers), more than the gateway takes (flooded).",
         networkmetrics.dropped,
     ),
-    *meetingmetrics.FAMILIES,
-    *eventmetrics.FAMILIES,
-    *placemetrics.FAMILIES,
+    *roommetrics.FAMILIES,
     Family(
         *("liqod_queue_keys", "gauge", ("peer", "queue"), "Keys that wait."),
         _queues(lambda queue: float(queue.waiting)),

@@ -27,11 +27,6 @@ def of(
     return each
 
 
-def microseconds(facts: "NetworkFacts") -> float | None:
-    """The round trip, as Liqo has it."""
-    return None if facts.rtt is None else 1e6 * facts.rtt
-
-
 def heard(facts: "NetworkFacts") -> float | None:
     """When a probe last came back, Unix time."""
     return None if facts.echo is None else round(time.time() - facts.echo, 1)

@@ -9,7 +9,7 @@ from liqod.inspect.actions import Actions
 from liqod.inspect.collect import Collector
 from liqod.inspect.protocol import RequestError
 from liqod.inspect.summary import EventSummary
-from liqod.model.view.request import Request
+from liqod.model.view.requests import Request
 from liqod.model.view.state import State
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import ask, entries, meeting

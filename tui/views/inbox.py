@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from liqod.model.view.request import Request
+from liqod.model.view.requests import Request
 from liqod.model.view.rows import Sighting
 from tui import text
 from tui.session import Session

@@ -270,7 +270,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         pod_network: how its pods are reached, such as ``tunnel``.
         leaving: this cluster is leaving it.
         conditions: of its ForeignCluster.
-        met: how the two have met (:mod:`liqod.model.view.met`).
+        met: how the two have met (:mod:`liqod.model.view.requests`).
         words: what both sides have shown then.
         reflection: of the work there.
         certificates: seconds of life left of each identity there.

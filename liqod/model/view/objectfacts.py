@@ -31,8 +31,8 @@ from liqod.model.view.facts import (
     ReflectionFacts,
     Trip,
 )
-from liqod.model.view.met import met
 from liqod.model.view.problems import refuses
+from liqod.model.view.requests import met
 from liqod.model.view.snapshot import Snapshot
 from liqod.resources import ForeignCluster, ResourceSlice
 from liqod.resources.authentication import DENIED, RESOURCES

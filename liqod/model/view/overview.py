@@ -26,7 +26,8 @@ from liqod.resources.nodes import NODE
 class PeerRow(msgspec.Struct, frozen=True):
     """One peer. ``certificate_days`` is None where this cluster holds no certificate of it;
     ``daemon`` is ``up``, why it seems not to run, or ``-`` where the peer does not show it; ``met``
-    how the two have met (:mod:`liqod.model.view.met`), ``words`` what both sides have shown then.
+    how the two have met (:mod:`liqod.model.view.requests`), ``words`` what both sides have shown
+    then.
     """
 
     id: str

@@ -1,7 +1,6 @@
 """The rows that viewers are shown of peers: of objects of the API server, and of facts. Pure."""
 
 from collections.abc import Iterable
-from datetime import datetime
 
 import msgspec
 
@@ -16,6 +15,7 @@ from liqod.model.view.detail import owner, slice_row
 from liqod.model.view.facts import PeerFacts, WorkFacts
 from liqod.model.view.headline import first_failing
 from liqod.model.view.overview import PeerRow
+from liqod.model.view.requests import unix
 from liqod.model.view.rows import Amount, Ladder, Peer, PodRow, Pulse, Slice
 from liqod.resources import ResourceSlice, VirtualNode
 
@@ -45,11 +45,6 @@ def counted(pod: LivePod) -> Counted:
         ip=status.pod_ip,
     )
     return Counted(row, cost)
-
-
-def unix(stamp: str | None) -> float:
-    """Unix seconds of a Kubernetes time; 0 where there is none."""
-    return datetime.fromisoformat(stamp).timestamp() if stamp else 0.0
 
 
 def readiness(node: Node) -> tuple[str, str]:

@@ -13,8 +13,8 @@ from liqod.model.view.detail import owner
 from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts
 from liqod.model.view.figures import counted, span
 from liqod.model.view.nodeways import ways
+from liqod.model.view.requests import wanted
 from liqod.model.view.snapshot import Snapshot
-from liqod.model.view.waiting import told
 from liqod.resources import InternalFabric
 from liqod.resources.authentication import DENIED
 from liqod.resources.fabric import FABRIC
@@ -158,7 +158,7 @@ def _of_objects(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Ite
             f" {peer}`, the same there, and peer again"
         )
         yield Problem(HINTS, peer, what, remedy)
-    for each in told(snapshot.incoming, snapshot.outgoing):
+    for each in wanted(snapshot.incoming, snapshot.outgoing):
         yield Problem(2 if each.failed else HINTS, each.peer, each.what, each.remedy)
     yield from _slice_problems(snapshot)
     yield from _lending_problem(snapshot)

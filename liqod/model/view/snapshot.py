@@ -7,7 +7,7 @@ import msgspec
 
 from liqod.apimachinery.kinds import Kind
 from liqod.model.ids import IdProblem
-from liqod.model.view.request import Request
+from liqod.model.view.requests import Request
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     NAMESPACE_OFFLOADINGS,

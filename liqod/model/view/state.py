@@ -12,7 +12,7 @@ import msgspec
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.overview import NamespaceRow, NodeRow
 from liqod.model.view.problems import Problem
-from liqod.model.view.request import Request
+from liqod.model.view.requests import Request
 from liqod.model.view.rows import (
     Daemon,
     Event,

@@ -6,8 +6,7 @@ import pytest
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.view import requests
-from liqod.model.view.met import met
-from liqod.model.view.request import Request
+from liqod.model.view.requests import Request, met
 from liqod.resources import IncomingPeering, OutgoingPeering
 from liqod.resources.peering import IncomingPeeringSpec, OutgoingPeeringSpec
 

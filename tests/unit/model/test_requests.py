@@ -2,7 +2,7 @@
 
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.view import requests
-from liqod.model.view.request import Request
+from liqod.model.view.requests import Request
 from liqod.resources import IncomingPeering, OutgoingPeering
 from liqod.resources.peering import (
     IncomingPeeringSpec,

@@ -4,7 +4,7 @@ import pytest
 
 from liqod.model.view.overview import overview
 from liqod.model.view.problems import Problem
-from liqod.model.view.request import Request
+from liqod.model.view.requests import Request
 from tests.unit.model.test_overview import healthy
 
 WORDS = "copper-lantern-otter-plum"

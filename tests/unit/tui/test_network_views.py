@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from liqod.model.view.request import Request
+from liqod.model.view.requests import Request
 from liqod.model.view.rows import (
     Pulse,
     Sighting,

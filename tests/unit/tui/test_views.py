@@ -10,7 +10,7 @@ from liqod.model.view.detail import ConditionRow
 from liqod.model.view.live import Queue, Task, Watching
 from liqod.model.view.overview import NamespaceRow, NodeRow
 from liqod.model.view.problems import HINTS, Problem
-from liqod.model.view.request import Request
+from liqod.model.view.requests import Request
 from liqod.model.view.rows import (
     Amount,
     Event,
