@@ -22,6 +22,7 @@ from liqod.consumer.identities.keys import keys_here
 from liqod.errors import Forbidden, NotFound, ProtocolError
 from liqod.identity import certificates, keys
 from liqod.install import daemonpolicies, homepolicies
+from liqod.install.verbs import is_older
 from liqod.kube.candidates import standbys
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
@@ -79,12 +80,14 @@ async def take(client: Client, namespace: str) -> Snapshot:
         out += [pod_of(pod) for pod in found]
     from liqod.cli import inspector  # brings the websocket, which other commands do without
 
+    missing, older = await _definitions(client)
     leads = await beat(client, namespace, await inspector.refusal(known or said))
     key, met_at = await _own(client, namespace)
     return Snapshot(
         cluster_id=known or said,
         id_problem=id_problem(said, known, namespace) or await copy_problem(client, said, noted),
-        definitions=await _definitions(client),
+        definitions=missing,
+        older=older,
         leader=leads.holder,
         leader_age=leads.ago,
         leader_gone=leads.gone,
@@ -195,15 +198,21 @@ async def _stayed(
     return found
 
 
-async def _definitions(client: Client) -> tuple[str, ...]:
-    """The custom resources that are missing, or on their way out; empty where that is unknown."""
+async def _definitions(client: Client) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The custom resources that are missing, or on their way out, and those that are older than a
+    daemon of this version needs; empty where that is unknown."""
     try:
         found = await client.list(CUSTOM_RESOURCES, decode=Partial)
     except Forbidden:
-        return ()
-    there = {each.metadata.name for each in found if each.metadata.deletion_timestamp is None}
-    names = (name_of(each.resource.KIND) for each in DEFINITIONS)
-    return tuple(name for name in names if name not in there)
+        return (), ()
+    there = {
+        each.metadata.name: each.metadata.annotations.get(labels.CRD_REVISION, "0")
+        for each in found
+        if each.metadata.deletion_timestamp is None
+    }
+    names = [name_of(each.resource.KIND) for each in DEFINITIONS]
+    older = (name for name in names if name in there and is_older(there[name]))
+    return tuple(name for name in names if name not in there), tuple(older)
 
 
 def _expiries(identities: tuple[Identity, ...]) -> dict[tuple[str, str], float]:

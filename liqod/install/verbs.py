@@ -182,6 +182,11 @@ async def choose_cluster_id(client: Client, options: Options) -> str:
     return chosen
 
 
+def is_older(revision: str) -> bool:
+    """Whether a custom resource of that revision is older than this version needs."""
+    return not revision.isdigit() or int(revision) < CRD_REVISION
+
+
 async def check_revision(client: Client) -> None:
     """Make sure that the installed custom resources are those of this version, or newer.
 
@@ -199,7 +204,7 @@ async def check_revision(client: Client) -> None:
         if name not in found:
             raise ConfigError(f"the custom resource {name} is missing: run `liqod install`")
         revision = found[name].annotations.get(labels.CRD_REVISION, "0")
-        if not revision.isdigit() or int(revision) < CRD_REVISION:
+        if is_older(revision):
             raise ConfigError(
                 f"the custom resource {name} is of revision {revision}, this liqod needs "
                 f"{CRD_REVISION}: run `liqod install` again"

@@ -17,6 +17,7 @@ from liqod.ownid import known_as, notes
 from liqod.resources import TENANTS
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import run, sites
+from tests.simulated.remedies import taken
 from tests.testbed.daemon import Daemon
 
 
@@ -114,8 +115,7 @@ async def test_a_copy_of_a_cluster_does_nothing_until_its_operator_says_that_it_
         assert not await holder(rome)
         shown = (await rome.liqod("status", check=False)).out
         assert "comes from another cluster" in shown
-        assert "`liqod install --restored`" in shown
-        await rome.liqod("install", "--restored")
+        await rome.liqod(*taken(shown, "install --restored"))
         await trio.to_thread.run_sync(wait_until_said, daemon, "STATUS=leading")
 
 

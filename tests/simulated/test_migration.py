@@ -48,6 +48,7 @@ from simulator import EmbeddedCluster
 from tests.simulated import directpods
 from tests.simulated.prepared import quiet
 from tests.simulated.recorded import bring, recorded
+from tests.simulated.remedies import taken
 from tests.simulated.test_install import everything
 
 TENANT = "liqo-tenant-milan"
@@ -215,8 +216,9 @@ def names(*of: tuple[Kind, str, str, dict[str, str]]) -> set[tuple[str, str, str
 
 async def test_liqos_programs_go_and_what_they_made_stays(admin):
     before = await have_liqo(admin)
-    with pytest.raises(ConfigError, match="liqod migrate --dry-run"):
+    with pytest.raises(ConfigError, match="Liqo itself runs here") as told_so:
         await install.install(admin, install.Options(), quiet)
+    assert taken(str(told_so.value), "migrate --dry-run") == ["migrate", "--dry-run"]
     found = await migration.survey(admin, "liqo")
     assert {(one.kind.name, one.namespace, one.name) for one in found.doomed} == names(*GOES)
     assert (found.cluster_id, found.nodes, found.offloaded) == ("rome", ("milan",), 2)

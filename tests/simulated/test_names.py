@@ -1,6 +1,7 @@
 """Rights belong to a key: what was revoked stays dead; who comes from Liqo's names loses none."""
 
 from base64 import b64decode
+from pathlib import Path
 
 import pytest
 import trio
@@ -26,7 +27,9 @@ from liqod.procedures import peering, revoking, tenantrequest
 from liqod.provider.tenants import names, tenants
 from liqod.resources import RENEWS, RESOURCE_SLICES, SHADOW_PODS, TENANTS
 from tests.simulated.borrower import Json, eventually, offload
+from tests.simulated.meeting import run
 from tests.simulated.peering import AT_MILAN, AT_ROME, Member, keyed, members
+from tests.simulated.remedies import taken
 
 SLICE = "kubeconfig-resourceslice-milan"
 CONTROL = "kubeconfig-controlplane-milan"
@@ -206,7 +209,7 @@ async def test_an_upgrade_to_names_with_a_key_loses_no_pod_and_no_right(
 
 
 async def test_who_asks_for_names_as_in_liqo_gets_them_until_revoked_ones_would_live_again(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     async with members("rome", "milan") as [rome, milan]:
         old_consumer(monkeypatch)
@@ -217,12 +220,18 @@ async def test_who_asks_for_names_as_in_liqo_gets_them_until_revoked_ones_would_
             await revoking.carry_out(milan.admin, "rome", ("consumer",), milan.progress)
         await anew(rome)
         async with Client(from_kubeconfig(await milan.peering_user(rome))) as remote:
-            with pytest.raises(ConfigError, match="--replace-living"), trio.fail_after(60):
+            with (
+                pytest.raises(ConfigError, match="would be good again") as told,
+                trio.fail_after(60),
+            ):
                 await peering.peer(rome.admin, remote, None, progress=rome.progress, replace=True)
         assert not await lists(stolen, RESOURCE_SLICES, AT_MILAN)
         # It is upgraded, or the operator takes that on himself.
-        user = await milan.peering_user(rome, replace_living=True)
-        async with Client(from_kubeconfig(user)) as remote:
+        words = taken(
+            str(told.value), "generate peering-user --consumer-cluster-id x --replace-living"
+        )
+        made = await run(milan, tmp_path, *words)
+        async with Client(from_kubeconfig(made.out.encode())) as remote:
             with trio.fail_after(60):
                 await peering.peer(rome.admin, remote, None, progress=rome.progress, replace=True)
         assert (await milan.admin.get(TENANTS, "rome", AT_MILAN))["status"]["authParams"]

@@ -1,6 +1,8 @@
 """One id with two keys: the second is refused until an operator says that it replaces the first,
 and then neither ends what is the other's."""
 
+from pathlib import Path
+
 import pytest
 import trio
 
@@ -19,11 +21,14 @@ from liqod.resources import (
 )
 from liqod.tenancy import ensure_tenant_namespace, users_of
 from tests.simulated.asking import Answer, ignored, reception, request, somebody
-from tests.simulated.meeting import entries
+from tests.simulated.meeting import entries, run
 from tests.simulated.peering import Member
+from tests.simulated.remedies import taken
 
 
-async def test_who_is_known_by_another_key_is_refused_and_named_until_the_operator_says_so():
+async def test_who_is_known_by_another_key_is_refused_and_named_until_the_operator_says_so(
+    tmp_path: Path,
+):
     async with reception('[[policies]]\naction = "auto"\n') as (milan, host, _):
         before = somebody("rome")
         namespace = await ensure_tenant_namespace(milan.admin, "rome")
@@ -46,10 +51,8 @@ async def test_who_is_known_by_another_key_is_refused_and_named_until_the_operat
         await milan.admin.patch(*names, {"status": nothing}, "liqo", subresource="status")
         await milan.admin.patch(*names, {"spec": {"decision": "Accept"}}, "liqo")
         await milan.until(*names, "liqo", lambda found: remedy in found["status"]["reason"])
-        decision = {"spec": {"decision": "Accept", "replace": True}}
-        await milan.admin.patch(INCOMING_PEERINGS, entry.name, decision, "liqo")
-        done = await answering.taken_up(milan.admin, "liqo", entry.name, within=30)
-        assert "rome is accepted" in answering.outcome(done)
+        done = await run(milan, tmp_path, *taken(answer.reason, "inbox accept x --replace"))
+        assert "rome is accepted" in done.out
         with trio.fail_after(30):
             assert isinstance(await host.asked(now, "192.0.2.1", ask, ignored), Accepted)
         # The key before is the strange one now.

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,16 +20,49 @@ PUT_IN = "x"
 """What stands where the program puts something in: a name that is good everywhere."""
 VERBS = {each.split()[0] for each in app.COMMANDS}
 NAMES = {*app.COMMANDS, *app.GROUPS, *VERBS}
+ELSEWHERE = {
+    "discover CLUSTER": "shows the key that a mistake is about",
+    "install --cluster-profiles": "a heading of the page of rights",
+    "install --storage": "a heading of the page of rights",
+    "node --clean": "of a machine: run by the tests of nodes' agents",
+    "node --help": "its help",
+    "peer --remote-kubeconfig FILE --replace": "of a cluster that was made anew",
+    "peer NAME": "says of a right for what it is",
+    "top --url": "names an option",
+}
+"""What no test takes from what is printed, and why."""
+ALONE = {
+    "`liqod peer` makes the first",
+    "`liqod peer` there asks again",
+    "asks anew with `liqod peer`",
+    "give `liqod peer` another invitation",
+    "is joined as `liqod peer` does it",
+    "`liqod peer` with another invitation",
+    "`liqod peer` again, or `liqod unpeer` and the same",
+    "end that first with `liqod unpeer`",
+    "or `liqod unpeer` and peer anew",
+    "until you `liqod unpeer` on both sides",
+    "`liqod unpeer` on both sides, and peer again",
+}
+"""Where a command that wants more is named alone: the sentence says what it wants, or who knows."""
 
 
-def printed() -> list[str]:
+@cache
+def texts() -> tuple[str, ...]:
+    """All texts of the program, with ``x`` where it puts something in."""
+    paths = sorted((ROOT / "liqod").rglob("*.py"))
+    return tuple(text for path in paths for text in _texts(ast.parse(path.read_text())))
+
+
+@cache
+def printed() -> tuple[str, ...]:
     """The commands between backquotes in texts of the program, but for those about itself."""
     found: set[str] = set()
-    for path in sorted((ROOT / "liqod").rglob("*.py")):
-        for text in _texts(ast.parse(path.read_text())):
-            found.update(re.findall(r"(?<!`)`liqod ([^`]+)`(?!`)", text))
+    for text in texts():
+        found.update(re.findall(r"(?<!`)`liqod ([^`]+)`(?!`)", text))
     # Where the command itself is put in, others are shown that are of its form.
-    return sorted(each for each in found if each not in NAMES and each.split()[0] in VERBS)
+    commands = (each for each in found if each not in NAMES and each.split()[0] in VERBS)
+    return tuple(sorted(commands))
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:
@@ -48,6 +82,32 @@ def _texts(tree: ast.AST) -> Iterator[str]:
             isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner
         ):
             yield node.value.replace("%s", PUT_IN)
+
+
+def run_by_tests() -> set[str]:
+    """The forms that tests take from what is printed, and run."""
+    found = set()
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            named = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "taken"
+            if isinstance(node, ast.Call) and named and isinstance(node.args[1], ast.Constant):
+                found.add(str(node.args[1].value))
+    return found
+
+
+def test_each_is_run_by_a_test_where_it_is_printed() -> None:
+    """A command that is printed anew wants ``taken`` of :mod:`tests.simulated.remedies`."""
+    assert run_by_tests() | ELSEWHERE.keys() == set(printed())
+    assert not run_by_tests() & ELSEWHERE.keys()
+
+
+@pytest.mark.parametrize("name", ["peer", "unpeer", "revoke", "logs", "inbox accept"])
+def test_a_command_that_wants_more_is_not_printed_alone(name: str) -> None:
+    for text in texts():
+        plain = " ".join(text.split())
+        for known in ALONE:
+            plain = plain.replace(known, "")
+        assert f"`liqod {name}`" not in plain, text
 
 
 def test_commands_are_found() -> None:

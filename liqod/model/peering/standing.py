@@ -3,9 +3,11 @@
 What a daemon noted is believed for as long as it runs: nothing here is good because it once was.
 """
 
+from collections.abc import Sequence
+
 from liqod.model.peering.intervals import LEADER_STOPS_AFTER
 from liqod.model.view.facts import LinkProblem
-from liqod.model.view.figures import span
+from liqod.model.view.figures import counted, span
 from liqod.model.view.snapshot import Snapshot
 from liqod.resources import Tenant
 from liqod.resources.authentication import ACTIVE, TOLERATE_NO_HANDSHAKE
@@ -39,6 +41,14 @@ def daemon(snapshot: Snapshot) -> str:
         return f"not running: {'last heard of' if snapshot.leader else 'it was stopped'} {ago} ago"
     waiting = f"; {', '.join(snapshot.standbys)} standing by" if snapshot.standbys else ""
     return f"running as {snapshot.leader}{waiting}"
+
+
+def older(definitions: Sequence[str]) -> str:
+    """What is said of definitions that a daemon of this version does not work with."""
+    more = len(definitions) - 1
+    others = f" and {counted(more, 'other')}" if more else ""
+    what = f"the custom resource {definitions[0]}{others}"
+    return f"{what} is older than a daemon of this version needs, which waits"
 
 
 def again(peer: str) -> str:

@@ -62,6 +62,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         now: Unix time.
         uninstalled: why liqod is not installed here; empty where it is.
         definitions: custom resources that are missing; None: not known.
+        older: those that are older than a daemon of this version needs, while none runs.
         id_problem: of an id that cannot be this cluster's; None if it can.
         unread: kinds of objects that might not be read.
         daemon: its daemon, as others see it; None where that daemon itself fills these facts.
@@ -90,6 +91,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     now: float
     uninstalled: str = ""
     definitions: tuple[str, ...] | None = None
+    older: tuple[str, ...] = ()
     id_problem: IdProblem | None = None
     unread: tuple[str, ...] = ()
     daemon: DaemonFacts | None = None

@@ -56,6 +56,7 @@ def cluster(snapshot: Snapshot, version: str = "", took: float = 0.0) -> Cluster
         api=Trip(0.0, took),
         version=version,
         definitions=snapshot.definitions,
+        older=() if standing.runs(snapshot) else snapshot.older,
         id_problem=snapshot.id_problem,
         policies=snapshot.policies,
         unread=snapshot.unread,

@@ -101,6 +101,8 @@ def _of_cluster(own: ClusterFacts) -> Iterable[Problem]:
     for name in own.definitions or ():
         what = f"the custom resource {name} is missing"
         yield Problem(0, "", what, "run `liqod install`", "installation")
+    if own.older:
+        yield Problem(0, "", standing.older(own.older), "run `liqod install`", "installation")
     for name in own.policies or ():
         what = f"the admission policy {name} is missing or denies nothing: nobody is held to it"
         yield Problem(1, "", what, "run `liqod install`", "policies")

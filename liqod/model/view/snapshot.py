@@ -75,6 +75,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         cluster_id: its id.
         id_problem: of an id that cannot be this cluster's; None if it can.
         definitions: the custom resources that are missing.
+        older: those that are older than a daemon of this version needs, which waits then.
         leader: who holds the daemon's Lease; empty when nobody does.
         leader_age: seconds since that Lease was renewed or let go, by no clock but one; None when
             there is none.
@@ -105,6 +106,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     cluster_id: str
     id_problem: IdProblem | None = None
     definitions: tuple[str, ...] = ()
+    older: tuple[str, ...] = ()
     leader: str = ""
     leader_age: float | None = None
     leader_gone: str = ""

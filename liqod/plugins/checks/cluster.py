@@ -46,6 +46,8 @@ def installation(facts: ClusterFacts) -> Finding | None:
         others = f" and {counted(more, 'other')}" if more else ""
         text = f"the custom resource {facts.definitions[0]}{others} is missing"
         return failing(text, "run `liqod install`")
+    if facts.older:
+        return failing(standing.older(facts.older), "run `liqod install`")
     if facts.id_problem is not None:
         return failing(facts.id_problem.what, facts.id_problem.remedy)
     if facts.policies:

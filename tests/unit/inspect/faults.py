@@ -5,10 +5,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from liqod.apimachinery import labels
+from liqod.model.crossing.crossing import NAMESPACE_STAYS
 from liqod.model.ids import IdProblem
+from liqod.model.objects.quantities import NANO
 from liqod.model.objects.webhook import NO_ENDPOINT
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
 from liqod.model.view.networkfacts import NodeWay, PodTrip
+from liqod.model.view.request import Request
 from liqod.model.view.rows import Plugin, Sighting
 from liqod.model.view.snapshot import Pod
 from liqod.plugins.diagnosis import (
@@ -16,8 +19,19 @@ from liqod.plugins.diagnosis import (
     QueueFacts,
     ReflectionFacts,
 )
-from tests.unit.inspect.faulty import cut_off, degraded, denied, plugin
-from tests.unit.model.test_overview import peer
+from tests.unit.inspect.faulty import (
+    cut_off,
+    degraded,
+    denied,
+    lent,
+    offers,
+    plugin,
+    unmapped,
+    without_place,
+)
+from tests.unit.model.test_overview import node, peer
+from tests.unit.network.test_ways import FABRIC
+from tests.unit.network.test_ways import node as internal
 
 WORKS = "milan: every layer works"
 FIREWALL = "let UDP"
@@ -42,6 +56,7 @@ class Fault(NamedTuple):
         never: what neither may say, in any case.
         alone: what both must say by the API server alone; None where it is not seen there.
         ends: their exit status.
+        only: the one of both that says it where the exit status is 0: hints are `status`'s.
         runs: whether this cluster's daemon can be asked.
     """
 
@@ -56,6 +71,7 @@ class Fault(NamedTuple):
     never: Sequence[str] = ()
     alone: Sequence[str] | None = None
     ends: int = 1
+    only: str = ""
     runs: bool = True
 
 
@@ -108,6 +124,31 @@ FAULTS = [
         here={"silent": {"tenants": "404"}},
         says=("custom resource tenants.authentication.liqo.io", "tenants: 404"),
         alone=("custom resource tenants.authentication.liqo.io",),
+    ),
+    Fault(
+        "the definitions are older than the daemon needs",
+        objects={"older": ("tenants.authentication.liqo.io",), "leader": "", "leader_age": 30.0},
+        runs=False,
+        alone=("tenants.authentication.liqo.io is older than a daemon", "run `liqod install`"),
+        never=(WORKS, "is missing"),
+    ),
+    Fault(
+        "older definitions do while the daemon of their version runs",
+        objects={"older": ("tenants.authentication.liqo.io",)},
+        never=("is older than",),
+        alone=(),
+        ends=0,
+    ),
+    Fault(
+        "its key comes from another cluster",
+        objects={"id_problem": IdProblem("the key of rome comes from another cluster", "choose")},
+        says=("the key of rome comes from another cluster",),
+        alone=("the key of rome comes from another cluster",),
+    ),
+    Fault(
+        "its own certificate has ended",
+        here={"certificate": -60.0},
+        says=("the daemon's credentials fails", "`liqod install --write-kubeconfig FILE`"),
     ),
     Fault(
         "a kind cannot be followed",
@@ -223,6 +264,43 @@ FAULTS = [
         alone=("lamps there cannot be followed", "`liqod doctor milan`"),
         never=("what is between", "check the rights", *NETWORK_FAILS),
     ),
+    Fault(
+        "it is gone for ever, and is left",
+        objects={"foreign_clusters": (peer("milan", notes={labels.TOMBSTONE: "{}"}),)},
+        says=("it is being left", "`liqod unpeer milan --forget` gives that up"),
+        alone=("it is being left",),
+        ends=0,
+        only="status",
+    ),
+    Fault(
+        "a consumer that this cluster dials is cut off",
+        objects={"outgoing": (offers("its daemon has ended"),)},
+        says=("that is not there: its daemon has ended",),
+        alone=("that is not there: its daemon has ended",),
+        ends=0,
+        only="status",
+    ),
+    Fault(
+        "it has taken back what it granted",
+        objects={"slices": (denied("the provider has withdrawn its permission"),)},
+        there={"denied": {"gpus": "the provider has withdrawn its permission"}},
+        says=("the provider has withdrawn its permission",),
+        alone=("the provider has withdrawn its permission",),
+    ),
+    Fault(
+        "it does not agree to a request",
+        objects={"outgoing": (Request("milan", "milan", state="Failed", reason="no room"),)},
+        says=("the request milan to borrow has failed: no room", AGAIN),
+        alone=("the request milan to borrow has failed: no room", AGAIN),
+    ),
+    Fault(
+        "it knows this cluster by its former key",
+        objects={"former": ("milan",)},
+        says=("milan knows this cluster by its former key",),
+        alone=("milan knows this cluster by its former key",),
+        ends=0,
+        only="status",
+    ),
     Fault("its probes are lost", link={"loss": 0.5}, says=("50 % of the probes are lost",)),
     # A peer's daemon
     Fault(
@@ -305,7 +383,55 @@ FAULTS = [
         joined={"nodes": (NodeWay("rome-2", ("route to 10.71.0.0/16",), 1.0),)},
         says=("rome-2 lacks route to 10.71.0.0/16",),
     ),
+    Fault(
+        "a node has no agent",
+        objects={"fabrics": (FABRIC,), "internal_nodes": (internal("rome-2"),)},
+        joined={"nodes": (NodeWay("rome-2", told=None),)},
+        says=("rome-2",),
+        alone=("pods of the node rome-2 may reach no peer", "has never run there"),
+        never=("the tunnel fails",),
+    ),
     # What is lent and borrowed
+    Fault(
+        "no node of the peer's is ready",
+        objects={"virtual_nodes": (node("milan", "milan", **{labels.NODES_READY: "none"}),)},
+        says=("no node of the peer's is Ready", "`kubectl get nodes` there"),
+        alone=("no node of the peer's is Ready", "`kubectl get nodes` there"),
+        never=("virtual nodes fails", *NETWORK_FAILS),
+    ),
+    Fault(
+        "some of the peer's nodes are not ready",
+        objects={"virtual_nodes": (node("milan", "milan", **{labels.NODES_READY: "some"}),)},
+        says=("not all nodes of the peer's are Ready",),
+        alone=("not all nodes of the peer's are Ready",),
+        never=NETWORK_FAILS,
+    ),
+    Fault(
+        "no node of the peer's has a place for a pod",
+        objects={"pods": (without_place("0/1 nodes are available: 1 Insufficient cpu"),)},
+        says=("no node of milan has a place for the pod shop/web", "Insufficient cpu"),
+        alone=("no node of milan has a place for the pod shop/web", "Insufficient cpu"),
+    ),
+    Fault(
+        "consumers are granted more than there is",
+        objects={"slices": (lent(cpu="4"),), "capacity": {"cpu": 2 * NANO}},
+        says=("consumers are granted cpu 4, and the nodes here have cpu 2",),
+        alone=("consumers are granted cpu 4, and the nodes here have cpu 2",),
+        ends=0,
+        only="status",
+    ),
+    Fault(
+        "a namespace cannot be mapped",
+        objects={"offloadings": (unmapped("NameTaken", "shop belongs to somebody else there"),)},
+        says=("namespace shop: shop belongs to somebody else there", "choose another name"),
+        alone=("namespace shop: shop belongs to somebody else there", "choose another name"),
+    ),
+    Fault(
+        "volumes hold a namespace at the peer",
+        objects={"offloadings": (unmapped(NAMESPACE_STAYS, "data lies there"),)},
+        says=("namespace shop: data lies there", "`liqod unoffload namespace shop`"),
+        alone=("namespace shop: data lies there", "`liqod unoffload namespace shop`"),
+    ),
     Fault(
         "an admission policy denies nothing",
         objects={"policies": ("liqod-guests",)},

@@ -7,11 +7,18 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.peering.foreigncluster import DEGRADED
+from liqod.model.view.request import Request
 from liqod.model.view.rows import Plugin
-from liqod.resources import ResourceSlice
+from liqod.model.view.snapshot import Pod
+from liqod.resources import NamespaceOffloading, ResourceSlice
 from liqod.resources.authentication import SliceCondition, SliceSpec, SliceStatus
 from liqod.resources.core import PeerCondition
 from liqod.resources.networking import Connection, ConnectionStatus
+from liqod.resources.offloading import (
+    NamespaceCondition,
+    NamespaceOffloadingSpec,
+    NamespaceOffloadingStatus,
+)
 from tests.unit.model.test_overview import peer
 
 
@@ -27,8 +34,8 @@ def degraded(message: str) -> Any:
     return msgspec.structs.replace(well, status=status)
 
 
-def denied() -> ResourceSlice:
-    condition = SliceCondition(type="Resources", status="Denied", message="too much")
+def denied(message: str = "too much") -> ResourceSlice:
+    condition = SliceCondition(type="Resources", status="Denied", message=message)
     return ResourceSlice(
         metadata=ObjectMeta(name="gpus"),
         spec=SliceSpec(provider_cluster_id="milan"),
@@ -38,3 +45,27 @@ def denied() -> ResourceSlice:
 
 def plugin(failure: str = "", *, kind: str = "reflector", name: str = "gadgets") -> Plugin:
     return Plugin(name, kind, failure=failure)
+
+
+def lent(**resources: str) -> ResourceSlice:
+    marks = {labels.REPLICATED: labels.TRUE, labels.ORIGIN_ID: "rome"}
+    meta = ObjectMeta(name="milan", labels=marks)
+    return ResourceSlice(metadata=meta, status=SliceStatus(resources=dict(resources)))
+
+
+def offers(reason: str) -> Request:
+    return Request("invitation-1", "milan", state="Done", reason=reason, lends=True)
+
+
+def without_place(reason: str) -> Pod:
+    return Pod("shop", "web", "milan", "Pending", False, reason, unplaced=True)
+
+
+def unmapped(reason: str, message: str) -> NamespaceOffloading:
+    condition = NamespaceCondition(type="Ready", status="False", reason=reason, message=message)
+    status = NamespaceOffloadingStatus(remote_namespaces_conditions={"milan": (condition,)})
+    return NamespaceOffloading(
+        metadata=ObjectMeta(name="offloading", namespace="shop"),
+        spec=NamespaceOffloadingSpec(),
+        status=status,
+    )
