@@ -21,8 +21,8 @@ Made by `python -m liqod.install` from the manifests that `liqod install` applie
 
 The ServiceAccount `liqod` has these and no more. Each role carries the reasons in its annotation
 `liqod.io/reasons`, so that they can be read in the cluster too. What a plugin needs comes with the
-plugin, by `liqod install --plugin` or in ClusterRoles labelled `liqod.io/aggregate-to-daemon`, and
-`liqod-plugins` sums it up.
+plugin, by `liqod install --plugin NAME` or in ClusterRoles labelled
+`liqod.io/aggregate-to-daemon`, and `liqod-plugins` sums it up.
 
 RBAC gives a right in all namespaces. What that would allow beyond the daemon's work, and by which
 whoever has its kubeconfig could take everything, admission policies refuse to this ServiceAccount

@@ -420,7 +420,7 @@ class Room:
             return ""
         return (
             f"{self._peer.id} does not know all of {', '.join(own.pod)} yet; "
-            "an older one is told by `liqod peer` with an administrator's kubeconfig of it"
+            "an older one is told by `liqod peer --remote-kubeconfig FILE` with an administrator's"
         )
 
     async def _surely_ended(self) -> bool:

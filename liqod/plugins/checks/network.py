@@ -85,7 +85,10 @@ def tunnel(facts: PeerFacts) -> Finding | None:
         return failing(known.device, "it is made again by itself; the log has more")
     if _is_refused(known):
         text = f"datagrams arrive from {_where(known)}, and none is of the key that is known"
-        remedy = "see that each side has the other's key (PublicKey): `liqod peer` tells them anew"
+        remedy = (
+            "see that each side has the other's key (PublicKey): `liqod peer --remote-kubeconfig"
+            " FILE` with an administrator's of the peer tells them anew"
+        )
         return failing(text, remedy)
     if known.echo is None or known.echo > SILENT:
         silent = "no probe" if known.echo is None else f"no probe for {span(known.echo)}"
