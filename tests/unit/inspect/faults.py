@@ -11,7 +11,7 @@ from liqod.model.objects.quantities import NANO
 from liqod.model.objects.webhook import NO_ENDPOINT
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
 from liqod.model.view.networkfacts import NodeWay, PodTrip
-from liqod.model.view.request import Request
+from liqod.model.view.requests import Request
 from liqod.model.view.rows import Plugin, Sighting
 from liqod.model.view.snapshot import Pod
 from liqod.plugins.diagnosis import (

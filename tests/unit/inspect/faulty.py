@@ -7,7 +7,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.peering.foreigncluster import DEGRADED
-from liqod.model.view.request import Request
+from liqod.model.view.requests import Request
 from liqod.model.view.rows import Plugin
 from liqod.model.view.snapshot import Pod
 from liqod.resources import NamespaceOffloading, ResourceSlice
