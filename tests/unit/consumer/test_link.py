@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.consumer.degradations import Degradation
 from liqod.consumer.link import IDLE, Link, Parted, dial_server
 from liqod.errors import ConfigError, Unauthorized, Unreachable, Untrusted
 from liqod.kube.credentials.credentials import Credentials
@@ -18,6 +19,7 @@ from liqod.kube.http.wire import StreamWire
 from liqod.kube.times import date_of
 from liqod.model.peering.foreigncluster import ANSWERS
 from liqod.model.peering.intervals import FROZEN_WITHIN, PROBE_EVERY, SECOND_DEADLINE
+from liqod.model.view.facts import LinkFacts
 from liqod.telemetry.events import PeerDaemonChanged, Told
 
 
@@ -383,3 +385,14 @@ async def test_what_kind_of_trouble_it_is_is_told_by_the_error(
     nursery.start_soon(partial(link.run, Remotes(), lambda told: None, dial=dial))
     await trio.sleep(10)
     assert (link.up, link.reason, link.problem) == (False, str(error), problem)
+
+
+async def test_what_is_known_of_a_link_is_one_value():
+    link = Link()
+    assert link.facts() == LinkFacts(reason=IDLE, since=link.since)
+    link.asked, link.reason = True, ANSWERS
+    link.rounds.extend((0.1, None, 0.3))
+    link.degradations.tell("reflection", Degradation("pods cannot be written", grave=True))
+    found = link.facts()
+    assert (found.state, found.rtt, found.lost, found.grave) == ("up", 0.3, 0.333, True)
+    assert found.why == link.why == f"{ANSWERS}, but pods cannot be written"
