@@ -92,6 +92,7 @@ class Gauge:
         self.parked_until = -math.inf
         self.resting: dict[tuple[str, ...], str] = {}
         self.left: dict[trio.Event, str] = {}
+        self._running: dict[trio.Event, trio.CancelScope] = {}
         self._recent: deque[float] = deque(maxlen=PATIENCE + 1)
         self._parkings = 0
         self._seldom = Seldom()
@@ -179,14 +180,14 @@ class Gauge:
 
         Raises:
             LiqodError: as the plugin raises on purpose.
-            PluginError: it raised anything else, has not come back in time, or what was awaited of
-                it before has not ended yet.
+            PluginError: it raised anything else, has not come back in time, was parked meanwhile,
+                or what was awaited of it before has not ended yet.
             trio.Cancelled: the caller is cancelled.
         """
         if self.left:
             raise self.noted(PluginError(f"{self} {self.clings}"))
         self.calls += 1
-        scope, over = trio.CancelScope(), trio.Event()
+        scope, over, enough = trio.CancelScope(), trio.Event(), trio.Event()
         answers: list[R] = []
         errors: list[BaseException] = []
         name = named(function)
@@ -199,15 +200,18 @@ class Gauge:
                 errors.append(error)
             finally:
                 over.set()
+                enough.set()
+                self._running.pop(enough, None)
                 self.left.pop(over, None)
 
+        self._running[enough] = scope
         context = contextvars.copy_context()
         trio.lowlevel.add_instrument(_BEGUN)
         task = trio.lowlevel.spawn_system_task(behind, name=f"{self}: {name}", context=context)
         _BEGUN.gauges[task] = self
         with trio.move_on_after(within):
             try:
-                await over.wait()
+                await enough.wait()
             finally:
                 if not over.is_set():
                     scope.cancel()
@@ -216,6 +220,8 @@ class Gauge:
             self._judged(odd, function, answers[0])
             self.well()
             return answers[0]
+        if not errors and self.rests:
+            raise self.noted(PluginError(f"{self} is {self.trouble}"))
         if not errors:
             late = f"{self} has not come back from {name} within {within:g} s"
             raise self.noted(PluginError(late))
@@ -303,7 +309,7 @@ class Gauge:
             self._parkings = 0
         recent.append(now)
         often = len(recent) > PATIENCE and now - recent[0] <= WITHIN
-        if self.own or not (often or took >= STUCK):
+        if self.own or self.rests or not (often or took >= STUCK):
             if self._seldom.allows("slow"):
                 log.warning("%s took %.1f s, and everybody waited", self, took)
             return
@@ -315,6 +321,9 @@ class Gauge:
         recent.clear()
         recent.append(now)
         log.error("%s is parked for %.0f s: %s", self, pause, self.why)
+        for enough, scope in self._running.items():
+            scope.cancel()
+            enough.set()
 
 
 ErrorT = TypeVar("ErrorT", bound=LiqodError)

@@ -175,14 +175,17 @@ async def test_each_stretch_between_two_waits_is_timed(slow):
     gauge = Gauge("discovery", "dns")
 
     async def now_and_then() -> str:
-        for _ in range(calls.PATIENCE + 1):
+        for _ in range(calls.PATIENCE):
             slow(calls.SLOW)()
             await trio.lowlevel.checkpoint()
         return "done"
 
     assert await gauge.run(now_and_then) == "done"
+    assert gauge.slow == calls.PATIENCE
+    assert not gauge.rests
+    with pytest.raises(PluginError, match="the discovery dns is parked"):
+        await gauge.run(now_and_then)
     assert gauge.slow == calls.PATIENCE + 1
-    assert gauge.rests
 
 
 async def test_what_is_not_to_be_awaited_is_said():
@@ -326,7 +329,7 @@ async def test_a_task_that_a_plugin_begins_is_its_own(slow, autojump_clock):
 
     async def deeper() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(beside, calls.STUCK)
+            nursery.start_soon(beside, 2 * calls.SLOW)
 
     async def run() -> str:
         async with trio.open_nursery() as nursery:
@@ -338,8 +341,7 @@ async def test_a_task_that_a_plugin_begins_is_its_own(slow, autojump_clock):
         nursery.start_soon(beside, 9 * calls.STUCK)  # nobody's
         assert await gauge.run(run) == "both are back"
     assert gauge.slow == 2
-    assert gauge.worst == calls.STUCK
-    assert gauge.rests
+    assert gauge.worst == 2 * calls.SLOW
     mine = [each for each in seen if each is not None]
     assert [each.gauge for each in mine] == [gauge, gauge]
     assert all("in beside" in each.place for each in mine)
@@ -360,3 +362,42 @@ async def test_what_a_task_of_a_plugin_raises_is_raised_by_the_plugin():
 
     with pytest.raises(PluginError, match="the discovery hosts raised SystemExit: 3"):
         await gauge.run(run)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_what_goes_on_and_is_parked_is_ended_at_once(slow, autojump_clock, beside: bool):
+    gauge, blocked = Gauge("discovery", "hosts"), list[float]()
+
+    async def blocks() -> None:
+        while True:
+            slow(calls.SLOW)()
+            blocked.append(trio.current_time())
+            await trio.sleep(1)
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(blocks)
+
+    with pytest.raises(PluginError, match="the discovery hosts is parked for 60 s more"):
+        await gauge.run(run if beside else blocks)
+    assert trio.current_time() - blocked[-1] < 0.1
+    assert len(blocked) == calls.PATIENCE + 1
+    assert gauge.rests == pytest.approx(calls.PARKED, abs=1)
+
+
+async def test_one_that_is_parked_and_does_not_end_is_left_behind_and_parked_once(
+    slow, autojump_clock
+):
+    gauge = Gauge("discovery", "hosts")
+
+    async def shields() -> None:
+        with trio.CancelScope(shield=True):
+            for _ in range(5 * calls.PATIENCE):
+                slow(calls.SLOW)()
+                await trio.sleep(1)
+
+    with pytest.raises(PluginError, match="does not end"):
+        await gauge.run(shields)
+    await trio.sleep(5 * calls.PATIENCE)
+    assert not gauge.left
+    assert gauge.rests < calls.PARKED, "what goes on while it is parked is not parked again"
