@@ -158,7 +158,8 @@ async def refuse_while_peered(client: Client) -> None:
     peers = await peers_left(client)
     if peers:
         raise ConfigError(
-            f"this cluster is peered with {', '.join(peers)}: end that first with `liqod unpeer`"
+            f"this cluster is peered with {', '.join(peers)}: end that first with"
+            f" `liqod unpeer {peers[0]}`"
         )
     leaving = [
         str(one["metadata"]["name"])

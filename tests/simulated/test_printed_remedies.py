@@ -115,7 +115,9 @@ async def test_of_who_lends_and_who_leaves(tmp_path: Path, nursery: trio.Nursery
         parts = await run(rome, tmp_path, *taken(shown, "network status x"))
         assert (parts.status, "there is no Configuration" in parts.out) == (0, True), parts
 
-        left = await run(rome, tmp_path, "unpeer", "milan", "--yes")
+        refused = await run(rome, tmp_path, "uninstall", "--yes")
+        assert refused.status == 1
+        left = await run(rome, tmp_path, *taken(refused.err, "unpeer x"), "--yes")
         assert left.status == 0, left.err
         there = await run(milan, tmp_path, *taken(left.out, "unpeer x"), "--yes")
         assert there.status == 0, there.err

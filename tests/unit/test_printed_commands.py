@@ -40,7 +40,6 @@ ALONE = {
     "is joined as `liqod peer` does it",
     "`liqod peer` with another invitation",
     "`liqod peer` again, or `liqod unpeer` and the same",
-    "end that first with `liqod unpeer`",
     "or `liqod unpeer` and peer anew",
     "until you `liqod unpeer` on both sides",
     "`liqod unpeer` on both sides, and peer again",
