@@ -110,7 +110,7 @@ def loop(facts: ClusterFacts) -> Finding:
     if facts.lag > LATE:
         return failing(
             f"the daemon was {facts.lag:.1f} s late in the last minute",
-            "give it more of a processor",
+            "give it more of a processor; a plugin that holds it up is named in the log",
         )
     return ok(f"at most {1000 * facts.lag:.0f} ms late in the last minute")
 
