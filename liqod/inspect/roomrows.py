@@ -134,6 +134,7 @@ def sightings(rooms: "Rooms", summary: EventSummary, peers: Container[str]) -> d
             cluster_id=cluster,
             plugin="",
             own=cluster == discovery.home.cluster_id,
+            named=bool(discovery.home.config.peer(cluster).key),
             conflict=seen.conflict,
             peered=cluster in peers,
             waits=cluster not in peers and discovery.waits(cluster),

@@ -291,6 +291,7 @@ class Sighting(Row, frozen=True):
         own: whether it is this cluster's own id, shown by somebody else.
         free: what it could lend, as quantities by resource, where it says.
         capabilities: what its daemon can do, by name.
+        named: whether the configuration names its key, so that no words are to be compared.
     """
 
     cluster_id: str
@@ -311,6 +312,7 @@ class Sighting(Row, frozen=True):
     own: bool = False
     free: dict[str, str] = {}
     capabilities: tuple[str, ...] = ()
+    named: bool = False
 
 
 class Event(Row, frozen=True):

@@ -109,7 +109,7 @@ def next_step(name: str, rows: list[Sighting]) -> str:
     if first.waits:
         return f"a [[peers]] entry with id = '{name}' has it peered with"
     reached = any(row.addresses and not row.unverified for row in rows)
-    if reached and any(row.key for row in rows):
+    if reached and any(row.key or row.named for row in rows):
         return f"`liqod peer {name}` asks it"
     if reached:
         return f"`liqod peer {name}` asks it; compare the words with its operator"

@@ -13,6 +13,8 @@ from liqod.discovery import introducing
 from liqod.discovery.merging import MOST_SEEN, Verified
 from liqod.discovery.room import BURST, Discovery
 from liqod.errors import ProtocolError
+from liqod.inspect import roomrows
+from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
@@ -311,3 +313,14 @@ async def test_a_plugin_that_is_parked_is_not_left_running(discovering, nursery,
     await trio.sleep(60)
     assert plugin.runs == 2
     nursery.cancel_scope.cancel()
+
+
+async def test_a_viewer_is_told_whose_key_is_configured(nursery):
+    named = f"[[peers]]\nid = 'milan'\naddresses = ['192.0.2.1:6446']\nkey = '{'ab' * 32}'\n"
+    box = Watched(nursery, named).inbox
+    for cluster in ("milan", "bern"):
+        box._sighted(nursery, "manual", Sighting(cluster_id=cluster, plugin="manual"))
+    rooms = Rooms()
+    rooms.discovery = box
+    rows = roomrows.sightings(rooms, EventSummary(), ())
+    assert {row.cluster_id: row.named for row in rows.values()} == {"milan": True, "bern": False}

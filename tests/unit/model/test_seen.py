@@ -56,3 +56,8 @@ def test_sources_of_one_cluster_are_shown_each_and_the_oldest_first():
     assert (bern.id, milan.id, milan.since, milan.key) == ("bern", "milan", 10.0, KEY)
     assert [each.plugin for each in milan.sources] == ["dns-srv", "mdns"]
     assert milan.offers == {"cpu": "4"}
+
+
+def test_of_a_cluster_whose_key_is_configured_no_words_are_to_be_compared():
+    (found,) = clusters([Sighting("milan", "manual", addresses=AT, named=True)])
+    assert (found.verified, found.next) == ("unsigned", "`liqod peer milan` asks it")
