@@ -26,6 +26,7 @@ import trio
 
 from benchmarks.channel import resident
 from benchmarks.report import Aim, Report
+from liqod.account import Account
 from liqod.apimachinery.kinds import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.nodes.podusage import PodPlace, PodUsage
@@ -103,7 +104,7 @@ async def carry(told: Told) -> None:
         ways = PodWays()
         ways["milan"] = cast("Any", Way(milan, SHARE))
         await milan.raw("GET", "/version")  # as every peer is asked: TLS sessions are resumed
-        print(await nursery.start(KubeletServer(home, ways).run), flush=True)
+        print(await nursery.start(KubeletServer(home, ways, Account()).run), flush=True)
         await trio.sleep_forever()
 
 

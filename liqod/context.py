@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from liqod.account import Account
 from liqod.config import Config
 from liqod.fence import Fence
 from liqod.identity.signingrequests import SigningRequests
@@ -70,7 +69,6 @@ class ClusterContext:
         dial: makes the connections to peers' API servers.
         signing_requests: those that are being worked on.
         fence: whether the admission policies that hold consumers are in force.
-        account: what callers may take.
         own_pods: which pods of this cluster are watched.
     """
 
@@ -88,7 +86,6 @@ class ClusterContext:
     dial: Dial = connect
     signing_requests: SigningRequests = field(default_factory=SigningRequests)
     fence: Fence = field(default_factory=Fence)
-    account: Account = field(default_factory=Account)
     own_pods: OwnPods = field(default_factory=OwnPods)
 
     def failures(self, topic: str) -> Callable[[object, Exception], None]:

@@ -226,7 +226,6 @@ class Daemon:
                 addressing=facts.addressing,
                 node_address=facts.node_address,
                 in_cluster=facts.in_cluster,
-                account=self._account,
                 own_pods=await own_pods(client),
             )
             infra.cancel_scope.cancel()
@@ -234,14 +233,14 @@ class Daemon:
     async def _serve(self, home: ClusterContext) -> None:
         """Serve what every replica serves; do the work while this one leads."""
         async with trio.open_nursery() as servers:
-            self._inspector = inspector = Inspector(home, self._rooms, self._plugins)
+            self._inspector = inspector = Inspector(home, self._rooms, self._plugins, self._account)
             self._health.metrics = partial(metrics.render, inspector)
             await servers.start(inspector.run)
-            kubelet = KubeletServer(home, self._rooms.pod_ways)
+            kubelet = KubeletServer(home, self._rooms.pod_ways, self._account)
             await servers.start(kubelet.run)
             self._rooms.serving = kubelet.serving
             home = dataclasses.replace(home, kubelet_port=kubelet.port)
-            webhook = self._rooms.admission = PodWebhook(home)
+            webhook = self._rooms.admission = PodWebhook(home, self._account)
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
             self._role = standing.role_of(home)
@@ -324,7 +323,7 @@ class Daemon:
         """Keep this machine ready to be the gateway, and be it, while another daemon leads."""
         if not self._role.others:
             return
-        machine, kernel = await machines.look(home, self._plugins, self._role)
+        machine, kernel = await machines.look(home, self._plugins, self._account, self._role)
         if machine.problem:
             return
         node = NodeKernel()
@@ -353,7 +352,7 @@ class Daemon:
             await rooms.start(directpods.run, home)
             voices = Voices()
             await rooms.start(Retractions(home, voices).run)
-            machine, kernel = await machines.look(home, self._plugins, self._role)
+            machine, kernel = await machines.look(home, self._plugins, self._account, self._role)
             if not machine.problem:
                 rooms.start_soon(machines.attend, kernel)
                 overlay = partial(self._keep_overlay, home, machine)
@@ -370,7 +369,9 @@ class Daemon:
             seen = self._rooms.discovery = Discovery(home, self._plugins, adverts)
             pair = await cluster_keys(home.client, home.namespace)
             shared = machines.folder_of(machine)
-            handshake = Handshake(home, pair.private, seen.seen, seen.everybody, shared)
+            handshake = Handshake(
+                home, pair.private, self._account, seen.seen, seen.everybody, shared
+            )
             self._rooms.handshake = handshake
             peers = Peers(home, tasks.run, voices.end)
             self._working = working = Working(home, peers, seen, handshake)

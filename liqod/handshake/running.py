@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from liqod.account import STREAMS
+from liqod.account import STREAMS, Account
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.context import ClusterContext
@@ -55,6 +55,7 @@ class Handshake:
     Args:
         home: this cluster.
         private: its key, PEM.
+        callers: what callers may take.
         look: into what discovery has seen.
         everybody: all that it has seen.
         shared: folder of root's alone by which programs share :data:`SHARED`; None: nobody does.
@@ -71,16 +72,18 @@ class Handshake:
         self,
         home: ClusterContext,
         private: bytes,
+        callers: Account,
         look: Look = nothing,
         everybody: Everybody = nobody,
         shared: Path | None = None,
     ) -> None:
         self._home, self._sighted, self._everybody = home, Sighted(look), everybody
+        self._callers = callers
         self._own = OwnSide(home.cluster_id, private)
         self._listener: Listener | None = None
         self.figures = Figures()
         proxy = home.config.handshake.proxy
-        bounds = Bounds(home.account[STREAMS], home.config.handshake.stream_idle)
+        bounds = Bounds(callers[STREAMS], home.config.handshake.stream_idle)
         self._dialler = Dialler(self._own.towards, proxy=proxy, figures=self.figures, bounds=bounds)
         self._shared = shared
         self.lenders = Lenders(home)
@@ -132,7 +135,7 @@ class Handshake:
                     # somebody beside it who takes it back could come after.
                     self._listener = listener = Listener(
                         *(self._own.present, reception, {API: door}, self.lenders, self.figures),
-                        account=home.account,
+                        account=self._callers,
                         idle=home.config.handshake.stream_idle,
                     )
                     listener.take(self._own.present, self._own.former)

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import trio
 
+from liqod.account import Account
 from liqod.config import Inspector as Settings
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError
@@ -54,9 +55,12 @@ class Inspector:
         home: this cluster.
         rooms: those that work now.
         plugins: the plugins, and their calls.
+        callers: what callers may take.
     """
 
-    def __init__(self, home: ClusterContext, rooms: Rooms, plugins: PluginHost) -> None:
+    def __init__(
+        self, home: ClusterContext, rooms: Rooms, plugins: PluginHost, callers: Account
+    ) -> None:
         self.summary = EventSummary()
         self.histories = Histories()
         probes = Probes(home, rooms, plugins)
@@ -64,7 +68,7 @@ class Inspector:
         self.sampler = Sampler(self.facts, self.histories)
         self.doctor = Doctor(home, plugins, self.facts, probes)
         self.stream = Stream(home.hub)
-        self.home, self.rooms = home, rooms
+        self.home, self.rooms, self.callers = home, rooms, callers
         self.hub = home.hub
         self._collector = Collector(
             *(home, rooms, plugins, self.summary, self.facts), lambda: self.doctor.ladders
@@ -115,7 +119,7 @@ class Inspector:
 
     async def _serve(self, stack: AsyncExitStack, nursery: trio.Nursery) -> None:
         settings = self.home.config.inspector
-        serving = server.Server(self._talk, Reviewer(self.home.client), self.home.account)
+        serving = server.Server(self._talk, Reviewer(self.home.client), self.callers)
         try:
             path = server.place(settings, os.environ, self.home.cluster_id)
             if path is None:

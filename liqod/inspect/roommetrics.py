@@ -69,7 +69,7 @@ def _of_places(read: Callable[[Places], int | None]) -> Callable[["Inspector"], 
     """One figure of each face; None where there is none."""
 
     def each(inspector: "Inspector") -> Iterator[Sample]:
-        for face, _, places in inspector.home.account.faces():
+        for face, _, places in inspector.callers.faces():
             value = read(places)
             if value is not None:
                 yield (face,), value
@@ -79,7 +79,7 @@ def _of_places(read: Callable[[Places], int | None]) -> Callable[["Inspector"], 
 
 def _refused_places(inspector: "Inspector") -> Iterator[Sample]:
     """How many were refused, by the sort of their source: of an address, or what else counts."""
-    for face, share, places in inspector.home.account.faces():
+    for face, share, places in inspector.callers.faces():
         for (sort, why), count in places.refused.items():
             yield (face, sort or share.source, why), count
 

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from liqod.account import PROXY
+from liqod.account import PROXY, Account
 from liqod.context import ClusterContext
 from liqod.errors import LiqodError
 from liqod.gather import gather
@@ -37,13 +37,14 @@ log = logging.getLogger(__name__)
 
 
 async def look(
-    home: ClusterContext, plugins: PluginHost, role: Role
+    home: ClusterContext, plugins: PluginHost, callers: Account, role: Role
 ) -> tuple[Machine, KernelDatapath]:
     """What this machine can do, and its kernel, which is to be attended while networks are kept.
 
     Args:
         home: this cluster.
         plugins: the plugins, and their calls.
+        callers: what callers may take.
         role: whether this machine is the gateway.
     """
     settings = home.config.network
@@ -90,7 +91,7 @@ async def look(
             gauge=KernelGauge(kernel),
             proxy=ConnectProxy(
                 *(home.endpoint.server, partial(to_server, home), kernel.within),
-                places=home.account[PROXY],
+                places=callers[PROXY],
                 idle=home.config.handshake.stream_idle,
             ),
             stands_by=frozenset(quiet),

@@ -15,6 +15,7 @@ import trio
 import trio.testing
 
 from liqod import config
+from liqod.account import Account
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, PODS, SECRETS, Kind
 from liqod.bounds import informers
@@ -119,7 +120,7 @@ class Member:
                 if self.meets:
                     pair = await cluster_keys(client)
                     everybody = partial(iter, self.around)
-                    self.handshake = Handshake(home, pair.private, self._seen, everybody)
+                    self.handshake = Handshake(home, pair.private, Account(), self._seen, everybody)
                     self.rooms.handshake = self.handshake
                     await rooms.start(self.handshake.run)
                     await rooms.start(FollowedKeys(home, take_to(self.handshake, client)).run)

@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from liqod import account
+from liqod.account import Account
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, PODS
 from liqod.apimachinery.meta import Partial
 from liqod.cli.channels import Channels
@@ -142,7 +143,7 @@ async def test_somebody_in_a_pod_there_is_carried_by_the_channel_and_sent_away_w
         trio.open_nursery() as nursery,
     ):
         rome, milan = both.rome, both.milan
-        port = await nursery.start(KubeletServer(rome.home, rome.rooms.pod_ways).run)
+        port = await nursery.start(KubeletServer(rome.home, rome.rooms.pod_ways, Account()).run)
         await both.peer()
         await offload(rome.admin, "shop")
         await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))

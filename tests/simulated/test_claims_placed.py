@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.account import Account
 from liqod.apimachinery.kinds import (
     CLAIMS,
     CLUSTER_ROLES,
@@ -56,7 +57,7 @@ def pod(name: str, of: str) -> dict[str, Any]:
 async def test_admission_knows_which_claims_follow(cluster, nursery):
     async with borrower(cluster, TEXT) as home:
         await nursery.start(Offloading(home).run)
-        hook = PodWebhook(home)
+        hook = PodWebhook(home, Account())
         await nursery.start(hook.run)
         await nursery.start(hook.lead)
         await offload(home.client, "shop")
@@ -81,7 +82,7 @@ async def test_admission_knows_which_claims_follow(cluster, nursery):
 async def test_a_pod_waits_for_its_claim_and_is_told(cluster, nursery, monkeypatch):
     monkeypatch.setattr(missedpods, "CLAIM_AGAIN", 0.1)
     async with borrower(cluster, TEXT) as home:
-        await nursery.start(MissedPods(home, PodWebhook(home).doubt).run)
+        await nursery.start(MissedPods(home, PodWebhook(home, Account()).doubt).run)
         await offload(home.client, "shop")
         early = pod("early", "db")
         storing = {"key": "storage.liqo.io/available", "operator": "NotIn", "values": ["false"]}

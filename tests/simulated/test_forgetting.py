@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio
 
+from liqod.account import Account
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS, SERVICES
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
@@ -35,8 +36,8 @@ async def test_nothing_is_kept_of_a_namespace_or_a_peer_that_went(nursery):
     others = holders("milan") | holders("rome")  # of tests before this one
     async with members("rome", "milan", plugins=plugins, settings=QUIET) as [rome, milan]:
         for each in (rome, milan):
-            await nursery.start(Inspector(each.home, each.rooms, each.host).run)
-            await nursery.start(MissedPods(each.home, PodWebhook(each.home).doubt).run)
+            await nursery.start(Inspector(each.home, each.rooms, each.host, Account()).run)
+            await nursery.start(MissedPods(each.home, PodWebhook(each.home, Account()).doubt).run)
         await rome.peer(milan)
         await lend_and_take_back(rome, milan)
         await forgotten("booth")

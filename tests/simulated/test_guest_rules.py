@@ -1,5 +1,6 @@
 """What a provider lets no guest have reaches its consumer, which keeps such pods at home."""
 
+from liqod.account import Account
 from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.labels import VIRTUAL_NODE_TAINT
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
@@ -35,7 +36,7 @@ async def test_a_pod_that_the_provider_always_refuses_is_not_sent_there(nursery)
         rules = guestrules.parse(found["metadata"]["annotations"][NOTE])
         volumes = ("emptyDir", "secret", "projected")
         assert rules == guestrules.Rules("baseline", volumes, ("default",), ())
-        await nursery.start(MissedPods(rome.home, PodWebhook(rome.home).doubt).run)
+        await nursery.start(MissedPods(rome.home, PodWebhook(rome.home, Account()).doubt).run)
         await offload(rome.admin, "shop")
         await rome.admin.create(PODS, pod("nfs", volumes=[NFS]), "shop")
         await rome.admin.create(PODS, pod("plain"), "shop")

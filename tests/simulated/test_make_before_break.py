@@ -7,6 +7,7 @@ from typing import Any
 
 import trio
 
+from liqod.account import Account
 from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
@@ -98,7 +99,7 @@ async def shops(*peers: str, **offloading: Any) -> AsyncIterator[list[Member]]:
     plugins = loader.load(sources=loader.built_in())
     async with members(*names, nodes=1, settings=SETTINGS, plugins=plugins) as made:
         rome = made[0]
-        hook = PodWebhook(rome.home)
+        hook = PodWebhook(rome.home, Account())
         await rome.nursery.start(hook.run)
         await rome.nursery.start(hook.lead)
         await rome.nursery.start(MissedPods(rome.home, hook.doubt).run)

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from liqod.account import Account
 from liqod.discovery.merging import Entry
 from liqod.discovery.room import Discovery
 from liqod.errors import ConfigError
@@ -21,7 +22,7 @@ from tests.simulated.peering import Member
 
 def scraped(member: Member) -> dict[str, float]:
     """The samples of a scrape, by name and labels."""
-    text, _ = render(Inspector(member.home, member.rooms, member.host), "")
+    text, _ = render(Inspector(member.home, member.rooms, member.host, Account()), "")
     lines = [each.rpartition(" ") for each in text.decode().splitlines() if each[0] != "#"]
     return {name: float(value) for name, _, value in lines}
 

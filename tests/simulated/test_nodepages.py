@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 import trio
 
+from liqod.account import Account
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import (
     CLUSTER_ROLE_BINDINGS,
@@ -59,13 +60,14 @@ async def caller() -> AsyncIterator[Peered]:
         members("rome", "milan", plugins=plugins, settings=SETTINGS + PORTS) as (rome, milan),
         trio.open_nursery() as nursery,
     ):
-        port = await nursery.start(KubeletServer(rome.home, rome.rooms.pod_ways).run)
+        places = Account()
+        port = await nursery.start(KubeletServer(rome.home, rome.rooms.pod_ways, places).run)
         await borrow_a_pod(rome, milan)
         started = [{"name": "web", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
         status = {"status": {"phase": "Running", "containerStatuses": started}}
         await milan.admin.patch(PODS, "web", status, "shop-rome", subresource="status")
         await rome.until(PODS, "web", "shop", lambda pod: pod["status"].get("containerStatuses"))
-        yield Peered(port, rome.cluster.ca, rome, milan)
+        yield Peered(port, rome.cluster.ca, rome, milan, places)
         nursery.cancel_scope.cancel()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.account import KUBELET
+from liqod.account import KUBELET, Account
 from liqod.apimachinery.kinds import CLUSTER_ROLES, PODS
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.errors import Unreachable
@@ -27,6 +27,7 @@ class Peered(Caller):
 
     rome: Member
     milan: Member
+    places: Account
 
 
 @pytest.fixture
@@ -36,11 +37,12 @@ async def caller() -> AsyncIterator[Peered]:
         members("rome", "milan", plugins=plugins, settings=SETTINGS + PORTS) as (rome, milan),
         trio.open_nursery() as nursery,
     ):
-        server = KubeletServer(rome.home, rome.rooms.pod_ways)
+        places = Account()
+        server = KubeletServer(rome.home, rome.rooms.pod_ways, places)
         port = await nursery.start(server.run)
         await borrow_a_pod(rome, milan)
         await eventually(lambda: _runs(milan))
-        yield Peered(port, rome.cluster.ca, rome, milan)
+        yield Peered(port, rome.cluster.ca, rome, milan, places)
         await eventually(lambda: _none_open(server))
         nursery.cancel_scope.cancel()
 
@@ -183,7 +185,7 @@ async def test_streams_end_with_the_way_and_are_bounded(
 ) -> None:
     async with caller.ask(EXEC, SPDY) as it:
         await it.line()
-        monkeypatch.setattr(caller.rome.home.account[KUBELET], "most", 1)
+        monkeypatch.setattr(caller.places[KUBELET], "most", 1)
         async with caller.ask(EXEC, SPDY) as refused:
             assert refused.status == 429
         await caller.milan.cluster.stop()

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from liqod import __main__ as program
 from liqod import config
+from liqod.account import Account
 from liqod.apimachinery.kinds import SECRETS
 from liqod.cli import app, inspector
 from liqod.cli.meet import asked_of
@@ -132,7 +133,7 @@ async def looking(members: list[Member], folder: Path, secrets: set[str]) -> Asy
                 socket = folder / f"{member.id}.sock"
                 settings = config.parse(f'{member.settings}[inspector]\nsocket = "{socket}"\n')
                 home = replace(member.home, config=settings)
-                await nursery.start(Inspector(home, member.rooms, member.host).run)
+                await nursery.start(Inspector(home, member.rooms, member.host, Account()).run)
                 await nursery.start(view, socket, seen)
                 nursery.start_soon(read_objects, member, seen, secrets)
             yield seen

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 import trio
 
+from liqod.account import Account
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import (
     ENDPOINT_SLICES,
@@ -61,7 +62,7 @@ def tolerated(value):
 
 
 async def started(home, nursery):
-    hook = PodWebhook(home)
+    hook = PodWebhook(home, Account())
     await nursery.start(hook.run)
     await nursery.start(hook.lead)
     return hook
@@ -92,7 +93,7 @@ async def test_pods_of_offloaded_namespaces_are_changed_and_others_are_not(clust
 
 async def test_standby_serves_with_the_leaders_certificate(cluster, nursery):
     async with borrower(cluster) as home:
-        standby = PodWebhook(home)
+        standby = PodWebhook(home, Account())
         await nursery.start(standby.run)
         leader = await started(home, nursery)
         assert await verdict(home) == "true"
@@ -242,7 +243,7 @@ async def test_in_a_namespace_that_fails_closed_who_answers_places_pods(cluster,
         made = await home.client.create_full(PODS, pod("web"))
         assert tolerated(made)
         # A replica that has read nothing yet lets nothing by.
-        monkey = PodWebhook(home)
+        monkey = PodWebhook(home, Account())
         body = msgspec.json.encode({"request": {"uid": "1", "namespace": "shop", "object": made}})
         asked = Request("POST", webhook.CLOSED_PATH, {}, {}, body)
         assert (await monkey.answer(asked)).status == 503
@@ -287,7 +288,7 @@ async def test_webhook_switched_off_is_withdrawn(cluster, nursery):
     async with trio.open_nursery() as second:
         text = "[webhook]\nenabled = false\n"
         async with borrower(cluster, text) as home:
-            await second.start(PodWebhook(home).lead)
+            await second.start(PodWebhook(home, Account()).lead)
             assert await home.client.find(MUTATING_WEBHOOKS, webhook.NAME) is None
             second.cancel_scope.cancel()
 
@@ -295,7 +296,7 @@ async def test_webhook_switched_off_is_withdrawn(cluster, nursery):
 async def test_missed_pod_gets_its_toleration(cluster, nursery):
     async with borrower(cluster) as home:
         await nursery.start(Offloading(home).run)
-        await nursery.start(MissedPods(home, PodWebhook(home).doubt).run)
+        await nursery.start(MissedPods(home, PodWebhook(home, Account()).doubt).run)
         await offload(home.client, "shop")
         await home.client.create(PODS, pod("early", nodeSelector={"liqo.io/type": "virtual-node"}))
         await home.client.create(PODS, pod("elsewhere", "default"))
@@ -309,7 +310,7 @@ async def test_missed_pod_gets_its_toleration(cluster, nursery):
 
 async def test_missed_pod_that_was_there_before_its_namespace_was_offloaded(cluster, nursery):
     async with borrower(cluster) as home:
-        await nursery.start(MissedPods(home, PodWebhook(home).doubt).run)
+        await nursery.start(MissedPods(home, PodWebhook(home, Account()).doubt).run)
         await offload(home.client, "shop", podOffloadingStrategy="Local")
         await home.client.create(PODS, pod("early"))
         await trio.sleep(0.1)
@@ -325,7 +326,7 @@ async def test_missed_pod_that_was_there_before_its_namespace_was_offloaded(clus
 
 async def test_pod_that_cannot_follow_is_told_why(cluster, nursery):
     async with borrower(cluster) as home:
-        await nursery.start(MissedPods(home, PodWebhook(home).doubt).run)
+        await nursery.start(MissedPods(home, PodWebhook(home, Account()).doubt).run)
         await offload(home.client, "shop")
         volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "db"}}]
         await home.client.create(PODS, pod("db", volumes=volumes))
@@ -346,14 +347,14 @@ async def test_pod_that_cannot_follow_is_told_why(cluster, nursery):
 async def test_port_in_use_is_named(cluster):
     free = '[kubelet]\nport = 0\nlisten = "127.0.0.1"\n'
     async with borrower(cluster, free) as home, trio.open_nursery() as nursery:
-        port = await nursery.start(KubeletServer(home, PodWays()).run)
+        port = await nursery.start(KubeletServer(home, PodWays(), Account()).run)
         taken = free.replace("= 0", f"= {port}")
         async with borrower(cluster, taken) as other:
             with pytest.RaisesGroup(
                 pytest.RaisesExc(ConfigError, match=rf"{port}.*kubelet\.port"),
                 flatten_subgroups=True,
             ):
-                await nursery.start(KubeletServer(other, PodWays()).run)
+                await nursery.start(KubeletServer(other, PodWays(), Account()).run)
         nursery.cancel_scope.cancel()
 
 

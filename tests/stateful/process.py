@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 import trio
 
 from liqod import config
+from liqod.account import Account
 from liqod.apimachinery import labels
 from liqod.bounds import informers
 from liqod.consumer.foreignclusters import ForeignClusters
@@ -114,10 +115,12 @@ class Process:
         ):
             home = self._home(client, infra)
             if site.inspected:
-                self.inspector = inspector = Inspector(home, self._rooms, self._plugins)
+                self.inspector = inspector = Inspector(home, self._rooms, self._plugins, Account())
                 servers.start_soon(inspector.sampler.run)
                 servers.start_soon(inspector.doctor.run)
-            webhook = self._rooms.admission = PodWebhook(home, open_listeners=site.network.listen)
+            webhook = self._rooms.admission = PodWebhook(
+                home, Account(), open_listeners=site.network.listen
+            )
             if home.config.webhook.enabled:
                 await servers.start(webhook.run)
             while True:

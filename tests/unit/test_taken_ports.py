@@ -43,14 +43,13 @@ def home(port: int) -> Any:
         node_address=HERE,
         namespace="liqo",
         informers=SimpleNamespace(share=share),
-        account=Account(),
     )
 
 
 SERVERS: dict[str, Callable[[int], Awaitable[object]]] = {
     "health": lambda port: HealthServer().serve(Health(port=port), Places(4)),
-    "kubelet": lambda port: KubeletServer(home(port), PodWays()).run(),
-    "webhook": lambda port: PodWebhook(home(port)).run(),
+    "kubelet": lambda port: KubeletServer(home(port), PodWays(), Account()).run(),
+    "webhook": lambda port: PodWebhook(home(port), Account()).run(),
     "inspector": lambda port: tcp_listeners(Inspector(host=HERE).host, port),
 }
 

@@ -18,6 +18,7 @@ import msgspec
 import trio
 
 from liqod import account
+from liqod.account import Account
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.meta import Partial
@@ -75,6 +76,7 @@ class KubeletServer:
     Args:
         home: this cluster.
         ways: to the pods at peers.
+        callers: what callers may take.
         open_listeners: what listens; tests have listeners without sockets.
 
     Attributes:
@@ -86,13 +88,14 @@ class KubeletServer:
         self,
         home: ClusterContext,
         ways: PodWays,
+        callers: Account,
         *,
         open_listeners: Open = trio.open_tcp_listeners,
     ) -> None:
-        self._home, self._ways = home, ways
+        self._home, self._ways, self._account = home, ways, callers
         self._open_listeners = open_listeners
         self._access = Access(home, ways)
-        self._places = home.account[account.KUBELET]
+        self._places = callers[account.KUBELET]
         self.port = 0
         self.streams = 0
 
@@ -114,7 +117,7 @@ class KubeletServer:
                     port=settings.port,
                     ssl_context=self._access.context,
                     limits=LIMITS,
-                    places=self._home.account[account.KUBELET_STRANGERS],
+                    places=self._account[account.KUBELET_STRANGERS],
                     known=self._places,
                     open_listeners=self._open_listeners,
                 )

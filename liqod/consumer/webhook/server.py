@@ -15,6 +15,7 @@ from typing import NoReturn
 import trio
 
 from liqod import account
+from liqod.account import Account
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.consumer.namespaces import offloadplan
@@ -47,6 +48,7 @@ class PodWebhook:
 
     Args:
         home: this cluster.
+        callers: what callers may take.
         open_listeners: what listens; tests have listeners without sockets.
 
     Attributes:
@@ -55,9 +57,13 @@ class PodWebhook:
     """
 
     def __init__(
-        self, home: ClusterContext, *, open_listeners: Open = trio.open_tcp_listeners
+        self,
+        home: ClusterContext,
+        callers: Account,
+        *,
+        open_listeners: Open = trio.open_tcp_listeners,
     ) -> None:
-        self._home = home
+        self._home, self._account = home, callers
         self._open_listeners = open_listeners
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._offloadings: Store | None = None
@@ -94,8 +100,8 @@ class PodWebhook:
                         port=settings.port,
                         ssl_context=self._context,
                         limits=LIMITS,
-                        places=self._home.account[account.WEBHOOK_STRANGERS],
-                        known=self._home.account[account.WEBHOOK],
+                        places=self._account[account.WEBHOOK_STRANGERS],
+                        known=self._account[account.WEBHOOK],
                         open_listeners=self._open_listeners,
                     )
                 )

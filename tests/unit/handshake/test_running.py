@@ -34,10 +34,8 @@ async def test_it_is_taken_back_at_last_and_said_while_it_is_not(
 ):
     client = Client(Unreachable("nobody answers"), Forbidden("no such right"))
     config = SimpleNamespace(handshake=SimpleNamespace(proxy="", stream_idle=60.0))
-    home: Any = SimpleNamespace(
-        cluster_id="milan", client=client, namespace="liqo", config=config, account=Account()
-    )
-    room = Handshake(home, keys.generate())
+    home: Any = SimpleNamespace(cluster_id="milan", client=client, namespace="liqo", config=config)
+    room = Handshake(home, keys.generate(), Account())
     began = autojump_clock.current_time()
     await room._be_unmet()
     assert [each["metadata"]["annotations"] for each in client.patches] == [{labels.MET_AT: None}]
@@ -69,9 +67,8 @@ async def test_its_port_is_free_where_it_ends_before_it_is_said_where_it_is_met(
         client=client,
         namespace="liqo",
         config=SimpleNamespace(handshake=handshake),
-        account=Account(),
     )
-    room, listener = Handshake(home, keys.generate()), cast("Listener", None)
+    room, listener = Handshake(home, keys.generate(), Account()), cast("Listener", None)
     nursery.start_soon(room._listen, listener)
     await client.asked.wait()
     port = room.port

@@ -36,7 +36,6 @@ def home(text: str = "", raw: Any = answer) -> Any:
         own_pods=OwnPods(),
         fence=Fence(),
         config=config.parse(text),
-        account=Account(),
         informers=SimpleNamespace(find=lambda *_, **__: None, all=list),
         client=SimpleNamespace(server="https://rome", certificate=None, raw=raw),
         version="v1.35.0",
@@ -46,8 +45,12 @@ def home(text: str = "", raw: Any = answer) -> Any:
 async def test_of_two_daemons_of_one_cluster_each_has_a_socket(tmp_path: Path):
     path = tmp_path / "rome.sock"
     async with AsyncExitStack() as stack:
-        _, first = await Inspector(home(), Rooms(), PluginHost(Plugins()))._listen(stack, path)
-        _, second = await Inspector(home(), Rooms(), PluginHost(Plugins()))._listen(stack, path)
+        _, first = await Inspector(home(), Rooms(), PluginHost(Plugins()), Account())._listen(
+            stack, path
+        )
+        _, second = await Inspector(home(), Rooms(), PluginHost(Plugins()), Account())._listen(
+            stack, path
+        )
         assert first == path
         assert second == tmp_path / f"rome-{os.getpid()}.sock"
 
@@ -58,7 +61,7 @@ async def test_a_standby_tells_what_it_is(
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    standby = Inspector(home(), Rooms(), PluginHost(Plugins()))
+    standby = Inspector(home(), Rooms(), PluginHost(Plugins()), Account())
     standby.become("standing by; host-1 leads")
     await nursery.start(standby.run)
     logging.getLogger("liqod").warning("a line of the log, token=PLANTED")
@@ -75,7 +78,10 @@ async def test_a_socket_that_cannot_be_had_is_said_and_no_more(
     with trio.fail_after(5):
         await nursery.start(
             Inspector(
-                home('[inspector]\nsocket = "/nowhere/x.sock"'), Rooms(), PluginHost(Plugins())
+                home('[inspector]\nsocket = "/nowhere/x.sock"'),
+                Rooms(),
+                PluginHost(Plugins()),
+                Account(),
             ).run
         )
     assert "the inspector is not served" in caplog.text
@@ -93,7 +99,7 @@ async def test_a_fault_in_it_is_named_and_stops_nothing(
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    await nursery.start(Inspector(home(raw=broken), Rooms(), PluginHost(Plugins())).run)
+    await nursery.start(Inspector(home(raw=broken), Rooms(), PluginHost(Plugins()), Account()).run)
     async with client.connect(None, "rome") as looker:
         await looker.snapshot()
     assert "a part of the inspector failed" in caplog.text
@@ -106,7 +112,9 @@ async def test_switched_off_it_serves_nobody(
     monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     await nursery.start(
-        Inspector(home("[inspector]\nenabled = false"), Rooms(), PluginHost(Plugins())).run
+        Inspector(
+            home("[inspector]\nenabled = false"), Rooms(), PluginHost(Plugins()), Account()
+        ).run
     )
     with pytest.raises(client.NoDaemon):
         client.find(None, "rome")

@@ -49,11 +49,11 @@ def inspector() -> Any:
     home = SimpleNamespace(
         cluster_id="rome",
         client=SimpleNamespace(stats=stats),
-        account=Account(files=1024),
     )
     return SimpleNamespace(
         home=home,
         rooms=Rooms(),
+        callers=Account(files=1024),
         summary=EventSummary(),
         stream=(),
         facts=facts,
@@ -81,13 +81,13 @@ def test_a_scrape_has_what_there_is():
 
 def test_a_scrape_says_how_full_each_face_is_and_who_was_refused():
     looked = inspector()
-    strangers = looked.home.account[KUBELET_STRANGERS]
+    strangers = looked.callers[KUBELET_STRANGERS]
     came = [strangers.enter(each) for each in ("10.0.0.1", "127.0.0.1", *["8.8.8.8"] * 20)]
     assert came[0] is not None
     assert came[0].weigh(7)
     assert not came[0].weigh(5 << 20)
-    for _ in range(looked.home.account[PROXY].of_one + 2):
-        looked.home.account[PROXY].enter("milan")
+    for _ in range(looked.callers[PROXY].of_one + 2):
+        looked.callers[PROXY].enter("milan")
     lines = render(looked, "")[0].decode().splitlines()
     face = 'face="kubelet-strangers"'
     assert f"liqod_places{{{face}}} 16.0" in lines

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import trio
 
+from liqod.account import Account
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.health import LIMITS as HEALTH
 from liqod.health import Health
@@ -214,7 +215,7 @@ def odd_reviews() -> list[bytes]:
 async def test_a_malformed_review_is_refused_in_one_line_now_and_then(
     caplog: pytest.LogCaptureFixture,
 ):
-    served = PodWebhook(None)  # type: ignore[arg-type]  # it asks nothing of this cluster
+    served = PodWebhook(None, Account())  # type: ignore[arg-type]  # it asks nothing of this cluster
     for body in odd_reviews() * 3:
         request = Request("POST", "/mutate-pod", {}, {}, body=body)
         assert (await served.answer(request)).status == 400

@@ -68,7 +68,6 @@ def home_of(plugins: Plugins) -> Any:
         client=SimpleNamespace(),
         endpoint=ApiEndpoint("https://127.0.0.1:6443", b""),
         node_address="192.0.2.5",
-        account=Account(),
     )
 
 
@@ -224,7 +223,7 @@ async def machine(
     bad = TunnelProvider(name="bad", build=build, encrypted=True, overhead=80, order=1)
     good = TunnelProvider(name="good", build=lambda *_: works, encrypted=True, overhead=80, order=2)
     home = home_of(Plugins(network=(bad, good)))
-    found, _ = await machines.look(home, home.plugins, Role())
+    found, _ = await machines.look(home, home.plugins, Account(), Role())
     assert found.problem == ""
     assert "good" in found.tunnels
     yield found, home, works
