@@ -13,6 +13,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.failures import EvictionBlocked
 from liqod.kube.selection import Selection
+from liqod.plugins.loader import OWN
 from liqod.plugins.reflectors import disruptionbudgets
 from liqod.plugins.reflectors.disruptionbudgets import OPT_IN, POD_DISRUPTION_BUDGETS
 from liqod.provider.namespaces import namespacemaps
@@ -62,7 +63,7 @@ async def shares(milan: Pair, turin: Pair) -> None:
 async def spread() -> AsyncIterator[tuple[Pair, Pair]]:
     """Rome with two peers, of which each takes budgets and has two pods of one."""
     async with (
-        pair(plugins=only(disruptionbudgets.REFLECTOR)) as milan,
+        pair(plugins=only(disruptionbudgets.REFLECTOR, package=OWN)) as milan,
         beside(milan, "turin") as turin,
         trio.open_nursery() as nursery,
     ):
@@ -125,7 +126,7 @@ async def test_what_is_allowed_here_is_allowed_at_two_peers_and_no_more():
 
 async def test_a_peer_that_takes_none_is_not_asked_and_one_that_begins_to_is_told():
     async with (
-        pair(plugins=only(disruptionbudgets.REFLECTOR)) as milan,
+        pair(plugins=only(disruptionbudgets.REFLECTOR, package=OWN)) as milan,
         trio.open_nursery() as nursery,
     ):
         await milan.start(nursery)

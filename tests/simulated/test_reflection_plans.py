@@ -23,7 +23,7 @@ from liqod.plugins.contracts import (
     Watch,
 )
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.loader import Plugins, Source
+from liqod.plugins.loader import OWN, Plugins, Source
 from liqod.reflection import localmaking, worker
 from tests.simulated.borrower import eventually
 from tests.simulated.lendingpods import lending
@@ -114,14 +114,15 @@ WHOLE = Reflector(
 )
 
 
-def only(*reflectors: Reflector) -> Plugins:
+def only(*reflectors: Reflector, package: str = "ours") -> Plugins:
+    """These reflectors alone; what those of a package declare is bounded, unless it is liqod."""
     provided = SimpleNamespace(liqod_reflectors=hookimpl(lambda: list(reflectors)))
-    return loader.load(sources=[Source("ours", "ours", "1", lambda: provided)])
+    return loader.load(sources=[Source("ours", package, "1", lambda: provided)])
 
 
 async def test_a_need_is_fulfilled_and_shared():
     built_in = loader.load(sources=loader.built_in()).reflectors
-    async with lending(plugins=only(TOKENS, *built_in)) as (both, _):
+    async with lending(plugins=only(TOKENS, *built_in, package=OWN)) as (both, _):
         await both.here.create(SERVICE_ACCOUNTS, {"metadata": {"name": "robot"}}, SHOP)
         await both.pod("web", spec={"serviceAccountName": "robot"})
         note = {"metadata": {"annotations": {"pod": "web"}}}

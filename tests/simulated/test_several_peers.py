@@ -11,6 +11,7 @@ from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, INGR
 from liqod.kube.backoff import Backoff
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, Several, View, Watch
+from liqod.plugins.loader import OWN
 from liqod.plugins.reflectors import ingresses
 from liqod.reflection import pauses
 from liqod.reflection.retractions import Retractions
@@ -190,7 +191,7 @@ async def test_a_status_that_somebody_else_undoes_is_let_be(monkeypatch):
 
 async def test_an_ingress_shows_the_addresses_of_both_peers():
     async with (
-        pair(plugins=only(ingresses.REFLECTOR)) as milan,
+        pair(plugins=only(ingresses.REFLECTOR, package=OWN)) as milan,
         beside(milan, "turin") as turin,
         trio.open_nursery() as nursery,
     ):
