@@ -15,7 +15,7 @@ import typer
 from liqod import __version__
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.cli import app
+from liqod.cli import app, statustext
 from liqod.cli.commands.events import line
 from liqod.cli.live import Seen, figures, remembered
 from liqod.cli.output import pick, table
@@ -27,7 +27,7 @@ from liqod.model.view.detail import SliceRow
 from liqod.model.view.figures import span
 from liqod.model.view.overview import NamespaceRow, NodeRow, PeerRow, overview
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import Daemon, Event, PodRow, Slice
+from liqod.model.view.rows import Daemon, Event, PodRow, Sighting, Slice
 from liqod.model.view.snapshot import Pod, Snapshot
 from liqod.model.view.state import State
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
@@ -186,6 +186,15 @@ def test_an_event_of_another_day_has_its_date():
     ]
     day, _ = line(event, NOW + 3 * 86400).split(maxsplit=1)
     assert day == datetime.fromtimestamp(NOW).date().isoformat()
+
+
+def test_of_very_many_clusters_that_are_seen_status_shows_some_and_counts_the_rest() -> None:
+    number = statustext.MOST_SEEN + 980
+    rows = tuple(Sighting(f"cluster-{each:04}", "http-peers") for each in range(number))
+    text = statustext._seen(rows, 100)
+    assert len(text.splitlines()) == statustext.MOST_SEEN + 2
+    assert text.endswith("and 980 more: `liqod discover` lists them")
+    assert "more" not in statustext._seen(rows[: statustext.MOST_SEEN], 100)
 
 
 def test_what_a_daemon_remembers_is_shown_as_what_the_custom_resources_say():
