@@ -18,9 +18,10 @@ import trio
 from liqod.errors import Unauthorized, Unreachable
 from liqod.kube.http.parser import Limits, Request, RequestParser
 from liqod.kube.http.turns import Budgets, Metered
-from liqod.kube.http.wire import NOTHING, TlsWire, Wire, wire_of
+from liqod.kube.http.wire import TlsWire, Wire, wire_of
 from liqod.log import Seldom
 from liqod.places import Place, Places, address_of, serve_one
+from liqod.tlspump import NOTHING
 
 log = logging.getLogger(__name__)
 

@@ -17,14 +17,11 @@ import msgspec
 import trio
 
 from liqod.errors import UNTRUSTED, Unauthorized, Unconnected, Unreachable, Untrusted
+from liqod.tlspump import TlsPump
 
 READ_SIZE = 65536
 TURN_BYTES = 262144
 """Bytes handed over at once: what one connection may have decoded before others get a turn."""
-TLS_PIECE = 16384
-"""Bytes that are handed to OpenSSL at once."""
-NOTHING = memoryview(b"")
-"""A view of what has been used up would keep all of it."""
 LAST_ACK = slice(56, 60)
 """Where ``struct tcp_info`` of Linux has ``tcpi_last_ack_recv``, in milliseconds."""
 CONNECT_DEADLINE = 10.0
@@ -203,17 +200,9 @@ class TlsWire:
     ) -> None:
         self.context = context
         self.wire = wire
-        self._incoming = ssl.MemoryBIO()
-        self._outgoing = ssl.MemoryBIO()
-        self._arrived = NOTHING
-        self._ended = self._flushing = False
-        self._tls = context.wrap_bio(
-            self._incoming,
-            self._outgoing,
-            server_side=server_name is None,
-            server_hostname=server_name,
-            session=session,
-        )
+        self._flushing = False
+        self._pump = TlsPump(context, server_name, session)
+        self._tls = self._pump.tls
 
     @property
     def session(self) -> ssl.SSLSession | None:
@@ -232,23 +221,21 @@ class TlsWire:
 
     async def handshake(self) -> None:
         """Greet the other side and check who it is. Raises Unreachable or Unauthorized."""
-        while True:
+        done = False
+        while not done:
             try:
-                self._tls.do_handshake()
-            except ssl.SSLWantReadError:
-                await self._flush()
-                await self._more()
+                done = self._pump.greet()
             except ssl.SSLError as error:
                 with contextlib.suppress(Unreachable):
                     await self._flush()  # the alert, so that the server knows why too
                 raise _tls_error(error) from error
-            else:
-                await self._flush()
-                return
+            await self._flush()
+            if not done:
+                self._pump.feed(await self.wire.receive())
 
     async def send(self, data: bytes) -> None:
         try:
-            self._tls.write(data)
+            self._pump.write(data)
         except ssl.SSLError as error:
             raise _tls_error(error) from error
         await self._flush()
@@ -256,11 +243,11 @@ class TlsWire:
     async def receive(self) -> bytes:
         while True:
             data = self._decrypt()
-            if self._outgoing.pending:  # a key update wants its answer
+            if self._pump.pending:  # a key update wants its answer
                 await self._flush()
             if data is not None:
                 return data
-            await self._more()
+            self._pump.feed(await self.wire.receive())
 
     def stale(self) -> bool:
         return self.wire.stale()
@@ -283,48 +270,12 @@ class TlsWire:
     def _decrypt(self) -> bytes | None:
         """All plain text at hand; ``b""`` at the end of the stream, None when more must come."""
         chunks: list[bytes] = []
-        while not self._ended:
-            # Asking first is a fifth of what the exception costs.
-            at_hand = self._incoming.pending or self._tls.pending() or self._incoming.eof
-            if not at_hand and not self._take_piece():
-                break
-            try:
-                data = self._tls.read(READ_SIZE)
-            except ssl.SSLWantReadError:
-                if not self._take_piece():
-                    break
-                continue
-            except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-                data = b""
-            except ssl.SSLError as error:
-                self._ended = True
-                if chunks:
-                    return b"".join(chunks)
+        try:
+            chunks.extend(self._pump.pieces())
+        except ssl.SSLError as error:
+            if not chunks:  # what was right before is handed over first
                 raise _tls_error(error) from error
-            if not data:
-                self._ended = True
-                return b"".join(chunks)
-            chunks.append(data)
-        if self._ended:
-            return b"".join(chunks)
         return b"".join(chunks) if chunks else None
-
-    async def _more(self) -> None:
-        if self._take_piece():
-            return
-        data = await self.wire.receive()
-        if not data:
-            self._incoming.write_eof()
-        self._arrived = memoryview(data)
-        self._take_piece()
-
-    def _take_piece(self) -> bool:
-        """Hand OpenSSL a piece of what has come: its buffers keep the size that they once had."""
-        piece, rest = self._arrived[:TLS_PIECE], self._arrived[TLS_PIECE:]
-        self._arrived = rest or NOTHING
-        if piece:
-            self._incoming.write(piece)
-        return bool(piece)
 
     async def _flush(self) -> None:
         """Send what is to be sent; one task at a time does it for all."""
@@ -332,7 +283,7 @@ class TlsWire:
             return
         self._flushing = True
         try:
-            while data := self._outgoing.read():
+            while data := self._pump.outgoing():
                 await self.wire.send(data)
         except BaseException:
             self.wire.close()  # what was cut off may be another's: nothing can follow it

@@ -26,6 +26,7 @@ from websockets.uri import WebSocketURI
 
 from liqod.plugins.network.websocketd.packets import LARGEST
 from liqod.plugins.network.websocketd.tls import HUNG_UP, Side, explained
+from liqod.tlspump import TlsPump
 
 SPEAKS: Final = Subprotocol("liqod-tunnel-1")
 """The websocket's sub-protocol: one IP packet a message, with its header before it."""
@@ -94,13 +95,7 @@ class Session:
         self.drained: Callable[[], None] = lambda: None
         self._transport, self._sock = transport, sock
         self._direct = isinstance(transport, trio.SocketStream)
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = how.wrap_bio(
-            self._incoming,
-            self._outgoing,
-            server_side=side == "server",
-            server_hostname=None if side == "server" else name,
-        )
+        self._pump = TlsPump(how, None if side == "server" else name)
         self._socket: ClientProtocol | ServerProtocol
         if side == "server":
             # A browser names an origin always, and is none of the peer's.
@@ -144,17 +139,14 @@ class Session:
         self.opened = self.heard = trio.current_time()
 
     async def _shake_hands(self) -> None:
-        while True:
+        done = False
+        while not done:
             try:
-                self._tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                await self._push()
+                done = self._pump.greet()
+            finally:
+                await self._push()  # also the alert, which says why
+            if not done:
                 await self._pull()
-            except ssl.SSLError:
-                await self._push()  # the alert says why
-                raise
-        await self._push()
 
     async def _upgrade(self) -> None:
         if isinstance(self._socket, ClientProtocol):
@@ -163,7 +155,8 @@ class Session:
             self._encrypt()
             await self._push()
             # What the server refuses comes after the handshake, as an alert.
-            self._socket.receive_data(await self._plain())
+            for piece in await self._plain():
+                self._socket.receive_data(piece)
             for event in self._socket.events_received():
                 if isinstance(event, Request) and isinstance(self._socket, ServerProtocol):
                     self._socket.send_response(self._socket.accept(event))
@@ -175,21 +168,19 @@ class Session:
         if wrong is not None:
             raise Failed(f"the other end is proved, but speaks otherwise: {wrong}")
 
-    async def _plain(self) -> bytes:
-        while True:
-            try:
-                return self._tls.read(READ)
-            except ssl.SSLWantReadError:
-                await self._pull()
+    async def _plain(self) -> list[bytes]:
+        while not (found := [piece for piece in self._pump.pieces() if piece]):
+            await self._pull()
+        return found
 
     async def _pull(self) -> None:
         data = await self._transport.receive_some(READ)
         if not data:
             raise Failed(HUNG_UP)
-        self._incoming.write(data)
+        self._pump.feed(data)
 
     async def _push(self) -> None:
-        data = self._outgoing.read()
+        data = self._pump.outgoing()
         if data:
             await self._transport.send_all(data)
 
@@ -259,7 +250,7 @@ class Session:
             # It has met nonsense on its way in, which whoever reads is about to see.
             self.break_off(explained(error))
             return
-        data = self._outgoing.read()
+        data = self._pump.outgoing()
         if data:
             self._unsent.append(data)
             self._waiting += len(data)
@@ -268,11 +259,7 @@ class Session:
             self._wake.set()
 
     def _encrypt(self) -> None:
-        data = b"".join(self._socket.data_to_send())
-        if data:
-            view = memoryview(data)
-            while view:
-                view = view[self._tls.write(view) :]
+        self._pump.write(b"".join(self._socket.data_to_send()))
 
     def _try(self) -> None:
         """Hand to the kernel what it takes now."""
@@ -320,11 +307,11 @@ class Session:
                     return
                 if self._direct:
                     size = await self._sock.recv_into(space)
-                    self._incoming.write(memoryview(space)[:size])
+                    self._pump.feed(memoryview(space)[:size])
                 else:
                     data = await self._transport.receive_some(READ)
                     size = len(data)
-                    self._incoming.write(data)
+                    self._pump.feed(data)
             except ssl.SSLError as error:
                 self.why = explained(error)
                 return
@@ -335,14 +322,9 @@ class Session:
 
     def _take(self, packet: Callable[[bytes], None]) -> None:
         """Read all that is there."""
-        while True:
-            try:
-                data = self._tls.read(READ)
-            except ssl.SSLWantReadError:
-                break
-            if not data:
-                break
-            self._socket.receive_data(data)
+        for piece in self._pump.pieces():
+            if piece:
+                self._socket.receive_data(piece)
         for event in self._socket.events_received():
             assert isinstance(event, Frame)
             if event.opcode is Opcode.BINARY and event.fin:

@@ -1,0 +1,110 @@
+"""TLS without any input or output: bytes in, bytes out, for whatever carries them. Sans-IO."""
+
+import ssl
+from collections.abc import Iterator
+from typing import Any, Final
+
+PIECE: Final = 16384
+"""Bytes that are handed to OpenSSL at once."""
+READ: Final = 65536
+"""Bytes of plain text that are asked of OpenSSL at once; a record has 16 KiB at the most."""
+NOTHING: Final = memoryview(b"")
+"""A view of what has been used up would keep all of it."""
+
+
+class TlsPump:
+    """One end of a TLS connection.
+
+    Args:
+        context: whom to trust, and who this end is.
+        server_name: who the server must be; None where this end is the server.
+        session: resumes an earlier session with that server.
+    """
+
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        server_name: str | None,
+        session: ssl.SSLSession | None = None,
+    ) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._arrived = NOTHING
+        self._ended = False
+        self.tls = context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=server_name is None,
+            server_hostname=server_name,
+            session=session,
+        )
+
+    def greet(self) -> bool:
+        """Take the handshake as far as it goes; whether it is over. Raises ssl.SSLError."""
+        while True:
+            try:
+                self.tls.do_handshake()
+            except ssl.SSLWantReadError:
+                if not self._take_piece():
+                    return False
+            else:
+                return True
+
+    def write(self, data: Any) -> None:
+        """Encrypt plain text. Raises ssl.SSLError."""
+        sent = self.tls.write(data) if data else 0
+        while sent < len(data):
+            sent += self.tls.write(memoryview(data)[sent:])
+
+    def outgoing(self) -> bytes:
+        """What is to be sent; empty for nothing."""
+        return self._outgoing.read()
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything to be sent."""
+        return self._outgoing.pending > 0
+
+    def feed(self, data: Any) -> None:
+        """Take what has come; nothing means that nothing more comes. All before must be read."""
+        if not data:
+            self._incoming.write_eof()
+        elif len(data) <= PIECE:
+            self._incoming.write(data)
+        else:
+            self._arrived = memoryview(data)
+            self._take_piece()
+
+    def pieces(self) -> Iterator[bytes]:
+        """The plain text at hand, piece by piece; an empty one is the end of the stream.
+
+        Raises:
+            ssl.SSLError: what has come is no TLS.
+        """
+        while not self._ended:
+            # Asking first is a fifth of what the exception costs.
+            at_hand = self._incoming.pending or self.tls.pending() or self._incoming.eof
+            if not at_hand and not self._take_piece():
+                return
+            try:
+                data = self.tls.read(READ)
+            except ssl.SSLWantReadError:
+                if not self._take_piece():
+                    return
+                continue
+            except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+                data = b""
+            except ssl.SSLError:
+                self._ended = True
+                raise
+            self._ended = not data
+            if data:
+                yield data
+        yield b""
+
+    def _take_piece(self) -> bool:
+        """Hand OpenSSL a piece of what has come: its buffers keep the size that they once had."""
+        if not self._arrived:
+            return False
+        self._incoming.write(self._arrived[:PIECE])
+        self._arrived = self._arrived[PIECE:] or NOTHING
+        return True
