@@ -1,4 +1,4 @@
-"""What every room is given: this cluster, as a plain value with references to shared services."""
+"""This cluster, as every room is given it; rooms that need each other are given each other."""
 
 from __future__ import annotations
 
