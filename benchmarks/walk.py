@@ -36,7 +36,7 @@ CREATES, PATCHES = ("kube/client.py", "create"), ("kube/client.py", "patch")
 
 PODS_ALONE = '[reflection]\ndisabled = ["tokens"]\n'
 """The reflector of a pod's tokens goes its own way, at the same time."""
-TRANSPORT = "kube/watch.py", "kube/http/"
+TRANSPORT = "kube/watch.py", "kube/http/", "tlspump.py"
 """What reads on meanwhile is not on the way."""
 
 _consumer: ContextVar[bool] = ContextVar("consumer", default=False)
