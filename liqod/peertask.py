@@ -21,6 +21,7 @@ from liqod.network.machine import NOWHERE, Machine
 from liqod.peer import Peer
 from liqod.plugins.host import PluginHost
 from liqod.provider.lending import lend
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.reach import follow
 from liqod.reflection.voices import Voices
 from liqod.telemetry.events import PeerRunning
@@ -44,6 +45,7 @@ class PeerTasks:
         rooms: shows what works, for those who look.
         voices: what the peers say of objects here.
         tries: bounds the tries of all peers that do not answer.
+        timings: how long a provider waits for what.
     """
 
     plugins: PluginHost
@@ -51,6 +53,7 @@ class PeerTasks:
     rooms: Rooms = field(default_factory=Rooms)
     voices: Voices = field(default_factory=Voices)
     tries: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TRIED_AT_ONCE))
+    timings: ProviderTimings = ORDINARY
 
     async def run(self, home: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
         """Lend to and borrow from one peer until cancelled, and keep the network with it."""
@@ -80,7 +83,8 @@ class PeerTasks:
                 ways=self.rooms.pod_ways,
                 shown=shown,
             )
-            for name, begin in (("lend", lend), ("borrow", borrowed)):
+            lent = partial(lend, timings=self.timings)
+            for name, begin in (("lend", lent), ("borrow", borrowed)):
                 with trio.move_on_after(START_DEADLINE) as patience:
                     await nursery.start(begin, peer)
                 if patience.cancelled_caught:

@@ -11,12 +11,16 @@ from liqod.provider.tenants.certificates import Certificates
 from liqod.provider.tenants.nonces import Nonces
 from liqod.provider.tenants.renewals import Renewals
 from liqod.provider.tenants.tenants import Tenants
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
 from liqod.provider.workloads.shadowpods import ShadowPods
 
 
 async def lend(
-    peer: Peer, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    peer: Peer,
+    timings: ProviderTimings = ORDINARY,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Lend to one peer until cancelled; idle where it borrows nothing."""
     home, settings = peer.home, peer.home.config.certificates
@@ -25,11 +29,11 @@ async def lend(
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(Nonces(peer).run)
-        await nursery.start(Tenants(peer, issuer).run)
+        await nursery.start(Tenants(peer, issuer, timings).run)
         await nursery.start(LentSlices(peer, issuer).run)
         await nursery.start(Renewals(peer).run)
-        await nursery.start(NamespaceMaps(peer).run)
-        await nursery.start(ShadowPods(peer).run)
-        await nursery.start(ShadowEndpointSlices(peer).run)
+        await nursery.start(NamespaceMaps(peer, timings).run)
+        await nursery.start(ShadowPods(peer, timings).run)
+        await nursery.start(ShadowEndpointSlices(peer, timings).run)
         task_status.started()
     raise AssertionError("rooms never end by themselves")

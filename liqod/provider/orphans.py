@@ -27,12 +27,10 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids
 from liqod.provider.tenants import bindings
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS, NamespaceMap
 from liqod.telemetry.events import OrphanSwept
 from liqod.tenancy import is_from
-
-WAIT = 5.0
-"""Seconds until it is looked again for what others are about to do."""
 
 
 class Suspect(NamedTuple):
@@ -62,10 +60,12 @@ class Orphans(Controller[Suspect]):
 
     Args:
         home: this cluster.
+        timings: how long it waits for what.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
+    def __init__(self, home: ClusterContext, timings: ProviderTimings = ORDINARY) -> None:
         self._home = home
+        self._timings = timings
         self._client = home.client
         self._awaiting: set[str] = set()
         """Namespaces whose map is gone and will be put back, as far as is known."""
@@ -82,7 +82,7 @@ class Orphans(Controller[Suspect]):
         while True:
             await self._home.signing_requests.lost()
             # What is still on its way to the API server will have arrived by then.
-            self.queue.add(Suspect("requests", "*"), after=WAIT)
+            self.queue.add(Suspect("requests", "*"), after=self._timings.orphans)
 
     def _on_map(self, change: Change) -> Iterator[Suspect]:
         body = change.new or change.old
@@ -161,7 +161,7 @@ class Orphans(Controller[Suspect]):
             if suspect.name not in self._awaiting:
                 self._awaiting.add(suspect.name)
                 self._home.hub.publish(msgspec.structs.replace(told, awaits="its map"))
-            return WAIT
+            return self._timings.orphans
         self._awaiting.discard(suspect.name)
         if not await self._maps.surely_gone(owner):
             return DOUBT

@@ -30,7 +30,7 @@ from liqod.plugins.reflectors.disruptionbudgets import OPT_IN
 from liqod.provider.namespaces.mapping import QUOTA_NAME
 from liqod.provider.slices.objectquotas import AFFINITY_QUOTA, ObjectQuotas
 from liqod.provider.tenants import bindings
-from liqod.provider.workloads import shadowpods
+from liqod.provider.timings import ProviderTimings
 from liqod.resources import (
     NAMESPACE_MAPS,
     NAMESPACE_OFFLOADINGS,
@@ -316,9 +316,9 @@ NOT_MADE = {
 }
 
 
-async def test_pods_that_ask_for_more_than_guests_have(lending, monkeypatch):
+async def test_pods_that_ask_for_more_than_guests_have(lending):
     """Every refusal reaches the consumer with its reason; what it may not choose is left out."""
-    monkeypatch.setattr(shadowpods, "PAUSES", Backoff(first=30.0, last=60.0))
+    late = ProviderTimings(pauses=Backoff(first=30.0, last=60.0))
     quotas = ObjectQuotas(lending.home.client, CONSUMER, {})
     await quotas.forbid_affinity(SHOP)
 
@@ -327,7 +327,7 @@ async def test_pods_that_ask_for_more_than_guests_have(lending, monkeypatch):
         return "pods" in found.get("status", {}).get("used", {})
 
     await eventually(counted, seconds=20)
-    async with at_work(lending):
+    async with at_work(lending, late):
         for name, (spec, _, _) in NOT_MADE.items():
             marks = {"strimzi.io/cluster": "bank"} if name == "label" else {}
             await ask(lending, name, pod=spec, labels=marks)

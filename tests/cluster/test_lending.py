@@ -22,7 +22,7 @@ from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.model import ids
-from liqod.provider.workloads import shadowpods
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
 from liqod.provider.workloads.shadowpods import ShadowPods
 from liqod.resources import (
@@ -98,10 +98,10 @@ async def bind(made: Lender) -> None:
 
 
 @asynccontextmanager
-async def at_work(made: Lender):
+async def at_work(made: Lender, timings: ProviderTimings = ORDINARY):
     async with trio.open_nursery() as nursery:
-        await nursery.start(ShadowPods(made.peer).run)
-        await nursery.start(ShadowEndpointSlices(made.peer).run)
+        await nursery.start(ShadowPods(made.peer, timings).run)
+        await nursery.start(ShadowEndpointSlices(made.peer, timings).run)
         yield
         nursery.cancel_scope.cancel()
 
@@ -223,11 +223,11 @@ async def cordons_are_the_providers(made: Lender) -> None:
         await made.home.client.patch(kind, "milan", status, TENANT, subresource="status")
 
 
-async def test_pods_within_the_daemons_rights(lending, monkeypatch):
-    monkeypatch.setattr(shadowpods, "PAUSES", Backoff(first=0.1, last=0.5))
+async def test_pods_within_the_daemons_rights(lending):
+    soon = ProviderTimings(pauses=Backoff(first=0.1, last=0.5))
     await lending.grant(cpu="4")
     await policies_hold(lending)
-    async with at_work(lending):
+    async with at_work(lending, soon):
         lending.home.client.stats.requests.clear()
         await ask(lending, "web-1")
         pod = await lending.made("web-1")

@@ -44,6 +44,7 @@ from liqod.procedures import peering, peeringusers, unpeering
 from liqod.procedures.wanted import Asked
 from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually, offload
@@ -79,6 +80,7 @@ class Member:
     handshake: Handshake | None = None
     rooms: Rooms = field(default_factory=Rooms)
     host: PluginHost = field(init=False)
+    timings: ProviderTimings = ORDINARY
     around: list[Seen] = field(default_factory=list)
     """What its discovery sees."""
 
@@ -114,7 +116,7 @@ class Member:
                 await rooms.start(Offloading(home).run)
                 await rooms.start(ForeignClusters(home).run)
                 await rooms.start(Fences(home).run)
-                await rooms.start(Orphans(home).run)
+                await rooms.start(Orphans(home, self.timings).run)
                 machine = self.machines.get(self.id, NOWHERE)
                 await rooms.start(Leftovers(home, machine).run)
                 if self.meets:
@@ -124,7 +126,7 @@ class Member:
                     self.rooms.handshake = self.handshake
                     await rooms.start(self.handshake.run)
                     await rooms.start(FollowedKeys(home, take_to(self.handshake, client)).run)
-                tasks = PeerTasks(self.host, machine, self.rooms)
+                tasks = PeerTasks(self.host, machine, self.rooms, timings=self.timings)
                 await rooms.start(Peers(home, tasks.run, tasks.voices.end).run)
                 task_status.started(home)
 

@@ -8,7 +8,7 @@ from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, succeed
 from liqod.identity import certificates, keys
 from liqod.model import ids
 from liqod.plugins import loader
-from liqod.provider.tenants import tenants
+from liqod.provider.timings import ProviderTimings
 from tests.simulated.borrower import eventually
 from tests.simulated.peering import (
     Member,
@@ -18,10 +18,12 @@ from tests.simulated.test_names import CONTROL, SLICE, bound, credentials
 
 PLUGINS = loader.load(sources=loader.built_in())
 
+SOON = ProviderTimings(moved=1.0)
+"""Nobody keeps rights for a minute that are over."""
+
 
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits a minute for what is over."""
-    monkeypatch.setattr(tenants, "MOVED", 1.0)
     monkeypatch.setattr(formerkey, "KEPT", 0.5)
 
 

@@ -4,10 +4,15 @@ from contextlib import asynccontextmanager
 
 import trio
 
+from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.shadowpods import ShadowPods
 from tests.simulated.lender import lender
+
+SOON = ProviderTimings(pauses=Backoff(first=0.05, last=0.2))
+"""What is refused is tried again soon."""
 
 
 @asynccontextmanager
@@ -22,8 +27,8 @@ async def lending(cluster):
 
 
 @asynccontextmanager
-async def at_work(made):
+async def at_work(made, timings=ORDINARY):
     async with trio.open_nursery() as nursery:
-        await nursery.start(ShadowPods(made.peer).run)
+        await nursery.start(ShadowPods(made.peer, timings).run)
         yield
         nursery.cancel_scope.cancel()

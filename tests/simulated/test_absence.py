@@ -7,7 +7,6 @@ in it and the virtual node outlive all of this, and what was deleted by hand is 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
 import trio
 
 from liqod.apimachinery import labels
@@ -17,7 +16,7 @@ from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.ids import slice_user
 from liqod.plugins import loader
-from liqod.provider import orphans
+from liqod.provider.timings import ProviderTimings
 from liqod.resources import (
     NAMESPACE_MAPS,
     NAMESPACE_OFFLOADINGS,
@@ -38,10 +37,8 @@ SLOW = 0.5
 """Seconds that the daemon needs to put something back: longer than the other side needs to look."""
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    """Doubts are looked into soon."""
-    monkeypatch.setattr(orphans, "WAIT", 0.2)
+SOON = ProviderTimings(orphans=0.2)
+"""Doubts are looked into soon."""
 
 
 class Shop:
@@ -91,7 +88,7 @@ async def mapped(rome: Member) -> None:
 @asynccontextmanager
 async def shop() -> AsyncIterator[Shop]:
     plugins = loader.load(sources=loader.built_in())
-    async with members("rome", "milan", plugins=plugins) as (rome, milan):
+    async with members("rome", "milan", plugins=plugins, timings=SOON) as (rome, milan):
         await rome.peer(milan)
         await offload(rome.admin, "shop")
         await mapped(rome)
@@ -223,7 +220,7 @@ async def test_a_quota_deleted_by_hand_costs_no_slice_of_a_cordoned_tenant():
 
 
 async def test_a_node_whose_virtual_node_went_unheld_is_removed_with_the_daemons_own_rights():
-    async with members("rome", "milan") as (rome, milan):
+    async with members("rome", "milan", timings=SOON) as (rome, milan):
         await rome.peer(milan)
         await eventually(lambda: rome.admin.find(NODES, "milan"))
         without = {"metadata": {"annotations": {labels.CREATE_VIRTUAL_NODE: "false"}}}

@@ -11,7 +11,7 @@ from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES, NODES
 from liqod.kube import definitions
 from liqod.kube.definitions import name_of
 from liqod.kube.selection import Selection
-from liqod.provider import orphans
+from liqod.provider.timings import ProviderTimings
 from liqod.resources import (
     IDENTITIES,
     NAMESPACE_MAPS,
@@ -25,11 +25,13 @@ from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import Member, members
 from tests.simulated.prepared import quiet
 
+SOON = ProviderTimings(orphans=0.2)
+"""Doubts are looked into soon."""
+
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    """Doubts are looked into soon, and the return of a kind is believed soon."""
-    monkeypatch.setattr(orphans, "WAIT", 0.2)
+    """The return of a kind is believed soon."""
     monkeypatch.setattr(definitions, "RETURN", 30.0)
 
 
@@ -45,7 +47,7 @@ async def lasting(rome: Member, milan: Member) -> list[str]:
     [("milan", NAMESPACE_MAPS), ("rome", VIRTUAL_NODES)],
 )
 async def test_deleted_and_installed_again(where, kind):
-    async with members("rome", "milan") as (rome, milan):
+    async with members("rome", "milan", timings=SOON) as (rome, milan):
         await rome.peer(milan)
         await offload(rome.admin, "shop")
         await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
@@ -75,7 +77,7 @@ def test_the_page_of_resources_is_made_of_the_definitions():
     ("owners", "made"), [(IDENTITIES, RENEWS), (RESOURCE_SLICES, VIRTUAL_NODES)]
 )
 async def test_what_has_lost_its_owner_is_not_made_again_and_again(owners, made):
-    async with members("rome", "milan") as (rome, milan):
+    async with members("rome", "milan", timings=SOON) as (rome, milan):
         await rome.peer(milan)
         await eventually(lambda: rome.admin.list(made, Selection("liqo-tenant-milan")))
         created = 0

@@ -16,8 +16,8 @@ from liqod.kube.selection import Selection
 from liqod.plugins.loader import OWN
 from liqod.plugins.reflectors import disruptionbudgets
 from liqod.plugins.reflectors.disruptionbudgets import OPT_IN, POD_DISRUPTION_BUDGETS
-from liqod.provider.namespaces import namespacemaps
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.reflection.retractions import Retractions
 from liqod.resources import NAMESPACE_MAPS, TENANTS, VIRTUAL_NODES
 from simulator import EmbeddedCluster
@@ -162,7 +162,9 @@ async def milan_lends() -> AsyncIterator[tuple[Client, str]]:
 
 
 @asynccontextmanager
-async def lending(admin: Client, kubeconfig: str, text: str) -> AsyncIterator[Lender]:
+async def lending(
+    admin: Client, kubeconfig: str, text: str, timings: ProviderTimings = ORDINARY
+) -> AsyncIterator[Lender]:
     """Its room for namespaces at work, with these settings, and a consumer that has one."""
     async with lender(admin, kubeconfig, text) as made, trio.open_nursery() as nursery:
         if await admin.find(NAMESPACE_MAPS, "milan", TENANT) is None:
@@ -174,7 +176,7 @@ async def lending(admin: Client, kubeconfig: str, text: str) -> AsyncIterator[Le
             wanted = {"desiredMapping": {"shop": MAPPED}}
             await admin.create(NAMESPACE_MAPS, {"metadata": meta, "spec": wanted}, TENANT)
         made.home.fence.known = True
-        await nursery.start(NamespaceMaps(made.peer).run)
+        await nursery.start(NamespaceMaps(made.peer, timings).run)
         yield made
         nursery.cancel_scope.cancel()
 
@@ -207,11 +209,10 @@ async def test_it_is_given_and_taken_back_with_what_was_made_by_it():
             await eventually(lambda: bound(client))
 
 
-async def test_it_is_taken_back_while_a_policy_is_missing(monkeypatch):
-    monkeypatch.setattr(namespacemaps, "UNFENCED", 0.1)
+async def test_it_is_taken_back_while_a_policy_is_missing():
     async with (
         milan_lends() as (client, kubeconfig),
-        lending(client, kubeconfig, TAKES) as made,
+        lending(client, kubeconfig, TAKES, ProviderTimings(unfenced=0.1)) as made,
     ):
         await eventually(lambda: bound(client))
         made.home.fence.missing = ("liqod-guest-budgets",)

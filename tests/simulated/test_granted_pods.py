@@ -4,14 +4,12 @@ import pytest
 import trio
 
 from liqod.apimachinery.kinds import PODS
-from liqod.kube.backoff import Backoff
 from liqod.model import ids
-from liqod.provider.workloads import shadowpods
 from liqod.resources import QUOTAS, SHADOW_PODS
 from simulator import EmbeddedCluster
 from tests.simulated.lender import CONSUMER, SHOP, TENANT, USER
 from tests.simulated.prepared import installed
-from tests.simulated.shadowed import at_work, lending
+from tests.simulated.shadowed import SOON, at_work, lending
 
 
 @pytest.fixture
@@ -20,13 +18,8 @@ async def cluster():
         yield embedded
 
 
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch):
-    monkeypatch.setattr(shadowpods, "PAUSES", Backoff(first=0.05, last=0.2))
-
-
 async def test_one_over_quota_waits_with_a_reason_and_a_smaller_one_does_not(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant(cpu="2")
         await made.ask_for("web-1", cpu="1500m")
         await made.made("web-1")
@@ -46,7 +39,7 @@ async def test_one_over_quota_waits_with_a_reason_and_a_smaller_one_does_not(clu
 
 
 async def test_an_end_frees_what_it_held(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant(cpu="1")
         await made.ask_for("job-1")
         await made.made("job-1")
@@ -59,17 +52,17 @@ async def test_an_end_frees_what_it_held(cluster):
 async def test_the_next_daemon_books_what_exists_before_it_admits_anything(cluster):
     async with lending(cluster) as made:
         await made.grant(cpu="1")
-        async with at_work(made):
+        async with at_work(made, SOON):
             await made.ask_for("web-1")
             await made.made("web-1")
         await made.ask_for("a-web")
-        async with at_work(made):
+        async with at_work(made, SOON):
             await made.told("a-web", "reason", "OverQuota")
             assert await made.pod("a-web") is None
 
 
 async def test_labels_do_not_lift_the_bound_of_the_consumer(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant(cpu="1")
         await made.ask_for("web-1", user="")
         await made.made("web-1")
@@ -83,7 +76,7 @@ async def test_labels_do_not_lift_the_bound_of_the_consumer(cluster):
 
 
 async def test_a_cordoned_slice_keeps_what_it_has_and_gets_nothing_new(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         await made.ask_for("web-1")
         await made.made("web-1")
@@ -99,7 +92,7 @@ async def test_a_cordoned_slice_keeps_what_it_has_and_gets_nothing_new(cluster):
 
 
 async def test_without_a_grant_nothing_is_made_until_there_is_one(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.ask_for("web-1")
         await made.told("web-1", "reason", "NothingGranted")
         await made.grant()
@@ -107,7 +100,7 @@ async def test_without_a_grant_nothing_is_made_until_there_is_one(cluster):
 
 
 async def test_a_quota_that_goes_admits_nothing_new(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         await made.ask_for("web-1")
         await made.made("web-1")

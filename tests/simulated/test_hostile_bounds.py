@@ -7,7 +7,7 @@ from liqod.errors import Invalid
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
-from liqod.provider.workloads import shadowpods
+from liqod.provider.timings import ProviderTimings
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, SHADOW_PODS
 from liqod.resources.base import MAX_MAPPED, MAX_QUANTITIES
 from simulator import EmbeddedCluster
@@ -94,8 +94,8 @@ async def test_a_map_of_too_many_entries_is_told_and_takes_nothing_away():
         await milan.until(NAMESPACES, "n7-rome", None, bool)
 
 
-async def test_a_consumer_that_has_too_much_here_is_told_and_keeps_what_it_has(monkeypatch):
-    monkeypatch.setattr(shadowpods, "ROOM_AGAIN", 0.1)
+async def test_a_consumer_that_has_too_much_here_is_told_and_keeps_what_it_has():
+    soon = ProviderTimings(room_again=0.1)
     async with (
         EmbeddedCluster("milan", state=await installed("milan")) as cluster,
         Client(from_kubeconfig(cluster.kubeconfig)) as admin,
@@ -104,7 +104,7 @@ async def test_a_consumer_that_has_too_much_here_is_told_and_keeps_what_it_has(m
         await made.map_namespace()
         await made.grant(cpu="100", pods="100")
         note = {"fat": "x" * 50_000}
-        async with at_work(made):
+        async with at_work(made, soon):
             for number in range(9):
                 await made.ask_for(f"fat-{number}", annotations=note, cpu="1m")
                 await made.made(f"fat-{number}")
@@ -118,7 +118,7 @@ async def test_a_consumer_that_has_too_much_here_is_told_and_keeps_what_it_has(m
             await made.settled()
             before = {each["metadata"]["uid"] for each in await admin.list(PODS, Selection(SHOP))}
             assert len(before) >= 9
-        async with at_work(made):  # and so it stays when another daemon reads it all anew
+        async with at_work(made, soon):  # and so it stays when another daemon reads it all anew
             await made.settled()
             after = {each["metadata"]["uid"] for each in await admin.list(PODS, Selection(SHOP))}
             assert before <= after

@@ -24,7 +24,8 @@ from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.procedures import peering, revoking, tenantrequest
-from liqod.provider.tenants import names, tenants
+from liqod.provider.tenants import names
+from liqod.provider.timings import ProviderTimings
 from liqod.resources import RENEWS, RESOURCE_SLICES, SHADOW_PODS, TENANTS
 from tests.simulated.borrower import Json, eventually, offload
 from tests.simulated.meeting import run
@@ -151,8 +152,8 @@ async def test_nobody_gets_the_name_of_another_consumer_s_slice(monkeypatch: pyt
 async def test_an_upgrade_to_names_with_a_key_loses_no_pod_and_no_right(
     first: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(tenants, "MOVED", 0.5)
-    async with members("rome", "milan") as [rome, milan]:
+    soon = ProviderTimings(moved=0.5)
+    async with members("rome", "milan", timings=soon) as [rome, milan]:
         with monkeypatch.context() as one, monkeypatch.context() as other:
             old_consumer(one)
             old_provider(other)

@@ -36,7 +36,7 @@ from tests.simulated.peering import (
     members,
     verdicts,
 )
-from tests.simulated.rotating import PLUGINS, destroyed, followed, is_for, rotate, soon, uid
+from tests.simulated.rotating import PLUGINS, SOON, destroyed, followed, is_for, rotate, soon, uid
 from tests.simulated.test_lending import ASKED, behind_nat, lends, record_of, reflects
 from tests.simulated.test_names import CONTROL, SLICE, bound, credentials, lists, may
 
@@ -68,7 +68,7 @@ class Watching:
 
 
 async def test_providers_follow_a_key_and_no_pod_ends_by_it():
-    async with members("rome", "milan", plugins=PLUGINS) as [rome, milan]:
+    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         before, pod = await cluster_keys(rome.admin), await uid(milan)
         stolen = {name: await credentials(rome, name) for name in (CONTROL, SLICE)}
@@ -97,7 +97,11 @@ async def test_providers_follow_a_key_and_no_pod_ends_by_it():
 
 
 async def test_a_provider_that_is_away_follows_when_it_is_back_and_the_others_at_once():
-    async with members("rome", "milan", "turin", plugins=PLUGINS) as [rome, milan, turin]:
+    async with members("rome", "milan", "turin", plugins=PLUGINS, timings=SOON) as [
+        rome,
+        milan,
+        turin,
+    ]:
         await borrow_a_pod(rome, milan)
         await rome.peer(turin)
         pod = await uid(milan)
@@ -144,7 +148,10 @@ async def again(*who: Member) -> None:
 @asynccontextmanager
 async def by_channel() -> AsyncIterator[list[Member]]:
     """A consumer that reaches its provider by the provider's daemon alone."""
-    async with meeting("rome", "milan", advertise=DEAD, plugins=PLUGINS) as [rome, milan]:
+    async with meeting("rome", "milan", advertise=DEAD, plugins=PLUGINS, timings=SOON) as [
+        rome,
+        milan,
+    ]:
         token = await invite(milan)
         await asking.ask(rome.admin, "liqo", by_token(token, resources=ASKED))
         await peered(rome, token.id)
@@ -213,7 +220,7 @@ async def test_who_does_not_follow_is_named_and_keeps_the_former_key_until_peere
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nursery: trio.Nursery
 ):
     old_provider(monkeypatch)
-    async with members("rome", "milan", plugins=PLUGINS) as [rome, milan]:
+    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         await nursery.start(lead, rome)
         before, pod = await cluster_keys(rome.admin), await uid(milan)
@@ -252,7 +259,7 @@ async def test_who_does_not_follow_is_named_and_keeps_the_former_key_until_peere
 
 
 async def test_the_command_waits_until_all_have_followed(tmp_path: Path, nursery: trio.Nursery):
-    async with members("rome", "milan", plugins=PLUGINS) as [rome, milan]:
+    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         await nursery.start(lead, rome)
         pod = await uid(milan)
@@ -288,7 +295,7 @@ async def test_the_command_twice_in_a_row_makes_two_keys(
 ):
     """The second one finds a former key that nobody needs, and that is kept for a while."""
     monkeypatch.setattr(formerkey, "KEPT", 5.0)
-    async with members("rome", "milan", plugins=PLUGINS) as [rome, milan]:
+    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         await nursery.start(lead, rome)
         pod = await uid(milan)
@@ -315,7 +322,7 @@ async def test_the_command_twice_in_a_row_makes_two_keys(
 async def test_the_command_says_who_is_away_and_makes_no_second_key_meanwhile(
     tmp_path: Path, nursery: trio.Nursery
 ):
-    async with members("rome", "milan", plugins=PLUGINS) as [rome, milan]:
+    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         await nursery.start(lead, rome)
         pod = await uid(milan)

@@ -15,7 +15,7 @@ from liqod.identity import keys, successions
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.procedures import answering
-from liqod.provider.tenants import tenants
+from liqod.provider.timings import ProviderTimings
 from liqod.resources import INCOMING_PEERINGS, OUTGOING_PEERINGS, RENEWS, RESOURCE_SLICES, TENANTS
 from liqod.tenancy import ensure_tenant_namespace
 from tests.simulated.asking import ignored, reception, request, somebody
@@ -27,7 +27,7 @@ from tests.simulated.peering import (
     borrow_a_pod,
     members,
 )
-from tests.simulated.rotating import PLUGINS, destroyed, followed, is_for, rotate, soon, uid
+from tests.simulated.rotating import PLUGINS, SOON, destroyed, followed, is_for, rotate, soon, uid
 from tests.simulated.test_names import CONTROL, bound, credentials, may
 
 
@@ -53,7 +53,7 @@ async def refused(milan: Member, why: str) -> None:
 
 
 async def test_who_has_a_stolen_key_of_before_can_state_nothing_that_a_provider_follows():
-    async with members("rome", "milan", plugins=PLUGINS) as [rome, milan]:
+    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         before, pod = await cluster_keys(rome.admin), await uid(milan)
         made = await rotate(rome)
@@ -86,7 +86,7 @@ async def test_who_has_a_stolen_key_of_before_can_state_nothing_that_a_provider_
 
 
 async def test_of_two_statements_about_one_key_the_first_is_followed_whoever_comes_late():
-    async with members("rome", "milan", plugins=PLUGINS) as [rome, milan]:
+    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         own = await cluster_keys(rome.admin)
         await milan.stop()
@@ -106,11 +106,9 @@ async def test_of_two_statements_about_one_key_the_first_is_followed_whoever_com
         assert b64decode(found["spec"]["publicKey"]) == own.public
 
 
-async def test_a_consumer_that_changes_its_key_without_end_waits_each_time(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(tenants, "MOVED", 3600.0)
-    async with members("rome", "milan", plugins=PLUGINS) as [rome, milan]:
+async def test_a_consumer_that_changes_its_key_without_end_waits_each_time():
+    never = ProviderTimings(moved=3600.0)
+    async with members("rome", "milan", plugins=PLUGINS, timings=never) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         made = await rotate(rome)
         await destroyed(rome)
@@ -135,7 +133,7 @@ async def test_a_consumer_that_changes_its_key_without_end_waits_each_time(
 
 
 async def test_a_provider_can_state_another_key_of_its_own_alone():
-    async with members("rome", "milan", plugins=PLUGINS) as [rome, milan]:
+    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
         await rome.peer(milan)
         was, comes, thief = keys.generate(), keys.generate(), keys.generate()
 

@@ -12,7 +12,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
 from liqod.network.known import KnownRanges
-from liqod.provider.workloads import shadowendpointslices
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.endpoints import MOST
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
 from liqod.resources import CONFIGURATIONS, NETWORKS, SHADOW_ENDPOINT_SLICES
@@ -30,7 +30,7 @@ async def cluster():
 
 
 @asynccontextmanager
-async def lending(cluster, text=""):
+async def lending(cluster, text="", timings=ORDINARY):
     async with (
         Client(from_kubeconfig(cluster.kubeconfig)) as admin,
         lender(admin, cluster.kubeconfig, text) as made,
@@ -39,7 +39,7 @@ async def lending(cluster, text=""):
         if await made.admin.find(NAMESPACES, SHOP) is None:
             await made.map_namespace()
         nursery.start_soon(reach.follow, made.peer)
-        await nursery.start(ShadowEndpointSlices(made.peer).run)
+        await nursery.start(ShadowEndpointSlices(made.peer, timings).run)
         yield made
         nursery.cancel_scope.cancel()
 
@@ -68,9 +68,9 @@ async def gone(made):
     await eventually(look)
 
 
-async def test_a_list_that_lacks_it_ends_no_slice(cluster, monkeypatch):
-    monkeypatch.setattr(shadowendpointslices, "PAUSES", Backoff(first=0.05, last=0.2))
-    async with lending(cluster) as made:
+async def test_a_list_that_lacks_it_ends_no_slice(cluster):
+    soon = ProviderTimings(pauses=Backoff(first=0.05, last=0.2))
+    async with lending(cluster, timings=soon) as made:
         await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
         before = await addresses(made, "10.1.0.1")
         informer = next(
@@ -219,11 +219,11 @@ async def test_of_an_endpoint_a_few_addresses_are_read(cluster):
         await addresses(made, *named[:MOST])
 
 
-async def test_what_was_made_stays_where_its_consumer_has_too_much_here(cluster, monkeypatch):
-    monkeypatch.setattr(shadowendpointslices, "ROOM_AGAIN", 0.1)
+async def test_what_was_made_stays_where_its_consumer_has_too_much_here(cluster):
+    soon = ProviderTimings(room_again=0.1)
     routed = '[peer_defaults]\npod_network = "routed"\npod_cidrs = ["10.0.0.0/8"]\n'
     text = f"{routed}[guests]\nmax_bytes = {1 << 20}\n"
-    async with lending(cluster, text) as made:
+    async with lending(cluster, text, soon) as made:
         await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
         await addresses(made, "10.1.0.1")
         grown = shadow_slice("web-1", "10.1.0.1", "10.1.0.2")
@@ -302,9 +302,9 @@ async def test_endpoints_behind_a_tunnel_are_relayed_under_their_aliases(cluster
         nursery.cancel_scope.cancel()
 
 
-async def test_a_slice_of_that_name_that_is_not_ours_is_left_alone(cluster, monkeypatch):
-    monkeypatch.setattr(shadowendpointslices, "PAUSES", Backoff(first=0.05, last=0.2))
-    async with lending(cluster) as made:
+async def test_a_slice_of_that_name_that_is_not_ours_is_left_alone(cluster):
+    soon = ProviderTimings(pauses=Backoff(first=0.05, last=0.2))
+    async with lending(cluster, timings=soon) as made:
         theirs = {"metadata": {"name": "web-1"}, "addressType": "IPv4", "endpoints": []}
         await made.admin.create(ENDPOINT_SLICES, theirs, SHOP)
         before = await made.admin.get(ENDPOINT_SLICES, "web-1", SHOP)

@@ -4,26 +4,19 @@ import pytest
 import trio
 
 from liqod.apimachinery.kinds import NAMESPACES, PODS
-from liqod.kube.backoff import Backoff
 from liqod.kube.selection import Selection
-from liqod.provider.workloads import shadowpods
 from liqod.resources import SHADOW_PODS
 from simulator import EmbeddedCluster, Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP
 from tests.simulated.prepared import installed
-from tests.simulated.shadowed import at_work, lending
+from tests.simulated.shadowed import SOON, at_work, lending
 
 
 @pytest.fixture
 async def cluster():
     async with EmbeddedCluster("milan", state=await installed("milan")) as embedded:
         yield embedded
-
-
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch):
-    monkeypatch.setattr(shadowpods, "PAUSES", Backoff(first=0.05, last=0.2))
 
 
 async def gone(made, name):
@@ -34,7 +27,7 @@ async def gone(made, name):
 
 
 async def test_a_pod_costs_one_write_and_no_read(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         await made.ask_for("web-1")
         await made.made("web-1")
@@ -45,7 +38,7 @@ async def test_a_pod_costs_one_write_and_no_read(cluster):
 
 
 async def test_a_pod_of_a_liqo_costs_two_writes_and_no_read(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         await made.ask_for("web-1", annotations={"note": "a"})
         pod = await made.made("web-1")
@@ -66,7 +59,7 @@ async def test_a_pod_of_a_liqo_costs_two_writes_and_no_read(cluster):
 
 
 async def test_a_pod_that_is_deleted_is_made_again_until_it_has_ended(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         await made.ask_for("web-1")
         first = (await made.made("web-1"))["metadata"]["uid"]
@@ -81,7 +74,7 @@ async def test_a_pod_that_is_deleted_is_made_again_until_it_has_ended(cluster):
 
 
 async def test_a_pod_is_not_made_again_for_a_shadow_pod_that_went_unseen(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         await made.ask_for("web-1")
         first = (await made.made("web-1"))["metadata"]["uid"]
@@ -109,13 +102,13 @@ async def test_a_pod_is_not_made_again_for_a_shadow_pod_that_went_unseen(cluster
 async def test_an_end_is_final_for_the_next_daemon_too(cluster):
     async with lending(cluster) as made:
         await made.grant()
-        async with at_work(made):
+        async with at_work(made, SOON):
             await made.ask_for("job-1")
             await made.made("job-1")
             await made.set_phase("job-1", "Failed")
             await made.told("job-1", "phase", "Failed")
         await made.admin.delete(PODS, "job-1", SHOP, grace=0)
-        async with at_work(made):
+        async with at_work(made, SOON):
             await made.ask_for("job-2")
             await made.made("job-2")
             await made.settled()
@@ -125,18 +118,18 @@ async def test_an_end_is_final_for_the_next_daemon_too(cluster):
 async def test_a_pod_that_ended_while_the_daemon_was_away_is_told(cluster):
     async with lending(cluster) as made:
         await made.grant()
-        async with at_work(made):
+        async with at_work(made, SOON):
             await made.ask_for("job-1")
             await made.made("job-1")
         await made.set_phase("job-1", "Succeeded")
-        async with at_work(made):
+        async with at_work(made, SOON):
             await made.told("job-1", "phase", "Succeeded")
 
 
 async def test_a_pod_that_runs_once_and_went_unseen_is_not_run_again(cluster):
     async with lending(cluster) as made:
         await made.grant()
-        async with at_work(made):
+        async with at_work(made, SOON):
             for name, policy in (("job-1", "Never"), ("web-1", "Always")):
                 await made.ask_for(name, pod={"restartPolicy": policy})
                 await made.made(name)
@@ -144,7 +137,7 @@ async def test_a_pod_that_runs_once_and_went_unseen_is_not_run_again(cluster):
                 await made.settled()
         for name in ("job-1", "web-1"):
             await made.admin.delete(PODS, name, SHOP, grace=0)
-        async with at_work(made):
+        async with at_work(made, SOON):
             status = await made.told("job-1", "reason", "PodLost")
             assert status["phase"] == "Failed"
             await made.made("web-1")
@@ -152,7 +145,7 @@ async def test_a_pod_that_runs_once_and_went_unseen_is_not_run_again(cluster):
 
 
 async def test_labels_follow_and_come_back(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         await made.ask_for("web-1", labels={"tier": "front"})
         await made.made("web-1")
@@ -174,7 +167,7 @@ async def test_labels_follow_and_come_back(cluster):
 
 
 async def test_a_pod_of_that_name_that_is_not_ours_is_left_alone(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         theirs = {
             "metadata": {"name": "web-1"},
@@ -198,7 +191,7 @@ async def test_a_pod_of_that_name_that_is_not_ours_is_left_alone(cluster):
 
 
 async def test_another_origin_is_refused(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         await made.ask_for("web-1", labels={"offloading.liqo.io/origin": "turin"})
         await made.told("web-1", "reason", "WrongOrigin")
@@ -206,7 +199,7 @@ async def test_another_origin_is_refused(cluster):
 
 
 async def test_what_the_api_server_refuses_is_told_and_tried_again(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant(cpu="1")
         bad = {"containers": [{"name": "web"}]}
         await made.ask_for("bad", pod=bad)
@@ -217,7 +210,7 @@ async def test_what_the_api_server_refuses_is_told_and_tried_again(cluster):
 
 
 async def test_the_pod_goes_with_its_shadow_pod_and_another_of_that_name_follows(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         await made.ask_for("web-1")
         first = (await made.made("web-1"))["metadata"]["uid"]
@@ -232,7 +225,7 @@ async def test_the_pod_goes_with_its_shadow_pod_and_another_of_that_name_follows
 
 
 async def test_the_end_of_a_shadow_pod_that_was_watched_is_not_asked_for(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         await made.ask_for("web-1")
         await made.made("web-1")
@@ -244,7 +237,7 @@ async def test_the_end_of_a_shadow_pod_that_was_watched_is_not_asked_for(cluster
 
 @pytest.mark.parametrize("count", [1, 3])
 async def test_a_list_that_lacks_shadow_pods_ends_no_pod(cluster, count):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         names = [f"web-{number}" for number in range(count)]
         for name in names:
@@ -261,7 +254,7 @@ async def test_a_list_that_lacks_shadow_pods_ends_no_pod(cluster, count):
 
 
 async def test_namespaces_of_others_are_not_looked_at(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant()
         await made.admin.create(NAMESPACES, {"metadata": {"name": "private"}})
         await made.ask_for("web-1", "private")
@@ -279,7 +272,7 @@ async def test_namespaces_of_others_are_not_looked_at(cluster):
 
 
 async def test_two_hundred_pods_cost_a_write_each(cluster):
-    async with lending(cluster) as made, at_work(made):
+    async with lending(cluster) as made, at_work(made, SOON):
         await made.grant(cpu="150")
         for number in range(200):
             await made.ask_for(f"web-{number:03}")

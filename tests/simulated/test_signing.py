@@ -7,7 +7,7 @@ import trio
 from liqod.apimachinery.kinds import SIGNING_REQUESTS
 from liqod.apimachinery.meta import Partial
 from liqod.identity import keys, requests
-from liqod.provider import orphans
+from liqod.provider.timings import ProviderTimings
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.peering import Member, members
@@ -33,9 +33,15 @@ async def only_foreign(member: Member) -> bool:
     return await names(member) == ["somebody-elses"]
 
 
-async def test_what_a_killed_daemon_left_goes_with_the_next(monkeypatch):
-    monkeypatch.setattr(orphans, "WAIT", 0.2)
-    async with members("rome", "milan") as (rome, milan), trio.open_nursery() as nursery:
+SOON = ProviderTimings(orphans=0.2)
+"""What was left behind is looked for soon."""
+
+
+async def test_what_a_killed_daemon_left_goes_with_the_next():
+    async with (
+        members("rome", "milan", timings=SOON) as (rome, milan),
+        trio.open_nursery() as nursery,
+    ):
         await milan.admin.create(SIGNING_REQUESTS, FOREIGN)
         stuck = Fault(verb="update", path=f"{REQUESTS}/.*/approval", user=DAEMON, silent=True)
         mute = Fault(verb="delete", path=REQUESTS, user=DAEMON, silent=True)
@@ -49,9 +55,8 @@ async def test_what_a_killed_daemon_left_goes_with_the_next(monkeypatch):
     assert stuck.hits
 
 
-async def test_what_could_not_be_deleted_is_deleted_later(monkeypatch):
-    monkeypatch.setattr(orphans, "WAIT", 0.2)
-    async with members("rome", "milan") as (rome, milan):
+async def test_what_could_not_be_deleted_is_deleted_later():
+    async with members("rome", "milan", timings=SOON) as (rome, milan):
         await milan.admin.create(SIGNING_REQUESTS, FOREIGN)
         refused = Fault(verb="delete", path=REQUESTS, user=DAEMON, status=403, times=2)
         with milan.cluster.faults.during(refused):

@@ -19,7 +19,6 @@ from liqod.apimachinery.kinds import NAMESPACES, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.bounds import KeptMap
 from liqod.errors import AlreadyExists, NotFound
-from liqod.fence import AGAIN as UNFENCED
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
@@ -37,6 +36,7 @@ from liqod.provider.slices.objectquotas import ObjectQuotas
 from liqod.provider.tenants import bindings, names
 from liqod.provider.tenants.bindings import RoleGrant
 from liqod.provider.tenants.tenants import accepted_tenant
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.resources import NAMESPACE_MAPS, TENANTS, NamespaceMap, Tenant
 from liqod.resources.authentication import DRAINED
 from liqod.resources.base import MAX_MAPPED
@@ -69,10 +69,12 @@ class NamespaceMaps(Controller[str]):
 
     Args:
         peer: the consumer.
+        timings: how long it waits for what.
     """
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, timings: ProviderTimings = ORDINARY) -> None:
         self._peer = peer
+        self._timings = timings
         self._client = peer.home.client
         self._read: dict[str, tuple[bytes | None, frozenset[str]]] = {}
         """Of each map the JSON that was read, and the namespaces that it speaks of."""
@@ -176,7 +178,9 @@ class NamespaceMaps(Controller[str]):
         if not steps:
             return None
         # Where a policy goes, nobody tells: the rights that it holds have to go soon after it.
-        return min(max(AGAIN, min(due, default=RESYNC)), UNFENCED if self._fenced else RESYNC)
+        return min(
+            max(AGAIN, min(due, default=RESYNC)), self._timings.unfenced if self._fenced else RESYNC
+        )
 
     async def _refuse(self, found: KeptMap) -> None:
         """Tell the consumer that its map has too many entries; what there is of it stays."""
@@ -258,7 +262,7 @@ class NamespaceMaps(Controller[str]):
         if extra.on or marked:
             await bindings.unbind(self._client, grant.name, namespace, self._peer.id)
         if extra.on:
-            return UNFENCED
+            return self._timings.unfenced
         if marked:
             for made in extra.made:
                 left = await self._client.list(made, Selection(namespace), decode=Partial)

@@ -39,6 +39,7 @@ from liqod.provider.tenants import bindings, following, names, narrowing, nonces
 from liqod.provider.tenants.certificates import Certificates, Order
 from liqod.provider.tenants.draining import AGAIN, Draining
 from liqod.provider.tenants.nonces import NonceSecret
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.resources import (
     NAMESPACE_MAPS,
     RENEWS,
@@ -62,9 +63,6 @@ FIRST_LOOK = 5.0
 meanwhile: a peering that has just begun, and a hundred that begin at once, have better to do."""
 ENDING = 2.0
 """Seconds between the end of a consumer's namespaces in its maps and that of its rights."""
-MOVED = 60.0
-"""Seconds for which rights under the names without a key are kept once the consumer has
-certificates for the others: its daemon takes them within one, and its connections follow."""
 REPLICATED: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
 """The kinds of the objects that a consumer's control plane makes here."""
 
@@ -143,10 +141,14 @@ class Tenants(Controller[str]):
     Args:
         peer: the consumer.
         issuer: issues its certificate.
+        timings: how long it waits for what.
     """
 
-    def __init__(self, peer: Peer, issuer: Certificates) -> None:
+    def __init__(
+        self, peer: Peer, issuer: Certificates, timings: ProviderTimings = ORDINARY
+    ) -> None:
         self._peer = peer
+        self._timings = timings
         self._client = peer.home.client
         self._issuer = issuer
         hard = tenant_bounds(peer.home.config.guests.max_slices)
@@ -291,7 +293,7 @@ class Tenants(Controller[str]):
         if ends is None:
             if not any(names.is_keyed(each.spec.csr, tenant) for each in self._renewals()):
                 return RESYNC
-            ends = now + MOVED
+            ends = now + self._timings.moved
             marks[labels.FORMER_KEY] = f"{following.former_of(marks)} {times.of(ends)}"
             note: dict[str, str | None] = {labels.FORMER_KEY: marks[labels.FORMER_KEY]}
         elif now >= ends:
@@ -326,9 +328,11 @@ class Tenants(Controller[str]):
         else:
             self._moved_at = now if self._moved_at is None else self._moved_at
             # Without a slice of the new name nobody knows whether it has its new certificate.
-            over = bool(slices) and now >= self._moved_at + MOVED
+            over = bool(slices) and now >= self._moved_at + self._timings.moved
             wanted = marked and not over
-            again = min(again, max(self._moved_at + MOVED - now, AGAIN) if wanted else RESYNC)
+            again = min(
+                again, max(self._moved_at + self._timings.moved - now, AGAIN) if wanted else RESYNC
+            )
         if wanted != marked:
             note = {"metadata": {"annotations": {labels.UNKEYED_NAMES: "true" if wanted else None}}}
             await self._client.patch(NAMESPACES, place, note)

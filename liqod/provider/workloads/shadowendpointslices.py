@@ -19,7 +19,6 @@ from liqod.apimachinery.meta import OwnerReference, Partial
 from liqod.bounds import KeptEndpoints, trim_endpoints, without_room
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
 from liqod.kube import events
-from liqod.kube.backoff import Backoff
 from liqod.kube.cache.holdings import everything
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
@@ -32,6 +31,7 @@ from liqod.ownnetworks import own_networks
 from liqod.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
 from liqod.provider.policies.guests import remedy
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.endpoints import translate
 from liqod.resources import NETWORKS, SHADOW_ENDPOINT_SLICES, Network, ShadowEndpointSlice
 from liqod.resources.base import MAX_ENDPOINT_BYTES
@@ -42,13 +42,9 @@ MADE_HERE: Final = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_ENDPOINT_SLIC
 WORKERS: Final = 4
 TOO_LARGE: Final = "TooLarge"
 """Reason of an Event about a ShadowEndpointSlice of which no more than its size is known."""
-ROOM_AGAIN: Final = 60.0
-"""Seconds between checks whether there is room for a slice again."""
 STAYS: Final = "what was made of it stays as it was"
 LAG: Final = 1.0
 """Seconds until a look at something that the store will show in a moment."""
-PAUSES: Final = Backoff(first=2.0, last=60.0)
-"""Between tries of a slice that the API server refuses, or whose name is taken."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,10 +54,12 @@ class ShadowEndpointSlices(Controller[Key]):
 
     Args:
         peer: the consumer.
+        timings: how long it waits for what.
     """
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, timings: ProviderTimings = ORDINARY) -> None:
         self._peer = peer
+        self._timings = timings
         self._client = peer.home.client
         self._failures: dict[Key, int] = {}
         self._told: dict[Key, str] = {}
@@ -186,7 +184,7 @@ class ShadowEndpointSlices(Controller[Key]):
         if self._tell(key, f"{STAYS}: {why}"):
             said = (TOO_LARGE, f"{STAYS}: {why}")
             await events.tell(self._client, SHADOW_ENDPOINT_SLICES, shadow.metadata, *said)
-        return ROOM_AGAIN if fits else None
+        return self._timings.room_again if fits else None
 
     def _unreachable(self) -> str:
         """Why no address of the peer's leads there; empty where they do."""
@@ -274,7 +272,7 @@ class ShadowEndpointSlices(Controller[Key]):
 
     def _pause(self, key: Key) -> float:
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        return PAUSES.delay(count)
+        return self._timings.pauses.delay(count)
 
     def _tell(self, key: Key, problem: str) -> bool:
         """Report what is not relayed, once for each new reason; whether it is new."""

@@ -21,7 +21,6 @@ from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.bounds import trim_made, trim_to, without_room
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
-from liqod.kube.backoff import Backoff
 from liqod.kube.cache.holdings import everything
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
@@ -32,6 +31,7 @@ from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
 from liqod.provider.policies.guestkeys import brought, check_labels
 from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed
 from liqod.provider.slices.ledger import QuotaLedger
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads import shadow as rules
 from liqod.provider.workloads.changes import Changes
 from liqod.provider.workloads.edits import Edits, is_edit
@@ -42,12 +42,6 @@ from liqod.provider.workloads.telling import LAG, Telling
 from liqod.resources import QUOTAS, SHADOW_PODS
 
 WORKERS: Final = 8
-EXPECTATION: Final = 30.0
-"""Seconds within which a pod that was made must show in the store; it is made again after that."""
-ROOM_AGAIN: Final = 60.0
-"""Seconds until it is looked again whether there is room for a ShadowPod."""
-PAUSES: Final = Backoff(first=2.0, last=60.0)
-"""Between tries of a pod that the API server refuses."""
 WAKE: Final[Key] = ("", "wake")
 """The key that stands for "something was freed"."""
 
@@ -59,10 +53,12 @@ class ShadowPods(Controller[Key]):
 
     Args:
         peer: the consumer.
+        timings: how long it waits for what.
     """
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, timings: ProviderTimings = ORDINARY) -> None:
         self._peer = peer
+        self._timings = timings
         self._client = peer.home.client
         self._guests = peer.home.config.guests
         self._ledger = QuotaLedger(peer.id)
@@ -204,7 +200,7 @@ class ShadowPods(Controller[Key]):
         if size > self._guests.max_pod_bytes or shadow.metadata.deletion_timestamp is not None:
             return None
         if part is None or not part.room(key, self._shadows.store.get(key), size):
-            return ROOM_AGAIN
+            return self._timings.room_again
         await self._shadows.informer.refresh(key)
         return None
 
@@ -295,7 +291,7 @@ class ShadowPods(Controller[Key]):
                 return None
             await self._refuse(key, shadow, rules.REFUSED, str(error))
             return self._pause(key)
-        self._made[key] = (shadow.metadata.uid, trio.current_time() + EXPECTATION)
+        self._made[key] = (shadow.metadata.uid, trio.current_time() + self._timings.expectation)
         self._refusals.pop(key, None)
         return None
 
@@ -309,7 +305,7 @@ class ShadowPods(Controller[Key]):
             patch = rules.follow(shadow.metadata, found.metadata)
             if patch is not None:
                 await self._client.patch(PODS, key[1], {"metadata": patch}, key[0])
-            return EXPECTATION
+            return self._timings.expectation
         if not rules.made_for(there, key[1]):
             message = f"a pod named {key[1]} exists here and is not this ShadowPod's"
             self._release(key)
@@ -318,7 +314,7 @@ class ShadowPods(Controller[Key]):
 
     def _pause(self, key: Key) -> float:
         count = self._refusals[key] = self._refusals.get(key, 0) + 1
-        return PAUSES.delay(count)
+        return self._timings.pauses.delay(count)
 
     # --- writes ---------------------------------------------------------------------------------
 
