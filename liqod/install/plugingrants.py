@@ -20,6 +20,7 @@ from liqod.model.objects.rbac import rule
 from liqod.plugins import declared, loader
 from liqod.plugins.contracts import AdmissionPolicy, Reflector
 from liqod.plugins.loader import Source
+from liqod.plugins.overreach import overreach
 from liqod.provider.policies import guestkeys
 from liqod.provider.policies.cel import (
     GUEST,
@@ -78,6 +79,8 @@ def _reflectors(source: Source) -> list[Declared]:
         if state == "left out" and kind in ("plugin", "reflector"):
             raise ConfigError(f"the plugin {source.name} of {source.package}: {why}")
         if isinstance(provided, Reflector):
+            if wrong := overreach(provided):
+                raise ConfigError(f"the plugin {source.name} of {source.package}: {wrong}")
             made.append(Declared(provided, f"{source.package} {source.version}"))
     if not made:
         raise ConfigError(f"the plugin {source.name} of {source.package} has no reflector")

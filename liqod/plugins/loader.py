@@ -25,7 +25,6 @@ from liqod.plugins import declared, hookspecs
 from liqod.plugins.contracts import NoSettings, Reflector
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.looking import system_task
-from liqod.plugins.overreach import overreach
 from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
 from liqod.plugins.raised import described
 from liqod.plugins.sound import fault
@@ -272,7 +271,7 @@ def load_one(source: Source, blocked: frozenset[str] = frozenset()) -> list[Outc
     try:
         plugin = source.load()
         provided = _ask(source.name, plugin)
-        problems = [fault(value) or _overreach(source, value) for _, value in provided]
+        problems = [fault(value) for _, value in provided]
         if source.package != OWN and (task := system_task(plugin)):
             raise PluginError(f"{task}: what a system task raises would end the daemon")
     except BaseException as error:  # the wall: a module that exits is no reason to end
@@ -290,13 +289,6 @@ def load_one(source: Source, blocked: frozenset[str] = frozenset()) -> list[Outc
         else:
             outcomes.append((value.name, kind, value, "active", ""))
     return outcomes
-
-
-def _overreach(source: Source, provided: Provided) -> str | None:
-    """Why the rights that a package's reflector declares are refused; None where they are not."""
-    if source.package == OWN or not isinstance(provided, Reflector):
-        return None
-    return overreach(provided)
 
 
 def _waited_for(source: Source) -> threading.Timer:
