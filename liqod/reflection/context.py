@@ -33,6 +33,7 @@ from liqod.reflection import topology
 from liqod.reflection.eventwatch import PeerEvents
 from liqod.reflection.marks import TOKENS
 from liqod.reflection.remotecache import Source, Stamps
+from liqod.reflection.timings import ReflectionTimings
 from liqod.reflection.topology import NamespaceMapping
 from liqod.reflection.view import Dependencies, Key, Needs, Subject
 from liqod.reflection.voices import Voices
@@ -75,13 +76,18 @@ class Context:
     """
 
     def __init__(
-        self, peer: Provider, remotes: Remotes, plugins: PluginHost, voices: Voices, grace: float
+        self,
+        peer: Provider,
+        remotes: Remotes,
+        plugins: PluginHost,
+        voices: Voices,
+        timings: ReflectionTimings,
     ) -> None:
         self.peer = peer
         self.remotes = remotes
         self.plugins = plugins
         self.voices = voices
-        self.grace = grace
+        self.timings = timings
         self.needs = Needs()
         self.dependencies = Dependencies()
         self.workers: dict[str, Worker] = {}
@@ -116,7 +122,7 @@ class Context:
         if known is not None and known.absence is Absence.MAPPED:
             return known  # only how long a namespace has been off the map is a matter of time
         unmapped_for = self._unmapped_for(namespace)
-        absence = topology.absence(self.mapping, namespace, unmapped_for, self.grace)
+        absence = topology.absence(self.mapping, namespace, unmapped_for, self.timings.grace)
         if known is not None and known.absence is absence:
             return known
         home, settings = self.peer.home, self.peer.home.config.consumer

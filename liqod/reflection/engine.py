@@ -36,7 +36,8 @@ from liqod.reflection import topology
 from liqod.reflection.context import Context
 from liqod.reflection.health import HealthCheck
 from liqod.reflection.session import Session
-from liqod.reflection.topology import GRACE, NamespaceMapping, Node
+from liqod.reflection.timings import ORDINARY, ReflectionTimings
+from liqod.reflection.topology import NamespaceMapping, Node
 from liqod.reflection.view import Key, Subject
 from liqod.reflection.voices import Voices
 from liqod.reflection.withdrawals import Withdrawals
@@ -69,11 +70,11 @@ class Engine:
         plugins: PluginHost,
         voices: Voices,
         *,
-        grace: float = GRACE,
+        timings: ReflectionTimings = ORDINARY,
     ) -> None:
         self.peer = peer
         self.remotes = remotes
-        self.context = Context(peer, remotes, plugins, voices, grace)
+        self.context = Context(peer, remotes, plugins, voices, timings)
         disabled = {*peer.home.config.reflection.disabled, *_switched_off(peer.home.config)}
         found = plugins.loaded.reflectors
         self.reflectors = tuple(each for each in found if each.name not in disabled or each.always)
@@ -147,7 +148,7 @@ class Engine:
                 nursery.start_soon(self._follow_link)
                 nursery.start_soon(self._follow_networks, own)
                 nursery.start_soon(self._follow_ranges, ranges)
-                nursery.start_soon(HealthCheck(context, self._requeue_all).run)
+                nursery.start_soon(HealthCheck(context, self._requeue_all, context.timings).run)
                 nursery.start_soon(context.events.writer.run)
                 nursery.start_soon(self._withdrawals.run)
                 task_status.started()

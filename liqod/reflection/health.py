@@ -12,10 +12,9 @@ from typing import NoReturn
 from liqod.apimachinery.kinds import Kind
 from liqod.consumer.degradations import Degradation
 from liqod.reflection.context import Context
+from liqod.reflection.timings import ORDINARY, ReflectionTimings
 from liqod.ticks import sleep_until_tick
 
-CHECK_EVERY = 5.0
-"""Seconds between two checks."""
 TEXTS = 3
 """How many things are named."""
 ROOM = "reflection"
@@ -31,8 +30,14 @@ class HealthCheck:
         better: called when a degradation is over: what waits for the end of a pause is due.
     """
 
-    def __init__(self, context: Context, better: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        better: Callable[[], None],
+        timings: ReflectionTimings = ORDINARY,
+    ) -> None:
         self._context = context
+        self._every = timings.check_every
         self._link = context.peer.link
         self._better = better
         self._lacking: set[Kind] = set()
@@ -42,7 +47,7 @@ class HealthCheck:
         before: Found = {}
         try:
             while True:
-                await sleep_until_tick(CHECK_EVERY)
+                await sleep_until_tick(self._every)
                 found = self._find()
                 self._link.degradations.tell(ROOM, _summary(found, before))
                 if before.keys() - found.keys():

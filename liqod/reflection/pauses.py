@@ -35,8 +35,6 @@ UNCHANGED: Final = 600.0
 TIMES: Final = 4
 """The same, written so often within :data:`WITHIN`, is a contest."""
 WITHIN: Final = 30.0
-CONTESTED = Backoff(first=60.0, last=960.0)
-"""Seconds for which it is then not written, doubling."""
 KEPT: Final = 8
 """Writes of an object that are remembered."""
 
@@ -95,9 +93,14 @@ class _Writes(msgspec.Struct):
 
 
 class Contest:
-    """What one reflector wrote lately of the statuses of objects, for one peer."""
+    """What one reflector wrote lately of the statuses of objects, for one peer.
 
-    def __init__(self) -> None:
+    Args:
+        pauses: seconds for which a status is not written that is in a contest, doubling.
+    """
+
+    def __init__(self, pauses: Backoff) -> None:
+        self._pauses = pauses
         self._writes: dict[Key, _Writes] = {}
 
     def waits(self, key: Key, now: float) -> float | None:
@@ -108,7 +111,7 @@ class Contest:
     def wrote(self, key: Key, what: str, now: float) -> float | None:
         """Take note of a write (by its digest): the seconds to pause where that is a contest."""
         found = self._writes.setdefault(key, _Writes())
-        if found.rounds and now - found.until > CONTESTED.last:
+        if found.rounds and now - found.until > self._pauses.last:
             found.rounds = 0
         found.recent = [each for each in found.recent if now - each[1] < WITHIN][-KEPT:]
         found.recent.append((what, now))
@@ -116,7 +119,7 @@ class Contest:
             return None
         found.rounds += 1
         found.recent = []
-        pause = CONTESTED.delay(found.rounds)
+        pause = self._pauses.delay(found.rounds)
         found.until = now + pause
         return pause
 

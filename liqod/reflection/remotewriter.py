@@ -56,10 +56,6 @@ AGAIN_SOON = 0.2
 FOLLOWED = 1.0
 """Seconds after a change of content until it is asked what became of it: our own write calls
 nobody."""
-FREE_AGAIN = 60.0
-"""Seconds between checks whether a name is free that somebody else has: no watch tells."""
-SERVING = 60.0
-"""Seconds between checks whether a pod still needs what Liqo made for it."""
 
 LESSONS = 4
 """How often one object is tried again because a refusal named keys that can be left out."""
@@ -293,7 +289,7 @@ class RemoteWriter:
         if live is not None:
             source = cache.source(name)
             if source not in (None, work.origin):
-                return _taken(remote, name, self._made_from(source))
+                return self._taken(remote, name, self._made_from(source))
             wanted = Wanted(remote, marks.as_made(wanted.body, live, remote))
         known = cache.settled(name)
         stands = live is None or _stands(work, live)
@@ -335,7 +331,7 @@ class RemoteWriter:
                 # An apply would take over what others have, and the watch shows ours only: read.
                 found = await client.find(kind, name, namespace, decode=Partial)
                 if found is not None:
-                    return _existing(found, wanted)
+                    return self._existing(found, wanted)
                 written = await client.apply(
                     kind, body, namespace, manager=labels.REFLECTION_MANAGER
                 )
@@ -343,7 +339,7 @@ class RemoteWriter:
                 written = await client.create(kind, body, namespace)
         except AlreadyExists:
             found = await client.find(kind, name, namespace, decode=Partial)
-            return Outcome(again=AGAIN_SOON) if found is None else _existing(found, wanted)
+            return Outcome(again=AGAIN_SOON) if found is None else self._existing(found, wanted)
         # No checkpoint since the answer: the cache knows of the write before anybody reads again.
         return _written(work, cache, written, Step.CREATE)
 
@@ -459,7 +455,7 @@ class RemoteWriter:
         ]
         kept = [(remote, live) for remote, live in surplus if session.serves(live.metadata)]
         if kept:
-            work.pauses.append(SERVING)
+            work.pauses.append(self._context.timings.serving)
             surplus = [each for each in surplus if each not in kept]
         if not surplus:
             return
@@ -504,6 +500,19 @@ class RemoteWriter:
             doubt = informer.suspect or session.suspiciously_empty(reflector, informer.store)
         return doubt
 
+    def _existing(self, found: Partial, wanted: Wanted) -> Outcome:
+        """What to do about an object that the watch has not shown: ours, or somebody else's."""
+        own = wanted.body["metadata"]["labels"]
+        if marks.ours(found.metadata.labels, own[labels.ORIGIN], own[labels.DESTINATION]):
+            return Outcome(again=AGAIN_SOON)
+        return self._taken(
+            wanted.remote, found.metadata.name, "it is not a reflection of this cluster"
+        )
+
+    def _taken(self, remote: RemoteKind, name: str, why: str) -> Outcome:
+        text = f"{remote.kind.name} {name} exists at the peer and is left alone: {why}"
+        return Outcome(reason=Reason(FOREIGN, text), again=self._context.timings.free_again)
+
     # Who writes
 
     def _owner(self, work: Work, live: Partial) -> Remote:
@@ -532,14 +541,6 @@ def _written(work: Work, cache: RemoteCache, written: Partial, step: Step) -> Ou
     return Outcome(again=AGAIN_SOON)
 
 
-def _existing(found: Partial, wanted: Wanted) -> Outcome:
-    """What to do about an object that the watch has not shown: ours, or somebody else's."""
-    own = wanted.body["metadata"]["labels"]
-    if marks.ours(found.metadata.labels, own[labels.ORIGIN], own[labels.DESTINATION]):
-        return Outcome(again=AGAIN_SOON)
-    return _taken(wanted.remote, found.metadata.name, "it is not a reflection of this cluster")
-
-
 def _held(remote: RemoteKind, live: Partial | None) -> Reason | None:
     """Whose finalizers keep an object that is going, where there are any."""
     if live is None or live.metadata.deletion_timestamp is None:
@@ -550,11 +551,6 @@ def _held(remote: RemoteKind, live: Partial | None) -> Reason | None:
     what, names = f"{remote.kind.name} {live.metadata.name}", ", ".join(others)
     text = f"{what} at the peer is being deleted and still held by its finalizers: {names}"
     return Reason(FOREIGN, text)
-
-
-def _taken(remote: RemoteKind, name: str, why: str) -> Outcome:
-    text = f"{remote.kind.name} {name} exists at the peer and is left alone: {why}"
-    return Outcome(reason=Reason(FOREIGN, text), again=FREE_AGAIN)
 
 
 def _digest(wanted: Iterable[Wanted]) -> str:

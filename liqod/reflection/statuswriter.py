@@ -68,7 +68,7 @@ class StatusWriter:
         self._refused: dict[Key, tuple[str, float]] = {}
         self._told: dict[Key, tuple[str, frozenset[Reason]]] = {}
         self._wanted: dict[Key, Json] = {}
-        self._contest = Contest()
+        self._contest = Contest(context.timings.contested)
         self._rate = Rate()
         self._lately = Lately()
         self._gauge = context.plugins.gauge("reflector", reflector.name)

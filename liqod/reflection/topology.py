@@ -21,9 +21,6 @@ from liqod.plugins.contracts import Absence, Json, Policy, VirtualNode
 from liqod.resources.base import IngressClass, LoadBalancerClass, StorageClass
 from liqod.resources.offloading import MAPPING_ACCEPTED, NamespaceMap
 
-GRACE = 15.0
-"""Seconds a namespace must have been off the map before pods that ran there are given up."""
-
 
 class NamespaceMapping(msgspec.Struct, frozen=True, kw_only=True):
     """The namespaces of one peer.
@@ -140,7 +137,7 @@ def _default(offered: Iterable[tuple[str, bool]]) -> str:
 
 
 def absence(
-    current: NamespaceMapping, namespace: str, unmapped_for: float | None, grace: float = GRACE
+    current: NamespaceMapping, namespace: str, unmapped_for: float | None, grace: float
 ) -> Absence:
     """Whether a namespace is mapped.
 

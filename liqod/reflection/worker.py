@@ -342,7 +342,7 @@ class Worker:
             session = None
         work = Work(Subject(reflector.name, *key), session, source, names, blind)
         if names.absence is Absence.BRIEF:
-            work.pauses.append(min(DOUBT, context.grace))
+            work.pauses.append(min(DOUBT, context.timings.grace))
         if source is not None and placed:
             node = (source.get("spec") or {}).get("nodeName", "")
             if node not in names.nodes:

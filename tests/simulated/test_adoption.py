@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, PODS, SECRETS
-from liqod.reflection import remotewriter
+from liqod.reflection.timings import ReflectionTimings
 from liqod.resources import QUOTAS, SHADOW_PODS
 from tests.simulated.borrower import eventually
 from tests.simulated.lendingpods import LENDER, here, lending
@@ -40,16 +40,16 @@ async def running(both: Pair) -> None:
 
 
 @pytest.mark.parametrize("creator", [True, False])
-async def test_what_liqo_made_at_a_peer_is_gone_on_with(creator: bool, monkeypatch):
-    monkeypatch.setattr(remotewriter, "SERVING", 0.2)
-    async with lending(engine={"grace": 0.5}) as (both, nursery):
+async def test_what_liqo_made_at_a_peer_is_gone_on_with(creator: bool):
+    soon = ReflectionTimings(grace=0.5, serving=0.2)
+    async with lending(engine={"timings": soon}) as (both, nursery):
         both.stop()
         mine = await offloaded(both, creator=creator)
         await running(both)
         before = await uids(both)
         assert all(before.values())
 
-        await both.start(nursery, grace=0.5)
+        await both.start(nursery, timings=soon)
         for name in WEB:
             shadow = await both.comes(
                 SHADOW_PODS, name, lambda found: UID in found["metadata"].get("annotations", {})

@@ -12,7 +12,7 @@ from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES
 from liqod.plugins import loader
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, View, Watch
 from liqod.plugins.loader import Plugins
-from liqod.reflection import health
+from liqod.reflection.timings import ReflectionTimings
 from liqod.telemetry.events import KindRead
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
@@ -48,19 +48,19 @@ def with_lamps() -> Plugins:
     )
 
 
+OFTEN = ReflectionTimings(check_every=0.1)
+
+
 @asynccontextmanager
-async def reflected(
-    monkeypatch: pytest.MonkeyPatch, *faults: Fault, defined: bool = True
-) -> AsyncIterator[Pair]:
+async def reflected(*faults: Fault, defined: bool = True) -> AsyncIterator[Pair]:
     """Both clusters, with gadgets defined in the first; the engine at work, and looked at often."""
-    monkeypatch.setattr(health, "CHECK_EVERY", 0.1)
     async with pair(plugins=with_lamps()) as both, trio.open_nursery() as nursery:
         for client in (both.here, both.there) if defined else (both.here,):
             await client.create(CUSTOM_RESOURCES, DEFINITION)
             await eventually(partial(served, client))
         for fault in faults:
             both.milan.faults.add(fault)
-        await both.start(nursery)
+        await both.start(nursery, timings=OFTEN)
         yield both
         nursery.cancel_scope.cancel()
 
@@ -84,11 +84,9 @@ FULL = r"/namespaces/shop-rome/"
         pytest.param({"path": f"{FULL}pods", "status": 403}, "pods", id="pods"),
     ],
 )
-async def test_the_peers_node_stays_as_it_is(
-    monkeypatch: pytest.MonkeyPatch, faults: dict[str, Any], kind: str
-):
+async def test_the_peers_node_stays_as_it_is(faults: dict[str, Any], kind: str):
     unwanted = (Fault(**faults),) if faults else ()
-    async with reflected(monkeypatch, *unwanted, defined=bool(faults)) as both:
+    async with reflected(*unwanted, defined=bool(faults)) as both:
         degradations = both.link.degradations
 
         async def named() -> bool:
@@ -102,11 +100,11 @@ async def test_the_peers_node_stays_as_it_is(
         for _ in range(5):
             assert not degradations.grave
             assert not degradations.blind
-            await trio.sleep(health.CHECK_EVERY)
+            await trio.sleep(OFTEN.check_every)
 
 
-async def test_it_is_said_until_the_right_is_there(monkeypatch: pytest.MonkeyPatch):
-    async with reflected(monkeypatch) as both:
+async def test_it_is_said_until_the_right_is_there():
+    async with reflected() as both:
         await both.here.create(GADGETS, {"metadata": {"name": "lamp"}, "spec": {}}, SHOP)
         refusal = both.milan.faults.add(Fault(path="/gadgets", status=403))
         both.milan.faults.cut_watches()
@@ -122,9 +120,9 @@ async def test_it_is_said_until_the_right_is_there(monkeypatch: pytest.MonkeyPat
         await eventually(over)
 
 
-async def test_a_server_that_fails_what_pods_need_counts(monkeypatch: pytest.MonkeyPatch):
+async def test_a_server_that_fails_what_pods_need_counts():
     fault = Fault(path=f"{FULL}pods", status=500)
-    async with reflected(monkeypatch, fault) as both:
+    async with reflected(fault) as both:
 
         async def grave() -> bool:
             return both.link.degradations.grave and both.link.degradations.blind

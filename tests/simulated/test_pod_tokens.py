@@ -20,7 +20,7 @@ from liqod.kube.selection import Selection
 from liqod.model.objects import homeapi
 from liqod.plugins.contracts import ServiceAccountToken
 from liqod.plugins.reflectors import tokens
-from liqod.reflection import remotewriter
+from liqod.reflection.timings import ReflectionTimings
 from liqod.resources import SHADOW_PODS
 from tests.simulated.borrower import eventually
 from tests.simulated.lendingpods import lending
@@ -47,8 +47,8 @@ def volumes(seconds: int) -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def joined(text: str = BY_NAME) -> AsyncIterator[Pair]:
-    async with lending(text=text) as (both, _):
+async def joined(text: str = BY_NAME, **engine: Any) -> AsyncIterator[Pair]:
+    async with lending(text=text, engine=engine) as (both, _):
         await prepare(both)
         yield both
 
@@ -296,11 +296,9 @@ async def counts(asked: Counter[tuple[str, str]], number: int) -> bool:
     return asked[ASKED] == number
 
 
-async def test_a_secret_that_has_the_name_of_a_pods_own_is_named_where_it_is_in_the_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(remotewriter, "FREE_AGAIN", 0.2)
-    async with joined() as both:
+async def test_a_secret_that_has_the_name_of_a_pods_own_is_named_where_it_is_in_the_way() -> None:
+    soon = ReflectionTimings(free_again=0.2)
+    async with joined(timings=soon) as both:
         await both.here.create(SECRETS, {"metadata": {"name": "web-token"}}, SHOP)
         await both.comes(SECRETS, "web-token")
         await robot(both, "web")

@@ -14,6 +14,7 @@ from liqod.plugins.contracts import Plan, View
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import OWN, Source
 from liqod.plugins.reflectors import pods
+from liqod.reflection.timings import ReflectionTimings
 from liqod.resources import CONFIGURATIONS, QUOTAS, SHADOW_PODS
 from tests.simulated.borrower import eventually
 from tests.simulated.lendingpods import LENDER, here, lending, lending_to, quota, ready
@@ -314,7 +315,7 @@ async def test_a_pod_of_a_namespace_that_is_not_offloaded_waits_with_one_reason(
 
 
 async def test_a_namespace_that_is_taken_back_ends_its_pods_after_a_grace_time():
-    async with lending(engine={"grace": 0.3}) as (both, _):
+    async with lending(engine={"timings": ReflectionTimings(grace=0.3)}) as (both, _):
         await both.pod("web")
         await here(both, "web")
         await both.map(None)

@@ -19,7 +19,7 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.errors import Forbidden
 from liqod.kube.selection import Selection
-from liqod.reflection import remotewriter
+from liqod.reflection.timings import ReflectionTimings
 from liqod.resources import SHADOW_ENDPOINT_SLICES, SHADOW_PODS
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
@@ -30,8 +30,9 @@ OURS = {"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "
 
 @asynccontextmanager
 async def running(**options: Any) -> AsyncIterator[tuple[Pair, trio.Nursery]]:
+    engine = options.pop("engine", {})
     async with pair(**options) as both, trio.open_nursery() as nursery:
-        await both.start(nursery)
+        await both.start(nursery, **engine)
         yield both, nursery
         nursery.cancel_scope.cancel()
 
@@ -171,9 +172,9 @@ async def test_what_cannot_be_told_now_is_told_later():
         await eventually(warned, seconds=10)
 
 
-async def test_a_name_that_somebody_else_gives_up_is_taken(monkeypatch):
-    monkeypatch.setattr(remotewriter, "FREE_AGAIN", 0.2)
-    async with running() as (both, _):
+async def test_a_name_that_somebody_else_gives_up_is_taken():
+    soon = ReflectionTimings(free_again=0.2)
+    async with running(engine={"timings": soon}) as (both, _):
         theirs = {"metadata": {"name": "conf"}, "data": {"mine": "yes"}}
         await both.there.create(CONFIG_MAPS, theirs, THERE)
         await both.here.create(

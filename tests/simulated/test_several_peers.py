@@ -15,6 +15,7 @@ from liqod.plugins.loader import OWN
 from liqod.plugins.reflectors import ingresses
 from liqod.reflection import pauses
 from liqod.reflection.retractions import Retractions
+from liqod.reflection.timings import ORDINARY, ReflectionTimings
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, Pair, beside, pair
 from tests.simulated.test_reflection_plans import only, remote_object
@@ -86,7 +87,7 @@ class Three(NamedTuple):
 
 
 @asynccontextmanager
-async def three(**more: Any) -> AsyncIterator[Three]:
+async def three(timings: ReflectionTimings = ORDINARY, **more: Any) -> AsyncIterator[Three]:
     """Rome with a lamp that is at milan and at turin."""
     async with (
         pair(plugins=only(reflector(**more))) as milan,
@@ -98,8 +99,8 @@ async def three(**more: Any) -> AsyncIterator[Three]:
         for client in (milan.here, milan.there, turin.there):
             await eventually(partial(served, client))
         await nursery.start(Retractions(milan.home, milan.voices).run)
-        await milan.start(nursery)
-        await turin.start(nursery)
+        await milan.start(nursery, timings=timings)
+        await turin.start(nursery, timings=timings)
         await milan.here.create(GADGETS, LAMP, SHOP)
         yield Three(milan, turin, nursery)
         nursery.cancel_scope.cancel()
@@ -171,9 +172,9 @@ async def test_what_is_made_here_is_the_first_ones_and_goes_with_the_last():
         await of.shows({})
 
 
-async def test_a_status_that_somebody_else_undoes_is_let_be(monkeypatch):
-    monkeypatch.setattr(pauses, "CONTESTED", Backoff(first=600.0, last=600.0))
-    async with three() as of:
+async def test_a_status_that_somebody_else_undoes_is_let_be():
+    long = ReflectionTimings(contested=Backoff(first=600.0, last=600.0))
+    async with three(timings=long) as of:
         await of.light(of.milan, "red")
         await of.shows({"light": "red"})
         client = of.milan.here

@@ -16,6 +16,7 @@ from liqod.network.failover import election
 from liqod.plugins import calls
 from liqod.plugins.reflectors import pods
 from liqod.reflection import pauses
+from liqod.reflection.timings import ReflectionTimings
 
 DOCS = Path(__file__).parents[2] / "docs"
 IN_WORDS = {
@@ -36,7 +37,7 @@ KEPT = [
     ("failures", "After {} s the log says who it is", stalls.LATE),
     ("failures", "it is parked for a {}, and each time for twice as long", calls.PARKED),
     ("failures", "it is written {} times", pauses.TIMES),
-    ("failures", "and then left for a {}", pauses.CONTESTED.first),
+    ("failures", "and then left for a {}", ReflectionTimings().contested.first),
     ("failures", "packets go on for 9 to {} s", election.KERNEL),
     ("failures", "| {} to 0.7 s without the tunnel |", election.SILENCE),
     ("failures", "within {} of when another may be the gateway", election.GRACE),

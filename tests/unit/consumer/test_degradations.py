@@ -11,7 +11,8 @@ from liqod.consumer.degradations import Degradation
 from liqod.consumer.link import Link
 from liqod.model.peering.foreigncluster import ANSWERS, DEGRADED, Facts, status
 from liqod.model.view.facts import LinkFacts
-from liqod.reflection.health import CHECK_EVERY, HealthCheck
+from liqod.reflection.health import HealthCheck
+from liqod.reflection.timings import ORDINARY
 
 SLOW = Degradation("pods there cannot be followed: its watches end early", grave=False)
 BROKEN = Degradation("pods cannot be written: injected", grave=True)
@@ -100,21 +101,21 @@ async def test_what_lasts_for_two_looks_is_told_and_no_longer_than_it_lasts(auto
         await trio.sleep(0.1)
         text = "pods there cannot be followed: not a list"
         watched.trouble = Degradation(text, grave=True, blind=True)
-        await trio.sleep(CHECK_EVERY)
+        await trio.sleep(ORDINARY.check_every)
         assert link.healthy  # once is no trouble
-        await trio.sleep(CHECK_EVERY)
+        await trio.sleep(ORDINARY.check_every)
         assert (link.degradations.grave, link.degradations.blind) == (True, True)
         assert link.why == f"{ANSWERS}, but pods there cannot be followed: not a list"
         assert not better
         watched.trouble = None
         writer.remote.problem = "overloaded"
-        await trio.sleep(2 * CHECK_EVERY)
+        await trio.sleep(2 * ORDINARY.check_every)
         assert link.why == f"{ANSWERS}, but pods cannot be written: overloaded"
         # What runs there is seen as before.
         assert (link.degradations.grave, link.degradations.blind) == (True, False)
         assert len(better) == 1
         link.up = False
-        await trio.sleep(CHECK_EVERY)
+        await trio.sleep(ORDINARY.check_every)
         assert not link.degradations
         nursery.cancel_scope.cancel()
     assert watched.mended >= 4

@@ -6,7 +6,8 @@ from typing import Any
 import trio
 
 from liqod.consumer.degradations import Degradation
-from liqod.reflection.health import CHECK_EVERY, HealthCheck
+from liqod.reflection.health import HealthCheck
+from liqod.reflection.timings import ORDINARY
 from liqod.resources import SHADOW_PODS
 
 
@@ -23,16 +24,16 @@ async def test_what_waits_is_called_as_soon_as_nothing_hinders(autojump_clock):
     check = HealthCheck(context, lambda: calls.append(trio.current_time()))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(check.run)
-        await trio.sleep(3 * CHECK_EVERY + 1)
+        await trio.sleep(3 * ORDINARY.check_every + 1)
         assert not calls
         cache.trouble = Degradation("there is no such kind", grave=True)
-        await trio.sleep(3 * CHECK_EVERY)
+        await trio.sleep(3 * ORDINARY.check_every)
         assert told[-1] is not None
         assert not calls
         cache.trouble = None
-        await trio.sleep(CHECK_EVERY)
+        await trio.sleep(ORDINARY.check_every)
         assert told[-1] is None
         assert len(calls) == 1
-        await trio.sleep(5 * CHECK_EVERY)
+        await trio.sleep(5 * ORDINARY.check_every)
         assert len(calls) == 1
         nursery.cancel_scope.cancel()

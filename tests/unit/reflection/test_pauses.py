@@ -6,6 +6,7 @@ from liqod.apimachinery.kinds import PODS
 from liqod.plugins.contracts import Refusal
 from liqod.reflection import pauses
 from liqod.reflection.pauses import BURST, EVERY, Contest, Rate, Refused
+from liqod.reflection.timings import ReflectionTimings
 
 FORBIDDEN = Refusal(403, "quota exceeded", PODS, True)
 INVALID = Refusal(422, "spec.containers: Required", PODS, False)
@@ -43,7 +44,8 @@ def test_another_object_is_sent_at_once():
 
 
 def test_the_same_written_again_and_again_is_a_contest_and_what_changes_is_none():
-    fight, key = Contest(), ("shop", "lamp")
+    contested = ReflectionTimings().contested
+    fight, key = Contest(contested), ("shop", "lamp")
     for number in range(20):
         assert fight.wrote(key, f"status {number}", 100.0 + number) is None
     for _ in range(pauses.TIMES - 1):
@@ -55,7 +57,7 @@ def test_the_same_written_again_and_again_is_a_contest_and_what_changes_is_none(
     for _ in range(pauses.TIMES):
         second = fight.wrote(key, "red", 300.0)
     assert second is not None
-    assert second >= pauses.CONTESTED.first
+    assert second >= contested.first
     for number in range(20):
         assert fight.wrote(key, "slow", 2000.0 + number * pauses.WITHIN) is None
     fight.forget(key)

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from liqod.plugins.contracts import Absence
+from liqod.reflection.timings import ORDINARY
 from liqod.reflection.topology import (
-    GRACE,
     NamespaceMapping,
     Node,
     absence,
@@ -58,8 +58,8 @@ def test_a_peer_has_no_namespace_that_was_not_asked_of_it():
     found = mapping([msgspec.convert(body, NamespaceMap)], "milan")
     assert found.accepted == {"shop": "shop-rome"}
     assert found.withdrawn == {"kube-system"}
-    assert absence(found, "kube-system", None) is Absence.UNKNOWN
-    assert absence(found, "late", None) is Absence.AWAITED
+    assert absence(found, "kube-system", None, ORDINARY.grace) is Absence.UNKNOWN
+    assert absence(found, "late", None, ORDINARY.grace) is Absence.AWAITED
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_a_peer_has_no_namespace_that_was_not_asked_of_it():
         ("shop", True, None, Absence.MAPPED),
         ("late", True, 1e6, Absence.AWAITED),
         ("other", True, None, Absence.BRIEF),
-        ("other", True, GRACE - 1, Absence.BRIEF),
-        ("other", True, GRACE, Absence.LASTING),
+        ("other", True, ORDINARY.grace - 1, Absence.BRIEF),
+        ("other", True, ORDINARY.grace, Absence.LASTING),
         ("other", False, 1e6, Absence.UNKNOWN),
     ],
 )
 def test_absence_needs_a_map_and_time(namespace, known, unmapped_for, expected):
     current = mapping([the_map()], "milan") if known else NamespaceMapping()
-    assert absence(current, namespace, unmapped_for) is expected
+    assert absence(current, namespace, unmapped_for, ORDINARY.grace) is expected
 
 
 def test_virtual_nodes_are_those_of_the_peer():

@@ -1,0 +1,27 @@
+"""The times by which reflection to a peer works, in one value that the engine is given."""
+
+import msgspec
+
+from liqod.kube.backoff import Backoff
+
+
+class ReflectionTimings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the engine waits for what; all in seconds.
+
+    Attributes:
+        grace: for which a namespace must be off the map before pods that ran there are given up.
+        free_again: between checks whether a name is free that somebody else has: no watch tells.
+        serving: between checks whether a pod still needs what Liqo made for it.
+        contested: for which a status is not written that somebody else changes each time.
+        check_every: between checks of what hinders reflection.
+    """
+
+    grace: float = 15.0
+    free_again: float = 60.0
+    serving: float = 60.0
+    contested: Backoff = Backoff(first=60.0, last=960.0)
+    check_every: float = 5.0
+
+
+ORDINARY = ReflectionTimings()
+"""Those of a daemon."""
