@@ -32,6 +32,7 @@ from tests.netns.websockets import (
     flooding,
     joined,
     opened,
+    program_of,
     resident,
     status_of,
     why,
@@ -216,14 +217,15 @@ def test_the_servers_of_two_peers_share_a_port():
                 session = await opened(both)
                 await trio.aclose_forcefully(session._transport)
             # One process that is killed leaves the other's peer alone.
-            first = await both.tunnels["server"]._program.process()  # type: ignore[attr-defined]
+            first = await program_of(both.server).process()
+            assert first is not None
             os.kill(first, signal.SIGKILL)
             status = await made[0].status()
             assert status is not None
             assert status.handshake_age is not None
             # It has the port now, and gives the first one what comes for it when that is back.
             await both.up(both.server)
-            assert await both.tunnels["server"]._program.process() != first  # type: ignore[attr-defined]
+            assert await program_of(both.server).process() != first
             await joined(both)
         finally:
             with trio.CancelScope(shield=True):
@@ -293,8 +295,6 @@ def test_a_process_without_the_right_to_the_port_says_which():
     """As in a pod whose container has fewer rights than root has on a host."""
 
     async def body(both: Gateways) -> None:
-        tunnel = both.build(both.server)
-        assert isinstance(tunnel, WebSocket)
         less = ["setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service"]
         interface, folder = both.server.place.interface, both.server.services.folder
         command = [*less, sys.executable, "-I", "-m", MODULE, interface, folder]
@@ -302,7 +302,7 @@ def test_a_process_without_the_right_to_the_port_says_which():
         await both.server.services.host.within(both.server.underlay, start)
 
         async def listens() -> bool:
-            return await tunnel._program.process() is not None
+            return await program_of(both.server).process() is not None
 
         await _until(listens)
         with pytest.raises(NetworkError, match=r"TCP port 443: .* needs CAP_NET_BIND_SERVICE"):

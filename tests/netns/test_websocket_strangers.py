@@ -14,7 +14,6 @@ import trio
 from liqod.account import CALLERS, SHARED, SHARES, TUNNEL_SHARES
 from liqod.identity import tunnelkeys
 from liqod.identity.tunnelcertificates import pinned
-from liqod.plugins.network.websocket import WebSocket
 from liqod.plugins.network.websocketd.listening import PROVED_WITHIN
 from liqod.plugins.network.websocketd.session import Failed, Session
 from liqod.plugins.network.websocketd.tls import context
@@ -29,6 +28,7 @@ from tests.netns.websockets import (
     joined,
     opened,
     pins,
+    program_of,
     resident,
     status_of,
     why,
@@ -266,9 +266,7 @@ def test_a_peers_nonsense_is_refused_and_counted():
             session.send(pieces)
             await trio.sleep(0.5)
             assert not session.closed.is_set()
-        tunnel = both.tunnels["server"]
-        assert isinstance(tunnel, WebSocket)
-        said = await tunnel._program.ask("")
+        said = await program_of(both.server).ask("")
         assert said["refused"] >= 380
         await both.up(both.client)
         await joined(both)

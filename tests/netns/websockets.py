@@ -12,9 +12,10 @@ import trio
 
 from liqod.identity.tunnelcertificates import Pinned, pinned
 from liqod.network.kernel.namespaces import inside
-from liqod.plugins.network.websocket import WEBSOCKET
+from liqod.plugins.network.websocket import WEBSOCKET, WebSocket
 from liqod.plugins.network.websocketd.session import Session
 from liqod.plugins.network.websocketd.tls import context
+from liqod.plugins.network.websocketprogram import Program
 from liqod.plugins.providers import Side, TunnelStatus
 from simulator.suites import TunnelContract
 from simulator.suites.tunnels import UNDERLAY, Gateway, Gateways
@@ -45,6 +46,13 @@ async def why(both: Gateways, side: str, *words: str, seconds: float = 8.0) -> s
             if status is not None and all(word in status.why for word in words):
                 return status.why
             await trio.sleep(0.02)
+
+
+def program_of(gateway: Gateway) -> Program:
+    """The program of a gateway's tunnel, past the wall that a daemon has around it."""
+    tunnel = WEBSOCKET.build(WEBSOCKET.config_type(), gateway.services, gateway.place)
+    assert isinstance(tunnel, WebSocket)
+    return tunnel._program
 
 
 async def status_of(both: Gateways, side: Side) -> TunnelStatus:
