@@ -27,7 +27,8 @@ from liqod.plugins.providers import (
     TunnelServices,
     TunnelSpec,
 )
-from simulator.suites.tunnels import KEYS, MTU, Gateways, TunnelContract, _Host, _network
+from simulator.suites.gateways import Machine, network
+from simulator.suites.tunnels import KEYS, MTU, Gateways, TunnelContract
 from tests.netns.lab import Cluster, Lab, run
 from tests.testbed import programs
 
@@ -45,7 +46,7 @@ def alone(provider: TunnelProvider, settings: dict[str, Any], folder: Path) -> I
     """Two gateways with a tunnel between them."""
     folder.mkdir()
     made = type("_Alone", (TunnelContract,), {"provider": provider, "settings": settings})
-    with _network() as tag:
+    with network() as tag:
         both = Gateways(made(), tag, folder)
 
         async def down() -> None:
@@ -95,7 +96,7 @@ def _tunnel(
     folder.mkdir()
     names = cluster.names
     place = Place(interface=names.tunnel, namespace=names.namespace, underlay=cluster.node)
-    services = TunnelServices(cluster_id=names.own_id, host=_Host(), folder=str(folder))
+    services = TunnelServices(cluster_id=names.own_id, host=Machine(), folder=str(folder))
     return provider.build(msgspec.convert(settings, provider.config_type), services, place)
 
 

@@ -10,21 +10,17 @@ of its own, which are gone afterwards.
 """
 
 import base64
-import errno
 import os
-import secrets
-import shutil
 import signal
 import socket
-import subprocess
 import traceback
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -32,28 +28,29 @@ import trio
 
 from liqod.errors import LiqodError, PluginError
 from liqod.network.backends import walled
-from liqod.network.kernel.namespaces import inside
 from liqod.plugins.calls import Gauge
 from liqod.plugins.fitting import misfit
 from liqod.plugins.providers import (
     TUNNEL_ADDRESSES,
-    Place,
     Side,
     Tunnel,
     TunnelProvider,
-    TunnelServices,
     TunnelSpec,
     TunnelStatus,
 )
 from liqod.plugins.sound import fault
+from simulator.suites.gateways import (
+    SIXES,
+    UNDERLAY,
+    Gateway,
+    ip,
+    needs_root,
+    network,
+    sent,
+    sockets,
+)
 from simulator.suites.trials import at_rest, ended, no_system_tasks
 
-R = TypeVar("R")
-
-UNDERLAY: Mapping[Side, str] = {"server": "198.51.100.1", "client": "198.51.100.2"}
-"""The gateways' own addresses; those of RFC 5737 for documentation."""
-SIXES: Mapping[Side, str] = {"server": "fd00:18::1", "client": "fd00:18::2"}
-"""Addresses of the other family on the tunnel."""
 KEYS: Mapping[Side, tuple[bytes, bytes]] = {
     "server": (
         bytes.fromhex("b0646b6a53915d25acd7d962758e6045d2dd382b0e1292d246523ec78bf48e6a"),
@@ -76,74 +73,6 @@ JOINED = 10.0
 """Seconds within which a packet has gone there and back."""
 WHOLE = 240.0
 """Seconds for a whole test: three functions may take the minute that they have in the daemon."""
-IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
-
-
-class Gateway:
-    """One side: where its packets travel, and the namespace that stands for its peer's.
-
-    Attributes:
-        side: which one.
-        underlay, inside: names of the two namespaces.
-        place: of the tunnel.
-        services: what the backend is given.
-    """
-
-    def __init__(self, side: Side, tag: str, folder: Path) -> None:
-        self.side = side
-        self.underlay, self.inside = f"lqc{tag}{side[0]}u", f"lqc{tag}{side[0]}i"
-        self.place = Place(
-            interface=f"lqc{tag}{side[0]}", namespace=self.inside, underlay=self.underlay
-        )
-        self.folder = folder / side
-        self.folder.mkdir()
-        self.services = TunnelServices(cluster_id=side, host=_Host(), folder=str(self.folder))
-
-    async def addresses(self) -> None:
-        """Give the tunnel its addresses, as the caller of a backend does."""
-        for address, length in ((TUNNEL_ADDRESSES[self.side], 30), (SIXES[self.side], 64)):
-            more = ("nodad",) if ":" in address else ()
-            interface = self.place.interface
-            words = ("addr", "replace", f"{address}/{length}", "dev", interface, *more)
-            await trio.to_thread.run_sync(partial(ip, "-n", self.inside, *words))
-
-    async def socket(self, family: socket.AddressFamily) -> trio.socket.SocketType:
-        """A UDP socket at the tunnel, on port 7."""
-        address = (TUNNEL_ADDRESSES if family == socket.AF_INET else SIXES)[self.side]
-
-        def bound() -> socket.socket:
-            made = socket.socket(family, socket.SOCK_DGRAM)
-            # No packet is to get through in pieces that are small enough.
-            try:
-                made.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
-                made.bind((address, 7))
-            except BaseException:
-                made.close()
-                raise
-            return made
-
-        found = await self.services.host.within(self.inside, bound)
-        return trio.socket.from_stdlib_socket(found)
-
-    async def index(self) -> int | None:
-        """Number of the tunnel's interface; None where there is none."""
-
-        def look() -> int | None:
-            try:
-                return socket.if_nametoindex(self.place.interface)
-            except OSError:
-                return None
-
-        return await self.services.host.within(self.inside, look)
-
-    def processes(self) -> dict[int, str]:
-        """Ids and command lines of what runs in either namespace."""
-        return {
-            process: line
-            for name in (self.underlay, self.inside)
-            for process in map(int, ip("netns", "pids", name).split())
-            if (line := _command_line(process))
-        }
 
 
 class Gateways:
@@ -373,10 +302,10 @@ class TunnelContract:
             await both.join()
             index = await both.client.index()
             await both.up(both.client, quiet=True, mark=18)
-            before = _sent(both.client)
+            before = sent(both.client)
             assert not await both.echo(b"?", seconds=2.5)
             # What the kernel asks by itself (neighbours, routers) is little, and not the tunnel's.
-            assert _sent(both.client) - before <= 3
+            assert sent(both.client) - before <= 3
             endpoint = both.spec("client").endpoints[0]
             await both.up(both.client, mark=18, last=endpoint)
             with trio.fail_after(2.0):
@@ -402,7 +331,7 @@ class TunnelContract:
                 assert gateway.processes() == {}
                 assert list(gateway.folder.iterdir()) == []
                 assert gateway.place.interface not in ip("-n", gateway.underlay, "link")
-                assert not any(gateway.place.interface in path.name for path in _sockets())
+                assert not any(gateway.place.interface in path.name for path in sockets())
                 assert await both.tunnels[gateway.side].status() is None
                 await both.tunnels[gateway.side].down()
 
@@ -485,8 +414,8 @@ class TunnelContract:
 
     def _run(self, body: Callable[[Gateways], Awaitable[None]], *, killed: bool = False) -> None:
         """Run a test. With ``killed``, daemons that are killed then have brought both sides up."""
-        _needs_root()
-        with TemporaryDirectory(prefix="liqod-") as folder, _network() as tag:
+        needs_root()
+        with TemporaryDirectory(prefix="liqod-") as folder, network() as tag:
             both = Gateways(self, tag, Path(folder))
             problem = ended(both.problem, WHOLE)
             if problem is not None:
@@ -505,36 +434,6 @@ class TunnelContract:
                     _killed_after(partial(both.up, gateway))
             ended(main, WHOLE)
             at_rest(both.gauge)
-
-
-class _Host:
-    """This machine, for a backend under test."""
-
-    async def within(self, namespace: str, function: Callable[[], R], /) -> R:
-        """As :meth:`liqod.plugins.providers.Host.within`."""
-        return await inside(namespace or None, function)
-
-
-@contextmanager
-def _network() -> Iterator[str]:
-    """Two gateways that reach each other, and a namespace for a peer at each; gives their tag."""
-    tag = secrets.token_hex(3)
-    names = [f"lqc{tag}{side}{kind}" for side in "sc" for kind in "ui"]
-    try:
-        for name in names:
-            ip("netns", "add", name)
-            ip("-n", name, "link", "set", "lo", "up")
-        here, there = f"lqc{tag}su", f"lqc{tag}cu"
-        ip("-n", here, "link", "add", "u0", "type", "veth", "peer", "name", "u0", "netns", there)
-        for name, address in ((here, UNDERLAY["server"]), (there, UNDERLAY["client"])):
-            ip("-n", name, "addr", "add", f"{address}/24", "dev", "u0")
-            # Or the kernel would look for routers and neighbours while packets are counted.
-            ip("-n", name, "link", "set", "u0", "addrgenmode", "none")
-            ip("-n", name, "link", "set", "u0", "up")
-        yield tag
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
 
 
 def _killed_after(begun: Callable[[], Awaitable[Any]]) -> None:
@@ -568,18 +467,6 @@ async def _said(value: bool) -> bool:
     return value
 
 
-def _sent(gateway: Gateway) -> int:
-    """Packets that have left the underlay of a side."""
-    said = ip("-n", gateway.underlay, "-s", "-o", "link", "show", "up")
-    lines = [line for line in said.splitlines() if " lo:" not in line]
-    return sum(int(line.rpartition("TX:")[2].split("\\")[1].split()[1]) for line in lines)
-
-
-def _sockets() -> list[Path]:
-    """Where userspace WireGuards have theirs, for the whole machine."""
-    return list(Path("/var/run/wireguard").glob("*"))
-
-
 def _open_to_others(gateway: Gateway) -> Iterator[bytes]:
     """What others could read: command lines, environments, files that are not root's alone."""
     for process in gateway.processes():
@@ -589,29 +476,3 @@ def _open_to_others(gateway: Gateway) -> Iterator[bytes]:
         for path in folder.rglob("*") if folder.exists() else ():
             if path.is_file():
                 yield path.read_bytes()
-
-
-def _command_line(process: int) -> str:
-    try:
-        said = Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return ""
-    return said.replace(b"\0", b" ").decode(errors="replace")
-
-
-def _needs_root() -> None:
-    if shutil.which("ip") is None:
-        pytest.skip("there is no `ip` of iproute2")
-    if os.geteuid() != 0:
-        pytest.skip("it needs root, for network namespaces")
-    answer = subprocess.run(["ip", "netns", "list"], capture_output=True, check=False)
-    if answer.returncode:
-        pytest.skip("there are no network namespaces here")
-
-
-def ip(*words: str) -> str:
-    """What `ip` says. Raises OSError with its complaint."""
-    answer = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
-    if answer.returncode:
-        raise OSError(errno.EIO, f"ip {' '.join(words)}: {answer.stderr.strip()}")
-    return answer.stdout

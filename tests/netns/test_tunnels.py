@@ -19,7 +19,8 @@ from liqod.plugins.network.vxlan import VXLAN
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.plugins.providers import TUNNEL_ADDRESSES
 from simulator.suites import TunnelContract
-from simulator.suites.tunnels import KEYS, UNDERLAY, Gateways, ip
+from simulator.suites.gateways import UNDERLAY, ip
+from simulator.suites.tunnels import KEYS, Gateways
 from tests.simulated.borrower import eventually
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]

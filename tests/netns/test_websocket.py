@@ -22,7 +22,8 @@ from liqod.plugins.network.websocket import WEBSOCKET, WebSocket
 from liqod.plugins.network.websocketprogram import MODULE
 from liqod.plugins.providers import Place
 from simulator.suites import TunnelContract
-from simulator.suites.tunnels import Gateways, _until, ip
+from simulator.suites.gateways import ip
+from simulator.suites.tunnels import Gateways, _until
 from tests.netns.middles import Proxy
 from tests.netns.websockets import (
     SERVER,

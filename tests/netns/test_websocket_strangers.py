@@ -17,7 +17,8 @@ from liqod.identity.tunnelcertificates import pinned
 from liqod.plugins.network.websocketd.listening import PROVED_WITHIN
 from liqod.plugins.network.websocketd.session import Failed, Session
 from liqod.plugins.network.websocketd.tls import context
-from simulator.suites.tunnels import Gateway, Gateways, _until
+from simulator.suites.gateways import Gateway
+from simulator.suites.tunnels import Gateways, _until
 from tests.netns.middles import Interceptor, Relay, Spoiler
 from tests.netns.websockets import (
     SERVER,

@@ -18,7 +18,8 @@ from liqod.plugins.network.websocketd.tls import context
 from liqod.plugins.network.websocketprogram import Program
 from liqod.plugins.providers import Side, TunnelStatus
 from simulator.suites import TunnelContract
-from simulator.suites.tunnels import UNDERLAY, Gateway, Gateways
+from simulator.suites.gateways import UNDERLAY, Gateway
+from simulator.suites.tunnels import Gateways
 from tests.testbed.netns import nft
 
 SERVER = UNDERLAY["server"]

@@ -223,8 +223,9 @@ async def test_what_only_says_to_be_an_ips_takes_no_memory() -> None:
         )
         held = sum(len(found.store.get(key) or b"") for key in found.store)
         assert held <= 1 << 20
-        assert home.home.informers.holdings is not None
-        assert held <= home.home.informers.holdings.held("shop") + 4096
+        holdings = home.home.informers.holdings
+        assert holdings is not None
+        assert held <= holdings.held(holdings.owner("shop")) + 4096
 
 
 async def test_a_host_of_ipv6_is_lent_with_a_service_of_its_family() -> None:

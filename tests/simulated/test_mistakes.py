@@ -120,7 +120,8 @@ async def test_status_names_what_its_user_may_not_read(tmp_path: Path):
         bob.write_text(rome.cluster.kubeconfig_for("bob"))
         ended = await command("status", "--kubeconfig", str(bob))
         assert ended.status == 1, ended
-        assert "this is not all: virtualnodes, nodes, namespaceoffloadings" in ended.out
+        unread = "foreignclusters, resourceslices, tenants, virtualnodes, namespaceoffloadings"
+        assert f"this is not all: {unread}" in ended.out
         assert "no peers yet" not in ended.out
         ended = await command("status", "milan", "--kubeconfig", str(bob))
         assert "there is no peer" not in ended.err

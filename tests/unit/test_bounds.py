@@ -19,7 +19,7 @@ from liqod.bounds import (
     without_room,
 )
 from liqod.config import Guests
-from liqod.kube.cache.holdings import Holdings
+from liqod.kube.cache.holdings import NOBODY, Holdings
 from liqod.kube.cache.store import Change, Store
 from liqod.model.peering.quota import pod_cost
 from liqod.provider.workloads.ending import Endings
@@ -202,9 +202,9 @@ def test_whose_a_namespace_is_comes_from_what_only_this_cluster_writes():
         return holdings.owner("shop")
 
     mark = {"liqo.io/remote-cluster-id": "rome"}
-    assert owner(labels=mark) == "shop"
+    assert owner(labels=mark) == NOBODY + "shop"
     mapped = {"liqo.io/managed-by-namespace-map": "liqo-tenant-rome/milan"}
     assert owner(labels=mark, annotations=mapped) == "rome"
     assert owner(labels={**mark, "liqo.io/tenant-namespace": "true"}) == "rome"
     note_owner(holdings, Change(("", "shop"), b"", None))
-    assert holdings.owner("shop") == "shop"
+    assert holdings.owner("shop") == NOBODY + "shop"

@@ -19,6 +19,7 @@ from simulator.suites import (
     CheckContract,
     DiscoveryContract,
     TunnelContract,
+    gateways,
     providers,
     trials,
     tunnels,
@@ -232,9 +233,9 @@ def test_a_tunnel_that_the_daemon_would_leave_is_found_out(
     async def addresses(gateway):
         """There is no interface."""
 
-    monkeypatch.setattr(tunnels, "_needs_root", lambda: None)
-    monkeypatch.setattr(tunnels, "_network", network)
-    monkeypatch.setattr(tunnels.Gateway, "addresses", addresses)
+    monkeypatch.setattr(tunnels, "needs_root", lambda: None)
+    monkeypatch.setattr(tunnels, "network", network)
+    monkeypatch.setattr(gateways.Gateway, "addresses", addresses)
     monkeypatch.setattr(backends, "CHANGES", 0.5)
     monkeypatch.setattr(backends, "LOOKS", 0.5)
 
