@@ -1,4 +1,4 @@
-"""Reads of a TLS ClientHello whom it is for (RFC 8446 §4.1.2, RFC 6066 §3). Pure.
+"""Reads the server name of a TLS ClientHello (RFC 8446 §4.1.2, RFC 6066 §3). Pure.
 
 A stranger's bytes, before anything is known of it.
 """
@@ -61,7 +61,7 @@ class _Reader:
         return int.from_bytes(self.take(size), "big")
 
     def block(self, size: int) -> "_Reader":
-        """What follows, with a length of so many bytes before it."""
+        """The next block, which has its length before it in so many bytes."""
         return _Reader(self.take(self.number(size)))
 
 

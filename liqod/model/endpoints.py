@@ -29,7 +29,7 @@ def join(host: str, port: int) -> str:
 
 
 def is_host(host: str) -> bool:
-    """Whether it is a DNS name in small letters, or an address of either family."""
+    """True if the text is a DNS name, or an address of either family."""
     if len(host) > LONGEST_NAME:
         return False
     return bool(_NAME.fullmatch(host.rstrip(".").lower())) or _is_v6(host)

@@ -36,12 +36,12 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 
 
 def is_dns_label(text: str) -> bool:
-    """Whether the text is a DNS label of RFC 1123: a namespace or a cluster id can be named so."""
+    """True if the text is a DNS label of RFC 1123: a namespace or a cluster id can be named so."""
     return len(text) <= LABEL_LIMIT and _LABEL.fullmatch(text) is not None
 
 
 def is_dns_subdomain(text: str) -> bool:
-    """Whether the text is a DNS subdomain of RFC 1123: most objects can be named so."""
+    """True if the text is a DNS subdomain of RFC 1123: most objects can be named so."""
     return len(text) <= NAME_LIMIT and _SUBDOMAIN.fullmatch(text) is not None
 
 
@@ -132,7 +132,7 @@ def slice_user(slice_name: str, consumer: str) -> str:
 
 
 def is_slice_user(user: str, consumer: str) -> bool:
-    """Whether a name is one that a slice of that consumer can have."""
+    """True if a user name is one that a slice of that consumer can have."""
     return user.endswith(slice_user("", consumer))
 
 
@@ -143,7 +143,7 @@ def keyed(consumer: str, key: str) -> str:
 
 
 def is_keyed(name: str) -> bool:
-    """Whether a user or group is named by :func:`keyed`; nothing that Liqo names has a colon."""
+    """True if a user or group is named by :func:`keyed`; nothing that Liqo names has a colon."""
     return ":" in name
 
 
@@ -181,7 +181,7 @@ def cluster_wide_binding(consumer: str) -> str:
 def token_secret(pod: str) -> str:
     """Name of the Secret at the provider that has a pod's tokens: ``<pod>-token`` (Liqo's).
 
-    One that would be too long is cut, and told apart by a digest.
+    One that would be too long is cut, and made unique by a digest.
     """
     name = f"{pod}-token"
     if len(name) <= NAME_LIMIT:

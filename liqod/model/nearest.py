@@ -1,11 +1,11 @@
-"""The name that somebody may have meant who wrote one that nobody knows. Pure."""
+"""Suggests the known name that is nearest to an unknown one. Pure."""
 
 import difflib
 from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """What may have been meant, as the end of a sentence.
+    """The suggestion for an unknown name, as the end of a sentence.
 
     Args:
         name: what was written.

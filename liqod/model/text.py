@@ -3,7 +3,7 @@
 A peer chooses names, messages and reasons. Control characters in them would move the cursor, change
 colours or titles, or begin lines that look like ours; marks of writing direction would show one
 thing and mean another, and what is not seen at all would make two names look alike. All of it is
-shown as what it is. Whatever goes to a terminal goes through here.
+shown as what it is. All output to a terminal goes through here.
 """
 
 import re
@@ -15,20 +15,20 @@ _UNSEEN: Final = re.compile(
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""What Unicode asks programs to show as nothing (``Default_Ignorable_Code_Point``)."""
+"""Characters that programs show as nothing (Unicode's ``Default_Ignorable_Code_Point``)."""
 _SPACES: Final = "Zs"
 """Category of spaces: seen as such, whatever their width."""
 
 
 def fit(char: str) -> bool:
-    """Whether a character shows itself, and does nothing else."""
+    """True if a character is visible, or a space, and has no other effect."""
     if _UNSEEN.match(char):
         return False
     return char.isprintable() or unicodedata.category(char) == _SPACES
 
 
 def is_fit(text: str) -> bool:
-    """Whether all of a text does."""
+    """True if all characters of a text are fit for a terminal (:func:`fit`)."""
     return (text.isprintable() and not _UNSEEN.search(text)) or all(map(fit, text))
 
 

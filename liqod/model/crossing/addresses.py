@@ -1,8 +1,8 @@
-"""Which addresses of a peer may be believed where pods' own addresses cross (``pod_network``).
+"""Checks the addresses that a peer names where pods' own addresses cross (``pod_network``).
 
 An address that lies in this cluster's own networks, is one of its nodes', loopback or link-local
 would send traffic to the wrong place, or let a peer name a target inside this cluster. It is
-refused by name, on both sides.
+refused with a reason, on both sides.
 """
 
 import ipaddress
@@ -68,7 +68,7 @@ def refuse(
 
 
 def is_network(text: str) -> bool:
-    """Whether a text is a network, such as ``10.0.0.0/8``."""
+    """True if a text is a network, such as ``10.0.0.0/8``."""
     return "/" in text and _network(text) is not None
 
 

@@ -1,9 +1,8 @@
-"""What Liqo made at a peer, before liqod took its place here: whether it is an object's own.
+"""Matches remote objects that Liqo made, before liqod took its place here, to local objects.
 
-liqod notes on a remote pod the UID of the object it stands for; Liqo notes none. There it tells
-whether
-the pod has started, or else which is older: a pod of a StatefulSet comes again under its name, and
-the remote pod of the one before must not be taken for its own. Pure.
+liqod notes on a remote pod the UID of the object it stands for; Liqo notes none. Then the start of
+the local pod decides, or else which of the two is older: a pod of a StatefulSet comes again under
+its name, and the remote pod of the one before must not be taken for its own. Pure.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from liqod.apimachinery import labels
 
 
 def stands_for(local: Mapping[str, Any], notes: Mapping[str, str], created: str | None) -> bool:
-    """Whether something at a peer was made for this very object.
+    """True if a remote object was made for this very local object.
 
     Args:
         local: the object here.
@@ -33,7 +32,7 @@ def stands_for(local: Mapping[str, Any], notes: Mapping[str, str], created: str 
 
 
 def is_adopted(notes: Mapping[str, str]) -> bool:
-    """Whether Liqo made it, and liqod goes on with it as it is."""
+    """True if Liqo made the remote object, and liqod goes on with it as it is."""
     return labels.LOCAL_UID not in notes or labels.ADOPTED in notes
 
 

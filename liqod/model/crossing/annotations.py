@@ -7,7 +7,7 @@ from liqod.apimachinery import labels
 
 
 def says(annotations: Mapping[str, Any], key: str) -> bool | None:
-    """Whether an annotation says yes or no; None where it is not there.
+    """The boolean value of an annotation; None where the annotation is missing.
 
     As in Liqo, any value but ``false`` counts as yes.
     """

@@ -1,9 +1,9 @@
-"""What may leave this cluster, and what a guest may bring: decided here and nowhere else. Pure.
+"""Rules for the namespaces and objects that may leave this cluster. Pure.
 
 Namespaces come first: some hold what a peer must never see, and are not offloaded whoever asks for
 it. Then objects: Secrets by which clusters trust each other stay, wherever they lie. Then the keys
-of labels and annotations, by lists of what is allowed. Which fields of an object cross is
-:mod:`liqod.model.crossing.fields`' part. The rooms that borrow, those that lend, the reflectors,
+of labels and annotations, by lists of what is allowed. The fields of an object are decided in
+:mod:`liqod.model.crossing.fields`. The packages that borrow, those that lend, the reflectors,
 the command line and the inspector all ask here, so that what one of them refuses the next does not
 do.
 """
@@ -23,7 +23,7 @@ NAMESPACE_STAYS: Final = "NamespaceStaysHome"
 """Reason of a NamespaceOffloading whose namespace can never be offloaded."""
 
 RESERVED: Final = {"kube-": "Kubernetes' own", "openshift-": "OpenShift's own"}
-"""What the names of a system's own namespaces begin with; the prefixes are reserved for those."""
+"""Prefixes that are reserved for the namespaces of a system, with their owner."""
 _NAMES_OF_TRUST: Final = frozenset(
     {
         labels.KEYS_SECRET,

@@ -1,9 +1,9 @@
-"""What becomes of each field of a pod, a Service, an EndpointSlice and an Ingress at a peer. Pure.
+"""Table of how each field of a pod, Service, EndpointSlice and Ingress crosses to a peer. Pure.
 
 The reflectors take what they copy from here, and ``docs/fields.md`` is made from here: a field that
-Kubernetes has and this table has not is an obstacle with a reason (of a pod), or stays at home, and
-a test fails until somebody has decided about it. What is inside of a field that crosses goes with
-it, unless it is named itself.
+Kubernetes has and this table has not is an obstacle with a reason (of a pod), or stays in this
+cluster, and a test fails until somebody has decided about it. The fields inside of a field that
+crosses go with it, unless they are named themselves.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Fate(Enum):
-    """What becomes of a field."""
+    """The treatment of a field on the way to a peer."""
 
     CROSSES = "crosses"
     """It is at the peer as it is here."""
@@ -25,7 +25,7 @@ class Fate(Enum):
 
 
 class Field(NamedTuple):
-    """One field: what becomes of it, and why or how; the reason is empty where it just crosses."""
+    """One field: its treatment, and why or how; the reason is empty where it crosses unchanged."""
 
     fate: Fate
     why: str = ""

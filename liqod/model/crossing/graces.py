@@ -1,4 +1,4 @@
-"""With what grace a pod is to end, told across clusters. Pure.
+"""Grace period of a pod's deletion, passed on across clusters. Pure.
 
 Custom resources have no grace: an API server takes ``gracePeriodSeconds`` when a ShadowPod is
 deleted and drops it. A pod's own grace crosses in its spec; where somebody deletes it with another
@@ -32,12 +32,12 @@ def asked(pod: Mapping[str, Any]) -> int | None:
 
 
 def note(grace: int) -> dict[str, str]:
-    """The annotation that tells it."""
+    """The annotation with the grace period."""
     return {labels.DELETION_GRACE: str(grace)}
 
 
 def noted(annotations: Mapping[str, str]) -> int | None:
-    """The grace that a ShadowPod's annotations tell; None where they tell none."""
+    """The grace period in a ShadowPod's annotations; None where there is none."""
     text = annotations.get(labels.DELETION_GRACE, "")
     if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS:
         return None

@@ -1,9 +1,10 @@
-"""What a provider lets no guest have, as it says itself: pods that ask for it stay home. Pure.
+"""Restrictions that a provider declares for guests' pods. Pure.
 
 A provider writes its rules as JSON into an annotation of the slices that it grants, and they come
-back to the consumer with the slice's status. One that says nothing (Liqo's) may take anything.
-Only what is refused in every case is a rule: Pod Security's level, the kinds of volumes, and which
-ServiceAccounts and RuntimeClasses of its own it lends.
+back to the consumer with the slice's status; pods that break them stay in this cluster. A provider
+that declares nothing (Liqo's) may take anything. Only restrictions without exception are rules: Pod
+Security's level, the kinds of volumes, and which ServiceAccounts and RuntimeClasses of its own it
+lends.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,11 +23,11 @@ CAPABILITIES: Final = frozenset(
         *("NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
     }
 )
-"""What the level ``baseline`` lets a container add."""
+"""Capabilities that the level ``baseline`` lets a container add."""
 
 
 class Rules(msgspec.Struct, frozen=True, rename="camel"):
-    """What one provider takes.
+    """The restrictions of one provider for guests' pods.
 
     Attributes:
         pod_security: the level that its namespaces for guests enforce.
@@ -51,7 +52,7 @@ def render(rules: Rules) -> str:
 
 
 def parse(text: str | None) -> Rules | None:
-    """What an annotation says; None where it says nothing that can be understood."""
+    """The rules in an annotation; None where it is missing or cannot be read."""
     if not text or len(text) > LONGEST:
         return None
     try:
@@ -109,7 +110,7 @@ def _is_one_of(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _excess(container: Json, *, host: bool) -> str:
-    """What of a container is beyond the level ``baseline``."""
+    """The first violation of the level ``baseline`` by a container, as a clause; empty for none."""
     context = container.get("securityContext") or {}
     if context.get("privileged"):
         return "is privileged"

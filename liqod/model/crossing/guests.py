@@ -1,4 +1,4 @@
-"""What a lender sees of its guests: the pods that run here for each consumer, counted. Pure."""
+"""Counts the guests' pods that run in this cluster, by consumer and namespace. Pure."""
 
 from collections.abc import Iterable
 

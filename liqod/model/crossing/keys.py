@@ -20,7 +20,7 @@ ALL: Final = "*"
 
 
 def key_allowed(key: str, patterns: Iterable[str]) -> bool:
-    """Whether a label's or annotation's key is on a list."""
+    """True if a label's or annotation's key matches a list of patterns."""
     domain, slash, _ = key.partition("/")
     wide = f"{domain}/*" if slash else ALL
     return any(pattern in (key, wide, ALL_KEYS) for pattern in patterns)
@@ -66,7 +66,8 @@ consumer writes: they are on every list. No other of ``liqod.io`` is: by some a 
 its own."""
 STRANGE_ANNOTATIONS: Final = "annotations that are not for guests: "
 STRANGE_LABELS: Final = "labels that are not for guests: "
-"""What a provider says of keys that are on no list; they follow, apart by a comma."""
+"""Beginnings of a provider's refusal of keys that are on no list; the keys follow, separated by
+commas."""
 
 GUEST_LABELS: Final = (
     ALL,
@@ -92,7 +93,7 @@ _SAID = re.compile(
 
 
 def brings(key: str, patterns: Iterable[str]) -> bool:
-    """Whether a guest may bring a key: one that is on the list, or of the protocol."""
+    """True if a guest may bring a key: one that is on the list, or of the protocol."""
     return _is_protocol(key) or key_allowed(key, patterns)
 
 

@@ -1,8 +1,8 @@
-"""Which namespaces of its own a consumer means by the names in its NamespaceMap: their UIDs.
+"""UIDs of the consumer's namespaces that its NamespaceMap names.
 
 They travel as JSON in an annotation of the map at the provider, by the namespace's name at the
-consumer: a namespace that was deleted and made again under its old name, by whomever, is another
-one, and gets nothing that the first one had at the provider. Liqo tells none. Pure.
+consumer: a namespace that was deleted and created again under its old name is another one, and gets
+nothing that the first one had at the provider. Liqo sends none. Pure.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
-"""What is asked of a virtual node itself: the pages of a kubelet's API, and the rights to them.
+"""Requests for a virtual node itself: the pages of a kubelet's API, and the rights to them.
 
 Every virtual node of a daemon has the same address and port, and a request to a kubelet does not
 name a node. So it is taken from where it does stand: in the path that the Node's annotation gives
-to metrics-server, or in the header in which an API server says what it was itself asked for. Pure.
+to metrics-server, or in the header in which an API server names the path of the original request.
+Pure.
 """
 
 import re
@@ -32,12 +33,13 @@ _SUBRESOURCES: Final = {
     "/logs": ("log",),
 }
 """By the beginning of a path, the sub-resources of nodes any of which lets one in: as at a kubelet
-of 1.32 and newer (KEP-2862). What it had by names of their own before is not had by ``proxy``."""
+of 1.32 and newer (KEP-2862). Pages that had a sub-resource of their own before are not granted by
+``proxy``."""
 _PROXIED: Final = re.compile(r"/api/v1/nodes/(?:https?:)?([^/:]+)(?::[^/:]*)?/proxy(?:/.*)?")
 
 
 class NodeRequest(msgspec.Struct, frozen=True):
-    """What is asked of a node.
+    """A request for a page of a node.
 
     Attributes:
         page: the path, as a kubelet has it.
@@ -56,10 +58,10 @@ def metrics_path(node: str) -> str:
 
 
 def node_request(path: str, headers: Mapping[str, str]) -> NodeRequest | None:
-    """What a request asks of a node; None where it asks for nothing of the kind.
+    """Reads the request for a node's page from an HTTP request; None where it is no such request.
 
     The header can be written by anybody. It gives nobody a right: it names the node on which the
-    rights of whoever asks are looked at.
+    rights of the caller are checked.
 
     Args:
         path: decoded.

@@ -1,4 +1,4 @@
-"""What is asked of a pod that runs at a peer: from the kubelet's API to that of the peer's server.
+"""Translates requests for a pod at a peer, from the kubelet's API to that of the peer's API server.
 
 This cluster's API server asks a kubelet (``/exec/NAMESPACE/POD/CONTAINER?input=1``); a peer's API
 server is asked for a sub-resource (``pods/POD/exec?stdin=true``). Only what is known here crosses:
@@ -31,7 +31,7 @@ WEBSOCKET: Final = "websocket"
 _SPOKEN: Final = re.compile(
     r"(v[0-9]{1,2}\.)?(base64\.)?(channel|portforward)\.k8s\.io|SPDY/3\.1\+portforward\.k8s\.io"
 )
-"""What Kubernetes speaks within; a bearer token can be put in the place of one."""
+"""Names of Kubernetes' stream protocols; a bearer token can be put in the place of one."""
 _KEY: Final = re.compile(r"[A-Za-z0-9+/]{22}==")
 MOST_SPOKEN: Final = 16
 _AGREED: Final = ("sec-websocket-accept", "sec-websocket-protocol", "x-stream-protocol-version")
@@ -40,7 +40,7 @@ _VALUE: Final = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,255}")
 
 
 class PodRequest(msgspec.Struct, frozen=True):
-    """What is asked of a pod.
+    """A request for a sub-resource of a pod.
 
     Attributes:
         action: the sub-resource at the peer.
@@ -176,7 +176,7 @@ def switch(headers: Mapping[str, str]) -> Switch:
 
 
 def _spoken(text: str) -> list[str]:
-    """What is offered, without what Kubernetes does not speak."""
+    """The protocols that are offered, without those that are not Kubernetes'."""
     offered = [each.strip() for each in text.split(",") if each.strip()]
     known = [each for each in offered if _SPOKEN.fullmatch(each)]
     if (offered and not known) or len(known) > MOST_SPOKEN:

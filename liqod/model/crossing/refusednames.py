@@ -1,4 +1,4 @@
-"""Why a provider makes some namespaces not: told beside the map, whose status has no place for it.
+"""Reasons for namespaces that a provider does not make, in an annotation beside the map's status.
 
 The reasons travel as JSON in an annotation of the NamespaceMap, by the namespace's name at the
 consumer. Pure.
@@ -12,7 +12,7 @@ import msgspec
 LONGEST: Final = 16384
 """Bytes of an annotation that is read."""
 MOST: Final = 50
-"""Namespaces whose reasons are told; the others are no different."""
+"""Namespaces whose reasons are reported; the others are no different."""
 TEXT: Final = 200
 """Characters of a reason."""
 

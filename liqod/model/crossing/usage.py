@@ -1,8 +1,8 @@
-"""What a peer says that guests use: as much of it as is believed, and the counters made from it.
+"""Resource usage that a peer reports for guests: its checks, and the counters made from it.
 
-A peer's ``metrics.k8s.io`` tells rates: cores over its last window. A kubelet tells a counter of
-processor time, and whoever scrapes one computes rates from two looks at it. So rates are added up:
-with each new sample a counter grows by the rate times the seconds since the one before, by our own
+A peer's ``metrics.k8s.io`` reports rates: cores over its last window. A kubelet reports a counter
+of processor time, from which a scraper computes rates by two readings. So rates are added up: with
+each new sample a counter grows by the rate times the seconds since the one before, by our own
 clock. Of the peer's clock nothing is taken but that a sample is another one. Pure.
 """
 
@@ -50,7 +50,7 @@ class PodMetrics(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """What is believed of one pod.
+    """The usage of one pod, checked.
 
     Attributes:
         stamp: by which another sample is known.
@@ -78,7 +78,7 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What somebody who scrapes is told of a container, or of a whole node.
+    """The metrics of a container, or of a whole node, as they are served to a scraper.
 
     Attributes:
         total: seconds of processor time.
@@ -94,7 +94,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class NodeReading(msgspec.Struct, frozen=True):
-    """What is told of a virtual node.
+    """The metrics of a virtual node, as they are served to a scraper.
 
     Attributes:
         name: of the node.
@@ -110,7 +110,7 @@ class NodeReading(msgspec.Struct, frozen=True):
 
 
 def samples(found: Sequence[PodMetrics]) -> dict[str, Sample]:
-    """By the pod's name, what can be believed of a list; what cannot is left out."""
+    """The samples of a list by the pod's name; values that no container can use are left out."""
     known: dict[str, Sample] = {}
     for each in found:
         containers = {}
@@ -162,7 +162,7 @@ class Counters:
         known: Mapping[tuple[str, str], Sample],
         now: float,
     ) -> NodeReading:
-        """Take in the newest samples, and tell what is so.
+        """Takes in the newest samples, and returns the node's metrics.
 
         Args:
             node: its name.

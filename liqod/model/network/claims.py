@@ -1,8 +1,8 @@
-"""Which ranges a peer may say that it has, and which addresses may be lent to peers. Pure.
+"""Checks the ranges that a peer claims, and the addresses that are lent to peers. Pure.
 
 A peer's ranges are never routed here: this cluster sees them under aliases of its own. So they may
-well be this cluster's own, or those under which it sees another peer. What is refused would make no
-sense as the address of a pod, or is somebody that no packet of a peer's may be taken for.
+well be this cluster's own, or those under which it sees another peer. Refused are addresses that
+make no sense for a pod, or that belong to a host that no packet of a peer may impersonate.
 """
 
 import ipaddress
@@ -121,7 +121,7 @@ def refuse_lent(address: str, nodes: Collection[str] = frozenset(), api_server: 
 
 
 def covered(address: str, prefixes: Iterable[str]) -> bool:
-    """Whether an address lies in one of some ranges."""
+    """True if an address lies in one of some ranges."""
     return any(_in(address, ipaddress.ip_network(each)) for each in prefixes)
 
 

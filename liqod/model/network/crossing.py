@@ -1,4 +1,4 @@
-"""What becomes of an address that a peer is told, or tells. Pure.
+"""Translates addresses that are sent to a peer, or received from it. Pure.
 
 Where networks are joined (``pod_network: tunnel``), a packet carries its sender's own source and
 its receiver's own destination, and so do the objects: each cluster writes addresses as it uses
@@ -14,7 +14,7 @@ from liqod.model.network.ranges import PeerRanges, holds, translate
 
 
 class Crossed(NamedTuple):
-    """What came of an address.
+    """The result of translating an address.
 
     Attributes:
         address: as it is written on the other side; empty where it does not cross.
@@ -58,7 +58,7 @@ def arrived(
 
 
 def left(address: object, ranges: PeerRanges | None) -> Crossed:
-    """What a peer is told of an address that is used here; the peer translates it.
+    """The form in which an address that is used here is sent to a peer; the peer translates it.
 
     Args:
         address: of an endpoint.

@@ -1,11 +1,11 @@
-"""Which HTTP proxy leads to a host, as the environment of most programs says it. Pure."""
+"""Finds the HTTP proxy for a host in the environment variables that most programs use. Pure."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
 NONE = "none"
-"""Says that none does, whatever the environment says."""
+"""Setting for no proxy, also where the environment names one."""
 
 
 def problem(url: str) -> str | None:

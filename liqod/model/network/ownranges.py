@@ -1,8 +1,8 @@
 """The ranges of this cluster's pods, from what its nodes say. Pure.
 
-A node names the range of its own pods alone, and the next node another beside it. What is told to
-peers should last, so the range is rounded up to what clusters commonly have, where nothing else
-lies in it.
+A node names the range of its own pods alone, and the next node another beside it. The ranges that
+peers are notified of should last, so each is rounded up to what clusters commonly have, where
+nothing else lies in it.
 """
 
 import ipaddress
@@ -36,7 +36,7 @@ def whole(of_nodes: Iterable[str], others: Iterable[str] = ()) -> tuple[str, ...
 
 
 def uncovered(prefixes: Iterable[str], told: Iterable[str]) -> tuple[str, ...]:
-    """Those that do not lie in any that were told, in their order."""
+    """The prefixes that lie in none of those that were announced, in their order."""
     known = _networks(told)
     return tuple(
         text

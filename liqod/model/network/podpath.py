@@ -27,7 +27,7 @@ class PodPath(msgspec.Struct, frozen=True):
 
     @property
     def open(self) -> bool:
-        """Whether another trial may end otherwise: one is under way, or nothing came back."""
+        """True if another trial may end otherwise: one is under way, or nothing came back."""
         return self.state in ("trying", "failed")
 
 

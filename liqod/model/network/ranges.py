@@ -28,7 +28,7 @@ class Ranges(msgspec.Struct, frozen=True):
     external: tuple[str, ...] = ()
 
     def __contains__(self, address: str) -> bool:
-        """Whether an address lies in any of them."""
+        """True if an address lies in any of the ranges."""
         return any(holds(prefix, address) for prefix in (*self.pod, *self.external))
 
 
@@ -107,7 +107,7 @@ def server_in(external: tuple[str, ...]) -> str:
 
 
 def holds(prefix: str, address: str) -> bool:
-    """Whether an address lies in a range; not where either is none."""
+    """True if an address lies in a range; False where either is malformed."""
     parsed, network = parse(address), _network(prefix)
     return parsed is not None and network is not None and parsed in network
 

@@ -1,6 +1,6 @@
-"""Where pods at a peer find the API server of the cluster that made them. Pure.
+"""Address at which pods at a peer reach the API server of their consumer cluster. Pure.
 
-The consumer tells the address as it shows it itself, in its own external range; the provider, which
+The consumer sends the address as it shows it itself, in its own external range; the provider, which
 makes the pod, writes it as the pod there reaches it. A provider that runs Liqo does the same.
 """
 
@@ -48,16 +48,16 @@ def way_home(
 
 
 def leads_home(spec: Json) -> bool:
-    """Whether a pod of a consumer has an address of its API server."""
+    """True if a consumer's pod has a host alias for the consumer's API server."""
     aliases = spec.get("hostAliases")
     return isinstance(aliases, list) and any(map(_names_home, aliases))
 
 
 def translated(spec: Json, ranges: PeerRanges) -> Json:
-    """The spec of a consumer's pod, in which the way home is as it is reached from here.
+    """The spec of a consumer's pod, with the address of its API server translated for this cluster.
 
-    What lies in no external range of the consumer's is left as it is: a pod of its own may have any
-    text in its ``/etc/hosts``.
+    An address in no external range of the consumer's is left as it is: a pod of its own may have
+    any text in its ``/etc/hosts``.
     """
     if not leads_home(spec):
         return spec

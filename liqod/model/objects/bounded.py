@@ -1,7 +1,7 @@
 """JSON of a peer's that is about to be written here, cut to what an honest one needs. Pure.
 
-A pod's status is copied home. One of a megabyte, for each of its pods, would fill this cluster's
-database by a provider's word alone.
+A pod's status is copied to this cluster. One of a megabyte, for each of its pods, would fill this
+cluster's database by a provider's word alone.
 """
 
 from typing import Any, Final

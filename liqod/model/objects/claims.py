@@ -40,14 +40,14 @@ _NOT_VIRTUAL: Final[Json] = {
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What placement goes by: a claim's class, and whether it has its volume already."""
+    """The facts of a claim that placement uses: its class, and whether it is bound to a volume."""
 
     storage_class: str = ""
     bound: bool = False
 
 
 def sight(claim: Mapping[str, Any]) -> Sight:
-    """That of a claim."""
+    """Reads these facts from a claim."""
     spec = claim.get("spec") or {}
     return Sight(spec.get("storageClassName") or "", bool(spec.get("volumeName")))
 
@@ -60,7 +60,7 @@ def names(pod: Mapping[str, Any]) -> list[str]:
 
 
 def ours(claim: Mapping[str, Any]) -> bool:
-    """Whether the volume controller has told Liqo's provisioner to provision a claim."""
+    """True if the volume controller has assigned a claim to Liqo's provisioner."""
     notes = claim["metadata"].get("annotations") or {}
     return any(notes.get(each) == labels.STORAGE_PROVISIONER for each in PROVISIONER_NOTES)
 
@@ -76,7 +76,7 @@ def volume_name(claim: Mapping[str, Any]) -> str:
 
 
 def problem(claim: Mapping[str, Any]) -> str:
-    """What a claim asks for that the virtual class has not; empty for nothing."""
+    """Why the virtual class cannot provision a claim, as a sentence; empty where it can."""
     spec = claim["spec"]
     for field in ("dataSource", "dataSourceRef", "selector", "volumeAttributesClassName"):
         if spec.get(field):
@@ -165,7 +165,7 @@ def answered(peer: str, taken: bool, message: str) -> Json:
 
 
 def answer(claim: Mapping[str, Any], peer: str) -> tuple[bool, str] | None:
-    """What a peer said: whether it has the claim, and in words; None before it says anything."""
+    """A peer's answer: True if it has the claim, and its message; None before it answers."""
     for each in (claim.get("status") or {}).get("conditions") or ():
         if each.get("type") == CONDITION and each.get("reason") == peer:
             return each.get("status") == "True", str(each.get("message", ""))

@@ -29,11 +29,11 @@ class Typed(Protocol):
 
     @property
     def type(self) -> str:
-        """What it is about."""
+        """The condition's type."""
 
     @property
     def status(self) -> str:
-        """How it is."""
+        """The condition's status: ``True``, ``False`` or ``Unknown``."""
 
 
 T = TypeVar("T", bound=Typed)
@@ -47,7 +47,7 @@ def find(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> Mapping[
 def is_status(
     conditions: Iterable[Mapping[str, Any]] | None, type_: str, status: str = "True"
 ) -> bool:
-    """Whether there is a condition of that type with that status."""
+    """True if there is a condition of that type with that status."""
     condition = find(conditions, type_)
     return condition is not None and condition.get("status") == status
 
@@ -58,7 +58,7 @@ def of_type(conditions: Iterable[T], type_: str) -> T | None:
 
 
 def holds(conditions: Iterable[Typed], type_: str, status: str = "True") -> bool:
-    """Whether there is a condition of that type with that status; of structs."""
+    """True if there is a condition of that type with that status; of structs."""
     return any(each.type == type_ and each.status == status for each in conditions)
 
 

@@ -1,4 +1,4 @@
-"""Which pods may leave a node now, so that their controllers' other pods carry on meanwhile.
+"""Selects the pods that may leave a node now, while their controllers' other pods run on.
 
 Pure. A PodDisruptionBudget is the API server's to hold, at each eviction. Where there is none, pods
 that move are replaced in steps all the same: of one controller, at most a quarter of the pods are
@@ -29,13 +29,13 @@ class Pod(partial.Pod, frozen=True):
 
     @property
     def named(self) -> bool:
-        """Whether its controller makes another only under its name, and so when it has gone."""
+        """True if its controller replaces it under the same name, and so only when it has gone."""
         owners = self.metadata.owner_references
         return any(owner.kind == "StatefulSet" and owner.controller for owner in owners)
 
     @property
     def stays(self) -> bool:
-        """Whether a drain leaves it: pods of DaemonSets, of the node itself, and finished ones."""
+        """True if a drain ignores it: pods of DaemonSets, of the node itself, and finished ones."""
         owners = self.metadata.owner_references
         return (
             any(owner.kind == "DaemonSet" and owner.controller for owner in owners)
@@ -45,22 +45,22 @@ class Pod(partial.Pod, frozen=True):
 
     @property
     def finished(self) -> bool:
-        """Whether its containers have ended for good."""
+        """True if its containers have ended for good."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def ending(self) -> bool:
-        """Whether it is being deleted."""
+        """True if it is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def ready(self) -> bool:
-        """Whether it serves."""
+        """True if it is Ready."""
         return conditions.holds(self.status.conditions, "Ready")
 
     @property
     def homeless(self) -> bool:
-        """Whether the scheduler has found no node for it."""
+        """True if the scheduler has found no node for it."""
         scheduled = conditions.of_type(self.status.conditions, "PodScheduled")
         return scheduled is not None and scheduled.reason == "Unschedulable"
 
@@ -87,7 +87,7 @@ Sizes = Mapping[str, Size]
 
 
 class Step(NamedTuple):
-    """What comes next.
+    """The next step of a move.
 
     Attributes:
         go: the pods that may leave now.
@@ -101,7 +101,7 @@ class Step(NamedTuple):
 
 
 def step(pods: Iterable[Pod], leaving: Container[str], before: Sizes, now: float) -> Step:
-    """The next step of a move.
+    """Computes the next step of a move.
 
     Args:
         pods: those that are to leave, and all others of their controllers.

@@ -1,8 +1,8 @@
 """Parts of an object that follow another one, named by paths. Pure, for plain JSON values.
 
 A path is a chain of fields, such as ``spec.pod.activeDeadlineSeconds``; ``containers[*].image`` is
-a field of each item of a list whose items have names. Nothing is taken for granted of what is
-there: what has not the shape that a path asks for has nothing under it.
+a field of each item of a list whose items have names. No shape of an object is assumed: a value
+without the shape that a path asks for has nothing under it.
 """
 
 import re
@@ -23,13 +23,13 @@ def problem(path: str) -> str:
 
 
 def picked(obj: Mapping[str, Any], paths: Iterable[str]) -> Json:
-    """What an object has under each path: by path, and by names of items; empty are left out."""
+    """The values of an object by path, and by names of items; empty values are left out."""
     found = {path: _picked(obj, path.split(".")) for path in paths}
     return {path: value for path, value in found.items() if value not in (None, {}, [])}
 
 
 def laid(there: Json, wanted: Mapping[str, Any], paths: Iterable[str]) -> Json:
-    """What is there with what is wanted under each path; items that are not there do not come."""
+    """The object with the wanted values under each path; items that it does not have stay out."""
     for path in paths:
         there = _laid(there, wanted, path.split("."))
     return there

@@ -1,11 +1,12 @@
-"""How a pod at a peer speaks with the API server that it was made by: its tokens and the way home.
+"""Access of a pod at a peer to this cluster's API server: its tokens and the server's address.
 
-At home a kubelet asks for the tokens that a pod projects; a peer's cannot. So they are asked here,
-bound to the pod, and lie at the peer in a Secret that the pod's volume is made from: the files have
-the paths, the modes and the texts that they have at home, the name of the namespace included.
-``KUBERNETES_SERVICE_HOST`` and an entry of ``/etc/hosts`` lead home. Names of the Secret, its keys
-and its marks are Liqo's. A token is a credential that the peer's administrators can read: which
-pods may have any is the cluster's setting (``api_server`` of a peer), then the pod's annotation
+In this cluster a kubelet requests the tokens that a pod projects; a peer's cannot. So they are
+requested here, bound to the pod, and lie at the peer in a Secret that the pod's volume is made
+from: the files have the paths, the modes and the texts that they have in this cluster, the name of
+the namespace included. ``KUBERNETES_SERVICE_HOST`` and an entry of ``/etc/hosts`` lead to this
+cluster. Names of the Secret, its keys and its marks are Liqo's. A token is a credential that the
+peer's administrators can read: which pods may have any is decided by the cluster's setting
+(``api_server`` of a peer), then by the pod's annotation
 ``liqo.io/api-server-support``. Pure.
 """
 
@@ -37,7 +38,7 @@ HTTPS: Final = 443
 HOST: Final = "kubernetes.default"
 """A name that the certificate of every API server has."""
 HOST_NAMES: Final = (HOST, f"{HOST}.svc")
-"""The names that lead home by ``/etc/hosts``: Liqo's, which its providers look for."""
+"""Names of this cluster's API server in ``/etc/hosts``: Liqo's, which its providers look for."""
 NAMESPACE: Final = "metadata.namespace"
 
 
@@ -48,7 +49,7 @@ class HomeApi(msgspec.Struct, frozen=True, kw_only=True):
         mode: ``none``; ``asked``: pods that are annotated; ``home``: all that project a token.
         host: what ``KUBERNETES_SERVICE_HOST`` says; empty while there is no way.
         port: the port there.
-        alias: address of ``host`` for ``/etc/hosts``, as this cluster tells it: the peer
+        alias: address of ``host`` for ``/etc/hosts``, as this cluster sends it: the peer
             translates it. Empty where ``host`` is found otherwise.
         awaited: whether there will be a way: networks are being joined.
     """
@@ -81,7 +82,7 @@ def life(seconds: object) -> int:
 
 
 def access(pod: Mapping[str, Any], mode: Mode = "none") -> str:
-    """Which API server the pod is to speak with: ``remote``, ``home`` or ``disabled`` for none."""
+    """The API server that the pod is to use: ``remote``, ``home`` or ``disabled`` for none."""
     chosen = (pod["metadata"].get("annotations") or {}).get(labels.API_SERVER_SUPPORT)
     if chosen in (labels.API_SERVER_REMOTE, labels.API_SERVER_DISABLED):
         return str(chosen)
@@ -176,7 +177,7 @@ def namespace_key(volume: str) -> str:
 def left(pod: Mapping[str, Any], notes: Mapping[str, str], now: str) -> float | None:
     """Seconds that the tokens in a Secret last, by its annotations; None where it is not the pod's.
 
-    What a peer says of them counts for no longer than they can last.
+    A peer's report of their end counts for no longer than they can last.
     """
     if notes.get(labels.SERVICE_ACCOUNT_POD_UID) != pod["metadata"]["uid"]:
         return None
@@ -202,7 +203,7 @@ def _shortest(pod: Mapping[str, Any]) -> int:
 
 
 def is_mounted(remote_pod: Mapping[str, Any], name: str) -> bool:
-    """Whether a volume of a pod at the peer is made from that Secret."""
+    """True if a volume of a pod at the peer is made from that Secret."""
     return any(
         (source.get("secret") or {}).get("name") == name
         for volume in (remote_pod.get("spec") or {}).get("volumes") or ()
@@ -230,7 +231,7 @@ def projected(pod: Mapping[str, Any], volume: str, source: Json) -> Json:
 
 
 def led_home(spec: Json, api: HomeApi) -> Json:
-    """What of a spec is other where its containers find the API server of home."""
+    """The fields of a spec that change so that its containers find this cluster's API server."""
     where = f"tcp://{f'[{api.host}]' if ':' in api.host else api.host}:{api.port}"
     found = {
         "KUBERNETES_SERVICE_HOST": api.host,

@@ -163,7 +163,7 @@ class InvolvedObject(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EventSource(msgspec.Struct, frozen=True):
-    """The component that tells of an Event."""
+    """The component that reports an Event."""
 
     component: str = ""
 

@@ -1,4 +1,4 @@
-"""What is wanted against what is there, and the JSON merge patches (RFC 7386) between the two.
+"""Compares wanted objects with live ones, and makes the JSON merge patches (RFC 7386) between them.
 
 An API server adds defaults, normalises quantities and lets others add labels, volumes or
 conditions, so a live object never equals what was written. Pure, for plain JSON values:
@@ -10,7 +10,7 @@ conditions, so a live object never equals what was written. Pure, for plain JSON
   stays. For objects with several writers.
 * :func:`exact_patch`: the smallest patch that makes one value equal to another. For what one writer
   has to itself, such as a status.
-* :func:`merged`: what an API server makes of a patch.
+* :func:`merged`: the result of a patch at an API server.
 
 Every function that makes or takes a patch names first what is there, then what is wanted.
 
@@ -101,7 +101,7 @@ def without_bookkeeping(obj: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def contained(wanted: Json, live: Json, path: Path = ()) -> bool:
-    """Whether the live value holds all that is wanted.
+    """True if the live value holds all that is wanted.
 
     None in a wanted map asks for the key's absence. A zero value (``false``, 0, an empty text, map
     or list) is contained in an absent key: that is how Kubernetes stores it. Not so where users
@@ -154,7 +154,7 @@ def exact_patch(live: Mapping[str, Json], wanted: Mapping[str, Json]) -> dict[st
 
 
 def merged(live: Json, patch: Json) -> Json:
-    """What an API server makes of ``live`` with that patch (RFC 7386, section 2)."""
+    """Applies a patch to ``live`` as an API server does (RFC 7386, section 2)."""
     if not isinstance(patch, Mapping):
         return patch
     result = dict(live) if isinstance(live, Mapping) else {}
@@ -212,7 +212,7 @@ def _same(wanted: Json, live: Json, path: Path) -> bool:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a map at that path is ours alone, as is all that is in such a map."""
+    """True if a map at that path is ours alone, as is all that is in such a map."""
     return path[:1] in _WHOLE or path[:2] in _WHOLE
 
 
@@ -227,7 +227,7 @@ def _is_set(path: Path, *lists: Sequence[Json]) -> bool:
 
 
 def _vanishes(value: Json, path: Path) -> bool:
-    """Whether Kubernetes stores the value at that path as nothing at all."""
+    """True if Kubernetes stores the value at that path as an absent key."""
     parent = path[:-1]
     if _is_whole(parent) or parent[-1:] in _FREE_MAPS:
         return False
@@ -320,7 +320,7 @@ def _merged(
 
 
 def _lost(old: Keys, wanted: Mapping[str, Json], live: Mapping[str, Json], path: Path) -> bool:
-    """Whether the live item holds a key that was wanted once and no longer is."""
+    """True if the live item holds a key that was wanted once and no longer is."""
     for key, inner in old.items():
         if key not in wanted:
             if key in live:

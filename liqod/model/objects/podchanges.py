@@ -1,8 +1,8 @@
-"""What Kubernetes lets one change of a pod that runs, and the writes by which another pod follows.
+"""Changes that Kubernetes allows of a running pod, and the writes by which another pod follows.
 
 A pod's image, deadline, tolerations and resources can be changed, and ephemeral containers can be
 added (``kubectl debug``). A consumer brings them into its ShadowPod (:data:`MUTABLE`), the provider
-into the Pod (:func:`changes`). On the Pod it notes which state of them it has brought, and what was
+into the Pod (:func:`changes`). On the Pod it notes which state of them it has applied, and what was
 refused (:func:`note`), where the consumer reads it. Scheduling gates are not among them: a pod that
 has any is on no node yet, and so on none of a peer's. Pure; specs are plain JSON, and those of a
 guest are hostile.
@@ -56,7 +56,7 @@ class Change(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Why a change is not in force at the peer: one word, and a sentence."""
+    """Why a change is not applied at the peer: one word, and a sentence."""
 
     reason: str
     message: str
@@ -108,22 +108,22 @@ def additions(there: Mapping[str, Any], change: Change) -> tuple[list[Json], lis
 
 
 def note(brought: str, problem: Problem | None) -> str:
-    """What a provider notes on a Pod (``liqod.io/changes``): which state it has brought, and why
-    not all of it."""
+    """The annotation ``liqod.io/changes`` of a provider's Pod: the state that the provider has
+    applied, and why not all of it."""
     if problem is None:
         return brought
     return f"{brought} {problem.reason}: {problem.message}"[:MESSAGE_LIMIT]
 
 
 def noted(text: str) -> tuple[str, Problem | None]:
-    """What a note says."""
+    """Reads a note: the state that was applied, and why not all of it; None where all of it was."""
     brought, _, rest = text[:MESSAGE_LIMIT].partition(" ")
     reason, _, message = rest.partition(": ")
     return brought, Problem(reason, message) if reason else None
 
 
 def behind(remote_pod: Mapping[str, Any], wanted: Mapping[str, Any], peer: str) -> Problem | None:
-    """What of a pod that was changed is not in force at the peer; None where all is.
+    """The changes of a pod that are not applied at the peer, as a problem; None where all are.
 
     Tolerations and pods of another state are the peer's to decide on, where it notes that it has.
 
@@ -201,7 +201,7 @@ def _sizes(there: Mapping[str, Any], wanted: Mapping[str, Any], group: str) -> l
 def _resources(there: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> Json:
     """Limits and requests as they are wanted; empty where they are so.
 
-    What is not named stays: a limit that was set cannot be taken away.
+    Amounts that are not named stay: a limit that was set cannot be taken away.
     """
     asked, live = (_object(each, "resources") for each in (wanted, there))
     amounts = {key: each for key in _AMOUNTS if (each := _object(asked, key))}

@@ -1,4 +1,4 @@
-"""Whether a pod has ended by itself, or because somebody deleted it or took it away.
+"""Distinguishes pods that ended by themselves from those that were deleted or evicted.
 
 A kubelet lets a pod that is being deleted end as Succeeded or Failed before it goes.
 """
@@ -22,9 +22,9 @@ what the eviction API and the controllers write. `TerminationByKubelet` leaves t
 
 
 def by_deletion(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod that is restarted where it ends has ended only because it was deleted.
+    """True if a pod that is restarted where it ends has ended only because it was deleted.
 
-    What else ends one (its deadline, a node's pressure or shutdown) is named in ``status.reason``.
+    Any other cause (its deadline, a node's pressure or shutdown) is named in ``status.reason``.
     """
     deleted = (pod.get("metadata") or {}).get("deletionTimestamp")
     return bool(deleted) and not (pod.get("status") or {}).get("reason")

@@ -1,4 +1,4 @@
-"""Whether a local pod is Ready: by its remote pod, by its gates here, and by what gets through."""
+"""Decides the condition Ready of a local pod: by its remote pod, its gates and its reachability."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -16,7 +16,7 @@ UNAVAILABLE: Final = "RemoteUnavailable"
 
 
 def is_withdrawn(local: Mapping[str, Any]) -> bool:
-    """Whether a pod is not Ready only since nothing gets through to it."""
+    """True if a pod is not Ready only because nothing gets through to it."""
     known = conditions.find((local.get("status") or {}).get("conditions"), READY) or {}
     return known.get("reason") == UNAVAILABLE
 

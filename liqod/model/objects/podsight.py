@@ -1,4 +1,4 @@
-"""What of a pod or a node counts for those who look: where it is, whether it is ready, why not."""
+"""Summarises pods and nodes for views: where each is, whether it is ready, and why not."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ class LivePod(msgspec.Struct, frozen=True):
 
 
 def pod_of(pod: LivePod) -> Pod:
-    """What counts of a pod."""
+    """The summary of a pod."""
     ready = conditions.holds(pod.status.conditions, "Ready")
     owners = [ref.name for ref in pod.metadata.owner_references if ref.kind == "DaemonSet"]
     return Pod(
@@ -45,20 +45,20 @@ def pod_of(pod: LivePod) -> Pod:
 
 
 def _is_unplaced(status: PodStatus) -> bool:
-    """Whether a scheduler has no node for a pod: here, or, as its reason, at the peer."""
+    """True if a scheduler has no node for a pod: here, or, as its reason, at the peer."""
     scheduled = conditions.of_type(status.conditions, "PodScheduled")
     here = scheduled is not None and scheduled.status == "False" and scheduled.reason == UNPLACED
     return here or status.reason == UNPLACED
 
 
 def guest_of(pod: LivePod) -> Guest:
-    """What counts of a pod that was made of a shadow pod."""
+    """The summary of a pod that was made from a shadow pod."""
     consumer = pod.metadata.labels.get(labels.ORIGIN, "")
     return Guest(**msgspec.structs.asdict(pod_of(pod)), consumer=consumer)
 
 
 def _is_meant(status: PodStatus) -> bool:
-    """Whether a pod ended as it was to: by itself, or with the offloading of its namespace."""
+    """True if a pod ended as it was to: by itself, or with the offloading of its namespace."""
     return status.phase == "Succeeded" or status.reason == podstatus.ABORTED
 
 

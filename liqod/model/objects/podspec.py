@@ -1,13 +1,13 @@
 """The spec of the pod that a local pod becomes at a peer: ``ShadowPod.spec.pod``.
 
-Made at creation; of what Kubernetes lets one change later each change is brought there
-(:mod:`liqod.model.objects.podchanges`), and so are ephemeral containers, until they end. What
-speaks of this cluster's own machinery stays here: node, scheduler, priority, service account, host
-namespaces, readiness gates. Which API server the pod speaks with is said by its annotation
-``liqo.io/api-server-support`` and by settings: the peer's own, the home cluster's
-(:mod:`.homeapi`), or none. Unless it is the peer's, ``kube-root-ca.crt`` has the name that it is
-reflected under, and without a way home no token is in any volume. Pods and patches are plain JSON;
-nothing that is passed in is changed.
+Made at creation; later changes that Kubernetes allows are applied there
+(:mod:`liqod.model.objects.podchanges`), and so are ephemeral containers, until they end. Fields
+that concern this cluster's own machinery stay here: node, scheduler, priority, service account,
+host namespaces, readiness gates. The API server that the pod uses is set by its annotation
+``liqo.io/api-server-support`` and by settings: the peer's own, this cluster's (:mod:`.homeapi`), or
+none. Unless it is the peer's, ``kube-root-ca.crt`` has the name that it is reflected under, and
+without an address of this cluster's API server no token is in any volume. Pods and patches are
+plain JSON; nothing that is passed in is changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _PER_POD: Final = frozenset(
         labels.SHADOW_POD,
     }
 )
-"""Labels that tell pods of one workload, or of one revision of it, apart."""
+"""Labels that distinguish pods of one workload, or of one revision of it."""
 
 
 def shadow_spec(
@@ -116,7 +116,7 @@ def _ephemeral(pod: Mapping[str, Any]) -> list[Json]:
 def _with_home_names(
     spec: Json, pod: Mapping[str, Any], consumer: str, *, with_tokens: bool
 ) -> Json:
-    """Volumes and containers with the other name of the home cluster's CA.
+    """Volumes and containers with the name at the peer of this cluster's CA.
 
     Its tokens are in a Secret over there, or else in no volume.
     """
@@ -234,7 +234,7 @@ def _affinity(pod: Mapping[str, Any], patch: Mapping[str, Any]) -> Json:
 
 
 def _node_affinity(local: Mapping[str, Any], patch: Mapping[str, Any]) -> Json:
-    """What the virtual node adds, narrowed to the platforms that the pod itself asks for."""
+    """The node affinity of the virtual node, narrowed to the platforms that the pod asks for."""
     node = dict(patch)
     required = ((local.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
     platform = _platform_terms(required.get("nodeSelectorTerms") or ())

@@ -1,11 +1,10 @@
 """The status of a local pod, from that of its remote pod at a peer: merged, not copied.
 
-The remote pod's kubelet knows how the containers fare; this cluster's scheduler, controllers and
-gates
-know the rest, and the API server refuses what no kubelet may do: ``qosClass`` never changes, a
-container that has terminated for good never runs again, the first of ``podIPs`` and ``hostIPs``
-equals its singular. A status is plain JSON; times are RFC 3339 text that the caller passes in. The
-answer is a merge patch of ``status``.
+The remote pod's kubelet knows the state of the containers; this cluster's scheduler, controllers
+and gates know the rest, and the API server refuses what no kubelet may do: ``qosClass`` never
+changes, a container that has terminated for good never runs again, the first of ``podIPs`` and
+``hostIPs`` equals its singular. A status is plain JSON; times are RFC 3339 text that the caller
+passes in. The result is a merge patch of ``status``.
 """
 
 import re
@@ -57,7 +56,7 @@ _MADE_AGAIN = re.compile(r"pod (?P<uid>[0-9A-Za-z-]+) there, made again (?P<time
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """What the remote pod's status means here.
+    """The result of merging a remote pod's status into the local one.
 
     Attributes:
         status: merge patch of the local status; None where nothing changes.
@@ -82,7 +81,7 @@ def merge(
     current: bool = False,
     unreachable: str | None = "",
 ) -> Merged:
-    """What becomes of the local status.
+    """Merges the remote pod's status into the local one.
 
     Args:
         local: the local pod; a terminal phase of its is final.
@@ -131,7 +130,7 @@ def waiting(local: Mapping[str, Any], reason: str, message: str) -> Json | None:
 
 
 def is_over(spec: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Whether all containers have ended for good, whatever the phase says yet."""
+    """True if all containers have ended for good, regardless of the phase."""
     found = status.get("containerStatuses") or ()
     return len(found) == len(spec["containers"]) and all(
         restarts.final(spec, "containers", each) for each in found
@@ -164,7 +163,7 @@ def ended(local: Mapping[str, Any], phase: str, reason: str, message: str, *, no
 
 
 def _observed(remote_pod: Mapping[str, Any]) -> bool:
-    """Whether the remote pod's kubelet has seen the remote pod as it is."""
+    """True if the remote pod's kubelet has observed its latest generation."""
     seen = (remote_pod.get("status") or {}).get("observedGeneration")
     latest = (remote_pod.get("metadata") or {}).get("generation")
     return isinstance(seen, int) and isinstance(latest, int) and seen >= latest > 0
@@ -206,7 +205,7 @@ def _wanted(
 
 
 def _is_made_again(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> bool:
-    """Whether a remote pod has ended only by its deletion there, and its containers run again."""
+    """True if a remote pod has ended only by its deletion there, and its containers run again."""
     phase = (remote_pod.get("status") or {}).get("phase")
     again = local["spec"].get("restartPolicy") in (None, "Always")
     going = bool(local["metadata"].get("deletionTimestamp"))
@@ -332,16 +331,16 @@ def _conditions(
 
 
 def is_disrupted_there(local: Mapping[str, Any]) -> bool:
-    """Whether the DisruptionTarget of a pod is that of its remote pod."""
+    """True if the DisruptionTarget of a pod is that of its remote pod."""
     found = conditions.find((local.get("status") or {}).get("conditions"), REMOTE_POD) or {}
     return found.get("reason") == DISRUPTED
 
 
 def withdrawn(local: Mapping[str, Any], unreachable: str | None, *, now: str) -> Json | None:
-    """The merge patch by which a pod is Ready no more, or again, by what is known here alone.
+    """The merge patch by which a pod is no longer Ready, or Ready again, by local knowledge alone.
 
-    What is at the peer need not be seen for it. None where nothing changes: of a pod that was not
-    Ready for another reason, or has ended.
+    Nothing at the peer is read for it. None where nothing changes: for a pod that was not Ready
+    for another reason, or has ended.
 
     Args:
         local: the local pod.

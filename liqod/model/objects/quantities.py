@@ -68,7 +68,7 @@ def _billionths(text: str) -> int:
 
 
 def is_quantity(value: object) -> bool:
-    """Whether :func:`parse` takes it."""
+    """True if a value is a quantity, as :func:`parse` reads it."""
     if not isinstance(value, (int, str)):
         return False
     try:
@@ -79,7 +79,7 @@ def is_quantity(value: object) -> bool:
 
 
 def equal(left: object, right: object) -> bool:
-    """Whether both are quantities of the same amount."""
+    """True if both are quantities of the same amount."""
     if not isinstance(left, (int, str)) or not isinstance(right, (int, str)):
         return False
     try:

@@ -1,4 +1,4 @@
-"""What a peer's Event says of an object there, as an Event of the local object. Pure.
+"""Converts a peer's Event about a remote object into an Event about the local object. Pure.
 
 Nothing is taken over but what a person reads: type, reason, message, times, count and the part of
 the pod. All of it is the peer's word, so it is cut and cleaned, and who said it is marked
@@ -23,7 +23,7 @@ NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 TYPES: Final = (NORMAL, WARNING)
 REMOTE: Final = " (remote)"
-"""What Liqo adds to the name of the component that tells of something at a peer."""
+"""Suffix that Liqo adds to the name of the component that reports from a peer."""
 MESSAGE_BYTES: Final = 1024
 """Bytes of a message; Kubernetes' own bound for a note (``events.k8s.io/v1`` validation)."""
 REASON_BYTES: Final = 128
@@ -74,7 +74,7 @@ def name_of(found: Event, about: LocalObject, peer: str) -> str:
 
 
 def state_of(found: Event) -> str:
-    """Another whenever an Event says something else than before."""
+    """A short hash of an Event's content; it changes with the content."""
     said = (found.type, found.reason, found.message, found.count, found.last_timestamp)
     return hashlib.sha256(msgspec.json.encode((*said, found.series))).hexdigest()[:16]
 
@@ -123,7 +123,7 @@ def local_event(found: Event, about: LocalObject, peer: str, now: str) -> Json:
 
 
 def again(event: Mapping[str, Any]) -> Json:
-    """The merge patch that has an Event which is there already say the same as this one."""
+    """The merge patch that gives an existing Event the content of this one."""
     patch = {key: event[key] for key in ("count", "lastTimestamp", "message", "reason")}
     return {**patch, "metadata": {"annotations": event["metadata"]["annotations"]}}
 

@@ -1,4 +1,4 @@
-"""Which containers may run again once they have terminated, as an API server holds them to it.
+"""Decides which terminated containers may run again, by the rules that an API server enforces.
 
 A container's own ``restartPolicy`` stands for the pod's, and its ``restartPolicyRules`` are asked
 before both: the first whose exit codes match decides. Where any container's end may restart all,
@@ -14,12 +14,12 @@ GROUPS: Final = ("initContainers", "containers")
 
 
 def has_ended(status: Mapping[str, Any]) -> bool:
-    """Whether a container has terminated, as its status says."""
+    """True if a container has terminated, by its status."""
     return (status.get("state") or {}).get("terminated") is not None
 
 
 def final(spec: Mapping[str, Any], group: str, status: Mapping[str, Any]) -> bool:
-    """Whether a container has terminated and may never run again in this pod.
+    """True if a container has terminated and may never run again in this pod.
 
     Args:
         spec: the pod's.

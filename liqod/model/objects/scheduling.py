@@ -1,4 +1,4 @@
-"""Where pods of an offloaded namespace may run: what admission adds, and what is added later.
+"""Placement of pods of an offloaded namespace: the fields that are added at admission and later.
 
 The strategy of a namespace and its cluster selector become a toleration of the virtual nodes' taint
 and a node affinity. Three kinds of pod get neither: those of DaemonSets, which belong to real
@@ -31,7 +31,7 @@ TOLERATION: Mapping[str, str] = {
     "key": labels.VIRTUAL_NODE_TAINT,
     "operator": "Exists",
 }
-"""What Liqo's webhook adds (seen in a real cluster's audit log)."""
+"""The toleration that Liqo's webhook adds (seen in a real cluster's audit log)."""
 HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
 """Fields of a pod that it loses at a peer."""
 NOTE_POINTER = labels.NOTE.replace("/", "~1")
@@ -46,11 +46,11 @@ _REAL: Json = {"key": labels.TYPE, "operator": "NotIn", "values": [labels.VIRTUA
 _STORING: Json = {"key": labels.STORAGE_AVAILABLE, "operator": "NotIn", "values": [labels.FALSE]}
 """Real nodes, which lack the label, and the virtual nodes of peers that offer storage."""
 _NOWHERE: Json = {"matchExpressions": [_VIRTUAL, _REAL]}
-"""What a cluster selector whose terms are all empty comes to: it selects no cluster."""
+"""Node selector term of a cluster selector whose terms are all empty: it selects no cluster."""
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """What a NamespaceOffloading says of its pods.
+    """The placement that a NamespaceOffloading sets for its pods.
 
     Attributes:
         strategy: where pods may run.
@@ -85,7 +85,7 @@ def daemon_set(pod: Json) -> str | None:
 
 
 def asks_for_virtual_nodes(pod: Json) -> bool:
-    """Whether a pod names virtual nodes itself: by its node selector, or in each alternative of its
+    """True if a pod names virtual nodes itself: by its node selector, or in each alternative of its
     node affinity."""
     spec = pod.get("spec", {})
     named = spec.get("nodeSelector") or {}
@@ -123,7 +123,7 @@ def daemon_verdict(pod: Json) -> Verdict | None:
 
 
 def obstacle(pod: Json, placement: Placement | None = None) -> Verdict | None:
-    """What a pod uses that cannot follow it to a peer, or None.
+    """The first thing that a pod uses and that cannot follow it to a peer, as a verdict; or None.
 
     Args:
         pod: the pod.
@@ -173,7 +173,7 @@ def _volume_obstacle(volume: Json, placement: Placement) -> Verdict | None:
 
 
 def _wants_storage(pod: Json, placement: Placement) -> bool:
-    """Whether a pod may have a volume made where it lands, which not every peer can."""
+    """True if a volume may be provisioned where a pod lands, which not every peer can do."""
     if not placement.storage_class or placement.strategy == "Local":
         return False
     for volume in pod.get("spec", {}).get("volumes") or []:
@@ -190,7 +190,7 @@ def _wants_storage(pod: Json, placement: Placement) -> bool:
 
 
 def blocked(pod: Json, placement: Placement) -> Verdict | None:
-    """What keeps a pod from every peer: what cannot follow it, or what none of them takes."""
+    """Why a pod can go to no peer: a part cannot follow it, or no peer accepts it; or None."""
     found = obstacle(pod, placement)
     if found is not None or not placement.providers:
         return found
@@ -204,7 +204,7 @@ def blocked(pod: Json, placement: Placement) -> Verdict | None:
 
 
 def note(pod: Json, placement: Placement) -> str:
-    """What the owner of a pod would not expect of where it runs, one sentence; empty for nothing.
+    """The note for a pod's owner about unexpected placement, one sentence; empty for nothing.
 
     `kubectl describe pod` shows it, as the annotation ``liqod.io/note``.
     """
@@ -218,7 +218,7 @@ def note(pod: Json, placement: Placement) -> str:
 
 
 def left_alone(pod: Json) -> bool:
-    """Whether placement is none of ours: those of DaemonSets, of the node itself, of ``liqo``."""
+    """True if liqod does not place a pod: those of DaemonSets, of the node itself, of ``liqo``."""
     annotations = pod.get("metadata", {}).get("annotations") or {}
     return (
         daemon_set(pod) is not None
@@ -228,7 +228,7 @@ def left_alone(pod: Json) -> bool:
 
 
 def tolerates(tolerations: Sequence[Json]) -> bool:
-    """Whether some toleration covers the virtual nodes' taint for good."""
+    """True if a toleration covers the virtual nodes' taint for good."""
     return any(_covers(each) for each in tolerations)
 
 
@@ -260,7 +260,7 @@ def mutate(pod: Json, placement: Placement) -> list[Json]:
 
 
 def needs_toleration(pod: Json, placement: Placement) -> bool:
-    """Whether a pod may run on virtual nodes and does not tolerate their taint yet."""
+    """True if a pod may run on virtual nodes and does not tolerate their taint yet."""
     return (
         placement.strategy != "Local"
         and not left_alone(pod)
@@ -354,7 +354,7 @@ def late_verdict(pod: Json, placement: Placement) -> Verdict | None:
 
 
 def stayed(namespace: str, count: int) -> tuple[str, str]:
-    """What is wrong with pods that run here although their namespace is for peers only; the remedy.
+    """The problem of pods that run here although their namespace is for peers only; the remedy.
 
     They were made before the namespace was offloaded, or while the webhook could not be reached.
     """

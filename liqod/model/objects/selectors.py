@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 def requirement_holds(requirement: Json, labels: Mapping[str, str]) -> bool:
-    """Whether one expression (``key``, ``operator``, ``values``) holds for these labels.
+    """True if one expression (``key``, ``operator``, ``values``) holds for these labels.
 
     An operator that Kubernetes does not know holds for nothing.
     """
@@ -39,7 +39,7 @@ def holds(operator: object, values: Sequence[str], value: str | None) -> bool:
 
 
 def term_matches(term: Json, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether one term matches the node of that name and those labels."""
+    """True if one term matches the node of that name and those labels."""
     expressions = term.get("matchExpressions") or []
     fields = term.get("matchFields") or []
     if not expressions and not fields:
@@ -50,7 +50,7 @@ def term_matches(term: Json, name: str, labels: Mapping[str, str]) -> bool:
 
 
 def selects(terms: Sequence[Json], name: str, labels: Mapping[str, str]) -> bool:
-    """Whether a ``clusterSelector`` with these terms selects a virtual node; none selects all."""
+    """True if a ``clusterSelector`` with these terms selects a virtual node; none selects all."""
     return not terms or any(term_matches(term, name, labels) for term in terms)
 
 
@@ -69,7 +69,7 @@ def product(left: Sequence[Json], right: Sequence[Json]) -> list[Json]:
 
 
 def implies(term: Json, alternatives: Iterable[Json]) -> bool:
-    """Whether a term already holds every expression of one of the alternatives."""
+    """True if a term already holds every expression of one of the alternatives."""
     return any(_merged(term, other) == _merged(term, term) for other in alternatives)
 
 

@@ -4,7 +4,7 @@ Pure. The webhook is asked about all new pods of offloaded namespaces: to leave 
 DaemonSets by a match condition would take the API server a third of the time of asking, for each
 pod. Namespaces that fail closed have an entry of their own, by which their pods are refused where
 nobody answers. Another entry answers the probe, a pod of a dry run in liqod's own namespace that
-tells whether the API server reaches the webhook at all.
+shows whether the API server reaches the webhook at all.
 """
 
 import base64
@@ -22,9 +22,9 @@ NAME: Final = "liqod-webhook"
 """Name of the MutatingWebhookConfiguration."""
 PATH: Final = "/mutate-pod"
 CLOSED_PATH: Final = "/mutate-pod-or-refuse"
-"""What is called about pods of namespaces that fail closed."""
+"""The path that is called for pods of namespaces that fail closed."""
 NO_ENDPOINT: Final = "no pod of the Service it is called by is ready"
-"""What is said of the way to the webhook where it ends there."""
+"""Verdict where the webhook's Service has no ready endpoint."""
 SYSTEM: Final = ("kube-system", "kube-public", "kube-node-lease")
 """Namespaces of Kubernetes itself."""
 CHOSEN: Final = (labels.SCHEDULING_ENABLED, labels.FAIL_CLOSED)
@@ -35,7 +35,7 @@ TIMEOUT_SECONDS: Final = 2
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """What an AdmissionReview asks: about which pod, in which namespace."""
+    """The request of an AdmissionReview: a pod and its namespace."""
 
     uid: str
     namespace: str
@@ -189,7 +189,7 @@ def probe_pod(namespace: str, number: str) -> Json:
 
 
 def proved(pod: Json, number: str) -> bool:
-    """Whether the dry run's answer carries what only the webhook can have added."""
+    """True if the dry run's answer has the annotation that only the webhook can have added."""
     return bool((pod.get("metadata", {}).get("annotations") or {}).get(PROBE) == number)
 
 
@@ -221,7 +221,7 @@ def client_config(
 
 
 def remedy(verdict: str) -> str:
-    """What to do where the API server does not reach the webhook, by why it does not."""
+    """The remedy where the API server does not reach the webhook, by the reason for it."""
     if verdict == NO_ENDPOINT:
         return "see why the daemon's pod is not ready (`kubectl get pods -n liqo`)"
     return "set webhook.advertise to an address that the API server reaches"

@@ -1,7 +1,7 @@
-"""What a cluster's own nodes have, beside what it has granted to consumers: no more can run. Pure.
+"""Compares the capacity of a cluster's own nodes with the grants to its consumers. Pure.
 
-A grant is a promise and reserves nothing: what does not fit waits for a place at the provider. So
-nothing is refused here; who grants more than there is is told.
+A grant is a promise and reserves nothing: a pod that does not fit waits for a place at the
+provider. So nothing is refused here; grants beyond the capacity are reported.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,17 +16,17 @@ Resources = Mapping[str, int | str]
 
 
 def of_nodes(nodes: Iterable[Node]) -> Amounts:
-    """What the nodes have for pods, in billionths; virtual ones have nothing of their own."""
+    """The nodes' allocatable resources, in billionths; virtual nodes have none of their own."""
     return _total(each.status.allocatable for each in nodes if not is_virtual(each))
 
 
 def is_virtual(node: Node) -> bool:
-    """Whether it stands for a peer."""
+    """True if the node is a virtual node of a peer."""
     return node.metadata.labels.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE
 
 
 def beyond(has: Mapping[str, int], granted: Iterable[Resources]) -> str:
-    """What more is granted than there is, as a clause; empty for nothing.
+    """The resources that are granted beyond the capacity, as a clause; empty for none.
 
     Args:
         has: as :func:`of_nodes`; where it is empty nothing is known.

@@ -1,7 +1,7 @@
-"""From what is known of a peer to the status of its ForeignCluster. Pure.
+"""Makes the status of a ForeignCluster from the facts about its peer. Pure.
 
 Roles, condition types and their words are Liqo's, as objects of a real peering show them:
-``liqoctl`` and people's scripts read them. Times are added by whoever writes
+``liqoctl`` and people's scripts read them. Times are added by the writer
 (:func:`liqod.model.objects.conditions.all_dated`).
 """
 
@@ -32,7 +32,7 @@ CONFIGURATION, GATEWAY = "NetworkConfigurationStatus", "NetworkGatewayPresence"
 SERVER, CLIENT = "NetworkGatewayServerStatus", "NetworkGatewayClientStatus"
 CONNECTION = "NetworkConnectionStatus"
 ANSWERS = "its API server answers"
-"""How a reason begins where the API server answers, whatever else it does not do."""
+"""Beginning of a reason where the API server answers, also where it does nothing else."""
 REACHED = {
     "direct": "directly",
     "in-band": "in-band: through the tunnel",
@@ -50,7 +50,7 @@ READY, NOT_READY, SOME_NOT_READY = "Ready", "NotReady", "SomeNotReady"
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the network that is joined with a peer.
+    """State of the network that is joined with a peer.
 
     Attributes:
         configured: the ranges of both sides are known.
@@ -66,7 +66,7 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a peer.
+    """The facts about a peer, from which its status is made.
 
     Attributes:
         lends: it is our provider: it gave us an identity, or we ask it for something.
@@ -98,7 +98,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def role(facts: Facts) -> str:
-    """What the peer is to this cluster."""
+    """The role of the peer towards this cluster: provider, consumer, both or unknown."""
     if facts.lends and facts.borrows:
         return CONSUMER_AND_PROVIDER
     if facts.lends:
@@ -122,7 +122,7 @@ def status(facts: Facts) -> dict[str, Any]:
 
 
 def is_lost(status: Mapping[str, Any]) -> bool:
-    """Whether a status says that the peer's API server does not answer."""
+    """True if a status says that the peer's API server does not answer."""
     return is_status(status.get("conditions"), API_SERVER, ERROR)
 
 

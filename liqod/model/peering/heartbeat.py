@@ -1,8 +1,8 @@
-"""Whether a peer's daemon runs, from what is seen of the Lease that it renews. Pure.
+"""Judges whether a peer's daemon runs, by the Lease that it renews. Pure.
 
 Clocks of two clusters are never compared: what counts is whether the Lease changed between two
-looks, measured here. How old a renewal is already when it is seen, its API server tells by its own
-clock alone (:class:`liqod.kube.leases.Look`); nobody is called silent for that.
+looks, measured here. How old a renewal is already when it is seen, its API server reports by its
+own clock alone (:class:`liqod.kube.leases.Look`); no daemon is called silent for that.
 """
 
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """What the Lease says.
+    """The content of the Lease.
 
     Attributes:
         holder: who leads; empty where nobody does.
@@ -62,18 +62,18 @@ class Sight(msgspec.Struct, frozen=True):
 
     @property
     def doubtful(self) -> bool:
-        """Whether it was not renewed when a leader would have, at the last look."""
+        """True if it was not renewed when a leader would have, at the last look."""
         return self.quiet > LEADER_TOLD_WITHIN
 
 
 def observe(before: Sight | None, beat: Beat, now: float, ago: float | None = None) -> Sight:
-    """What is known after another look.
+    """The Lease as it is seen after another look.
 
     Args:
         before: what was known.
         beat: what the Lease says.
         now: on this machine's clock.
-        ago: how old it is by its API server's clock; None where that does not tell.
+        ago: how old it is by its API server's clock; None where that is not known.
     """
     if before is not None and before.beat == beat:
         quiet = before.quiet + now - before.looked

@@ -1,7 +1,7 @@
-"""The times by which this cluster and its peers are said to live, in one place: they hang together.
+"""Intervals and deadlines of liveness for this cluster and its peers, which depend on each other.
 
-All are seconds. What an operator may set is in the configuration; any other time stands at the head
-of the module that keeps it.
+All are seconds. Times that an operator may set are in the configuration; any other time stands at
+the head of the module that keeps it.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ ACKNOWLEDGED_AGAIN: Final = 1
 UNACKNOWLEDGED: Final = 2
 """How often it is asked again before TCP breaks the connection; a number, no seconds."""
 FRESH: Final = 5.0 * ACKNOWLEDGED_EVERY
-"""A peer that was not heard of for so long is not called connected any more."""
+"""A peer that was not seen for so long is no longer called connected."""
 PROBE_EVERY: Final = 10.0
 """HTTP probes of a peer's server while it answers: what TCP acknowledges may still hang."""
 FIRST_DEADLINE: Final = 2.5
@@ -40,7 +40,7 @@ LEADER_RENEWS_EVERY: Final = 2.0
 LEADER_STOPS_AFTER: Final = 8.0
 """Without a good renewal the leader stops; what is left of the Lease is for stopping."""
 LEADER_TOLD_WITHIN: Final = 2 * LEADER_RENEWS_EVERY + 1.0
-"""A leader that was last heard of by then leads: one renewal may be late, and the API server's
+"""A leader that was last seen by then leads: one renewal may be late, and the API server's
 dates are to the second."""
 LEADER_LEASE: Final = 12.0
 """Without a renewal others may lead: under the 15 s that a crash may cost."""

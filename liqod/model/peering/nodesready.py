@@ -1,7 +1,8 @@
-"""What a provider tells of its nodes: that some, or none, are Ready; how many it has stays its own.
+"""Readiness of a provider's nodes as it reports them to consumers: some, or none, are Ready.
 
 It is an annotation of the slices that it grants, which comes back with their status, and goes on to
-their virtual nodes. Where all is well nothing is said, nor by Liqo. Pure.
+their virtual nodes. Where all are Ready nothing is reported, nor by Liqo; the number of nodes is
+never reported. Pure.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,14 +19,14 @@ _TEXTS: Final = {
 
 
 def word(ready: Collection[bool]) -> str:
-    """What is to be told of nodes, by whether each is Ready; empty for nothing."""
+    """The word to report for nodes, by the readiness of each; empty where all are Ready."""
     if all(ready):
         return ""
     return SOME if any(ready) else NONE
 
 
 def told(annotations: Mapping[str, str]) -> str:
-    """What a provider tells; empty where that is nothing, or no such word."""
+    """The word that a provider reports; empty where it reports none, or no known one."""
     found = annotations.get(labels.NODES_READY, "")
     return found if found in _TEXTS else ""
 

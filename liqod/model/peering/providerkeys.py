@@ -7,7 +7,7 @@ that it has. Pairs of a key and of what it leads to, with spaces between: ``KEY>
 from typing import Final
 
 MOST: Final = 16
-"""Keys that are known of one provider; who has had more is peered with anew."""
+"""Most keys that are known of one provider; one that has had more has to be peered with anew."""
 
 
 def _pairs(note: str | None) -> dict[str, str]:
@@ -23,7 +23,7 @@ def follow(note: str | None, key: str) -> str:
 def added(note: str | None, former: str, following: str) -> str | None:
     """The note with one more step; None where another key has followed that one, or too many have.
 
-    What leads to the former key leads to the next one from now on.
+    Keys that lead to the former key lead to the next one from now on.
     """
     pairs = _pairs(note)
     if pairs.get(former, following) != following or following in pairs:

@@ -1,10 +1,10 @@
-"""What a pod costs, and whether it states its requests and limits as a quota asks.
+"""Computes a pod's cost for a quota, and checks that it states its requests and limits.
 
 The cost is the scheduler's (``k8s.io/component-helpers/resource``): containers and restartable
 init containers (sidecars) run together; every other init container runs alone, beside the sidecars
 started before it; the larger of both counts, and the runtime's overhead on top. Limits stand for
 requests that are not stated, as the API server fills them in. The spec is a consumer's: nothing in
-it is taken for granted.
+it is trusted.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def pod_cost(spec: Mapping[str, Any], running: Running | None = None) -> Amounts:
-    """What a pod of that spec takes of a quota, ``pods: 1`` included.
+    """The amounts that a pod of that spec takes of a quota, ``pods: 1`` included.
 
     Args:
         spec: the pod's.
@@ -74,8 +74,8 @@ def complaint(spec: Mapping[str, Any], enforcement: str) -> str:
     """Why the pod does not state what the enforcement asks for, in one sentence; "" if it does.
 
     ``Soft``: every container states requests of cpu and memory. ``Hard``: and its limits equal its
-    requests. Anything else asks for nothing. What is stated for the pod as a whole is counted
-    (:func:`pod_cost`), and holds nobody: an API server that does not know it drops it.
+    requests. Anything else asks for nothing. Resources of the pod as a whole are counted
+    (:func:`pod_cost`), but limit nobody: an API server that does not know the field drops it.
 
     Raises:
         ConfigError: the spec is none, or one of its quantities is not.
@@ -105,7 +105,7 @@ def _read(spec: Mapping[str, Any]) -> _Spec:
 
 
 def _held(container: _Container, running: Running) -> Amounts:
-    """What a container asks for or has, whichever is more."""
+    """The larger of a container's requests and the resources that it has now."""
     asked, now = _requests(container.resources), running.get(container.name)
     if now is None:
         return asked

@@ -1,7 +1,7 @@
-"""Whether anything gets through to what runs at a peer: what pods and endpoints are Ready by. Pure.
+"""Decides whether a peer's pods are reachable, by which pods and endpoints are Ready. Pure.
 
-What carries the packets decides: the tunnel, whatever the peer's API server and daemon do; and
-where there is none, whether the API server answers, as on any node of which nothing is heard.
+The carrier of the packets decides: the tunnel, regardless of the peer's API server and daemon; and
+where there is none, the answers of the API server, as on any node from which nothing is heard.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ SERVER: Final = "the API server of the cluster that runs it does not answer"
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What is known of the ways to one peer.
+    """State of the paths to one peer.
 
     Attributes:
         tunnel: whether its pods are reached through a tunnel.

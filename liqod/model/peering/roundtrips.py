@@ -32,7 +32,7 @@ def rounds(taken: Iterable[float | None]) -> Rounds:
 def lossiness(rounds: Sequence[float | None]) -> float | None:
     """The part of the round trips that single losses are; None of too few.
 
-    What came before an outage and the outage itself do not count: the link tells of those.
+    Round trips up to the end of an outage do not count: the link reports outages.
     """
     begin = 0
     for index in range(1, len(rounds)):

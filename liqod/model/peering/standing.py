@@ -1,6 +1,6 @@
-"""How this cluster's daemon and its peers are, by what the API server holds. Pure.
+"""States of this cluster's daemon and its peers, by the objects of the API server. Pure.
 
-What a daemon noted is believed for as long as it runs: nothing here is good because it once was.
+A daemon's notes are believed for as long as it runs: nothing here is good because it once was.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from liqod.resources import Tenant
 from liqod.resources.authentication import ACTIVE, TOLERATE_NO_HANDSHAKE
 
 NO_WEBHOOK = "nobody answers it: the daemon does not run"
-"""What is said of the webhook then, whatever its last verdict was."""
+"""State of the webhook while this cluster's daemon does not run."""
 NOT_KNOWN = "not known"
-"""What is said of a peer's API server while this cluster's daemon does not run."""
+"""State of a peer's API server while this cluster's daemon does not run."""
 
 STOPPED = "not known while this cluster's daemon does not run"
 """The same, of the layer of the doctor's."""
@@ -24,7 +24,7 @@ UNACCEPTED = "not accepted"
 
 
 def runs(snapshot: Snapshot) -> bool:
-    """Whether this cluster's daemon runs, by its Lease: who could not renew it for long stops."""
+    """True if this cluster's daemon runs, by its Lease: one that cannot renew it for long stops."""
     age = snapshot.leader_age
     held = age is not None and bool(snapshot.leader) and not snapshot.leader_gone
     return held and (age or 0.0) <= LEADER_STOPS_AFTER
@@ -44,7 +44,7 @@ def daemon(snapshot: Snapshot) -> str:
 
 
 def older(definitions: Sequence[str]) -> str:
-    """What is said of definitions that a daemon of this version does not work with."""
+    """The problem of definitions that a daemon of this version does not work with, as a clause."""
     more = len(definitions) - 1
     others = f" and {counted(more, 'other')}" if more else ""
     what = f"the custom resource {definitions[0]}{others}"
@@ -58,7 +58,7 @@ def again(peer: str) -> str:
 
 
 def api_remedy(problem: LinkProblem, peer: str) -> str:
-    """What to do about a peer's API server that does not answer, by the kind of its state."""
+    """The remedy for a peer's API server that does not answer, by the kind of its problem."""
     if problem == "refused":
         return f"{again(peer)}; what runs at {peer} stays"
     if problem == "untrusted":
@@ -75,10 +75,10 @@ def tenant(found: Tenant) -> str:
 
 
 NO_WAY_IN = "it has no way in: it was revoked, or not accepted yet; the Tenant's Events say why"
-"""What is said of a tenant that is not accepted."""
+"""Explanation of a tenant that is not accepted."""
 
 
 def meant(peer: str, state: str) -> str:
-    """What is said of a tenant that somebody cordoned or drained: it is meant so."""
+    """Explanation of a tenant that somebody cordoned or drained on purpose."""
     verb = "uncordon" if state == "Cordoned" else "activate"
     return f"{state.lower()} by hand: `liqod {verb} tenant {peer}` ends that"

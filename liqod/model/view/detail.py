@@ -1,4 +1,4 @@
-"""What ``liqod status PEER`` adds for the one peer that was asked for: why things are as they are.
+"""Details of one peer that ``liqod status PEER`` adds: conditions, slices and waiting pods.
 
 Made of the same snapshot as the overview, by :func:`detail`.
 """

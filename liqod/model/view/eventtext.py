@@ -1,4 +1,4 @@
-"""What is made of an event's facts for people, by every program that shows events. Pure."""
+"""Renders an event's facts as text, for every program that shows events. Pure."""
 
 from typing import Any
 
@@ -11,16 +11,16 @@ BAD = ("failed", "reason", "problem", "refused")
 
 
 def facts(event: Event) -> str:
-    """``name=value`` of each fact, in the order in which the room gave them.
+    """``name=value`` of each fact, in the order in which the event has them.
 
-    What it says may be somebody else's words: it goes through what makes text fit for a terminal.
+    The text may have words of others: callers make it fit for a terminal (:mod:`liqod.model.text`).
     """
     found = event.facts.items()
     return " ".join(f"{name}={_value(value)}" for name, value in found if value not in _NOTHING)
 
 
 def is_bad(event: Event) -> bool:
-    """Whether it says why something is not as it should be."""
+    """True if an event reports a failure."""
     return any(event.facts.get(name) for name in BAD) and event.facts.get("up") is not True
 
 

@@ -1,8 +1,8 @@
-"""The one value of what is known of this cluster and of each peer. Pure.
+"""Facts about this cluster and each peer, in one value. Pure.
 
 It is filled from what the daemon has in memory (:mod:`liqod.inspect.facts`), or from the objects of
 the API server where no daemon can be asked (:mod:`liqod.model.view.objectfacts`). The doctor's
-checks, the rows of viewers, ``/metrics`` and the history read it. What is not known is None, or
+checks, the rows of viewers, ``/metrics`` and the history read it. Unknown values are None, or
 empty.
 """
 
@@ -18,7 +18,7 @@ from liqod.model.view.networkfacts import NetworkFacts
 REACHABLE: Final = "reachable"
 """The verdict on the webhook's path where it works; any other says why not."""
 LinkState = Literal["up", "down", "idle"]
-"""Whether an API server answers; ``idle`` where nobody asks it."""
+"""State of an API server's answers; ``idle`` where nobody asks it."""
 LinkProblem = Literal["", "refused", "untrusted"]
 """Why nothing can be asked of an API server, where that is not the way to it."""
 
@@ -56,7 +56,7 @@ class DaemonFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of this cluster.
+    """The facts about this cluster.
 
     Attributes:
         now: Unix time.
@@ -115,12 +115,12 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def webhook_reached(self) -> bool | None:
-        """Whether the API server reaches the webhook; None: not known."""
+        """True if the API server reaches the webhook; None: not known."""
         return self.webhook == REACHABLE if self.webhook else None
 
     @property
     def webhook_answered(self) -> bool:
-        """Whether a daemon is there that answers it: this one, or one that others see."""
+        """True if a daemon exists that answers the webhook: this one, or one that others see."""
         return self.daemon is None or self.daemon.runs or bool(self.daemon.standbys)
 
 
@@ -151,7 +151,7 @@ class QueueFacts(msgspec.Struct, frozen=True):
 
 
 class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the way to a peer's API server.
+    """The facts about the link to a peer's API server.
 
     Attributes:
         state: ``up``, ``down``, or ``idle`` where nothing is borrowed and nobody is asked.
@@ -232,7 +232,7 @@ class WorkFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReflectionFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the work at a peer.
+    """The facts about the reflection at a peer.
 
     Attributes:
         nodes: virtual nodes.
@@ -252,7 +252,7 @@ class ReflectionFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one peer.
+    """The facts about one peer.
 
     Attributes:
         now: Unix time.
@@ -286,7 +286,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         tenant: condition of the tenant here that is the peer's, as its Tenant has it or
             :data:`liqod.model.peering.standing.UNACCEPTED`; empty where there is none.
         network: what is known of the network that is joined with it; None where none is to be.
-        usage: why it did not tell what its guests use; empty where it did, None: nobody asked.
+        usage: why it did not report what its guests use; empty where it did, None: nobody asked.
         probed: what the check's own probe returned last; None: nothing yet.
         settings: the check's own settings, as its ``config_type``.
     """

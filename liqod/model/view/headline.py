@@ -1,4 +1,4 @@
-"""What a viewer says first: how each peer is, how many are well, and the one worst problem.
+"""The headline of a viewer: the condition of each peer, the counts, and the worst problem.
 
 Pure functions of the state and of the time, which is the daemon's clock in Unix seconds.
 """
@@ -24,7 +24,7 @@ Level = Literal["well", "notice", "warning", "critical"]
 NO_PEERS = "no peers yet"
 
 BAD: tuple[Condition, ...] = ("failed", "down", "silent", "degraded")
-"""The conditions that are problems, the worst first."""
+"""Conditions that are problems, the worst first."""
 
 
 class Worst(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ def worst(state: State, now: float) -> Worst:
 def every(state: State, now: float) -> tuple[Worst, ...]:
     """All that is wrong, as ``liqod status`` and ``liqod doctor`` have it, the worst first.
 
-    Before it stand peers of which no problem tells yet, such as one that has just gone silent.
+    Before it are peers that no problem reports yet, such as one that has just gone silent.
     """
     found = wrong(state.problems, state.ladders.values())
     told = {each.peer for each in found if not each.hint}
@@ -190,7 +190,7 @@ def _since(state: State, name: str) -> float:
 
 
 def _clauses(state: State, name: str, how: Condition, now: float) -> Iterable[str]:
-    """What is said of a peer that is not well."""
+    """The clauses that describe a peer that is not well."""
     peer, pulse = state.peers[name], state.pulses.get(name)
     if how == "failed":
         yield f"its task fails: {peer.failure}"

@@ -1,4 +1,4 @@
-"""What the daemon is at, at one moment: its tasks, queues, watches and requests.
+"""The daemon's activity at one moment: its tasks, queues, watches and requests.
 
 Asked for when somebody looks, and not part of the state that is sent with each change.
 """

@@ -1,7 +1,7 @@
-"""What is known of the network that is joined with one peer, for whoever judges or shows it. Pure.
+"""Facts about the network that is joined with one peer, for the doctor and for viewers. Pure.
 
-The room that keeps the network fills this from memory; the doctor's layers
-(:mod:`liqod.plugins.checks.network`) say by it which part fails first.
+The package that keeps the network fills this from memory; the doctor's layers
+(:mod:`liqod.plugins.checks.network`) find by it the part that fails first.
 """
 
 from typing import Final
@@ -15,8 +15,8 @@ class NodeWay(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         name: of the Node.
         missing: what it lacks, such as ``route to 10.71.0.0/16``.
-        told: seconds since it last said so; None: never.
-        problem: why it cannot be set up; empty where nothing hinders it.
+        told: seconds since it last reported; None: never.
+        problem: why it cannot be set up; empty where nothing blocks it.
     """
 
     name: str
@@ -44,11 +44,11 @@ class PodTrip(msgspec.Struct, frozen=True, omit_defaults=True):
 ALIVE: Final = 1.5
 """Seconds since the last probe came back within which the tunnel is said to answer."""
 QUIET: Final = 30.0
-"""Seconds for which a tunnel that stands may hear nothing: one sends something every 25 s."""
+"""Seconds for which a working tunnel may receive nothing: one sends something every 25 s."""
 
 
 class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of the network of one peer.
+    """The facts about the network of one peer.
 
     Attributes:
         problem: what this daemon lacks to join networks (a right, a program); empty for nothing.
@@ -141,16 +141,16 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def answers(self) -> bool:
-        """Whether a probe through the tunnel has come back just now."""
+        """True if a probe through the tunnel has come back just now."""
         return self.echo is not None and self.echo < ALIVE
 
     @property
     def carries(self) -> bool:
-        """Whether anything has come from the other gateway lately."""
+        """True if anything has come from the other gateway lately."""
         return self.heard is not None and self.heard < QUIET
 
     def rounded(self) -> "NetworkFacts":
-        """The same with ages in tenths of a second: what differs by less is not shown again."""
+        """The same with ages in tenths of a second: smaller differences are not shown again."""
         ages = {name: getattr(self, name) for name in ("heard", "arrived", "handshake", "echo")}
         changed = {name: round(age, 1) for name, age in ages.items() if age is not None}
         trip = self.pods

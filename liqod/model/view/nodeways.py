@@ -1,4 +1,4 @@
-"""How the nodes' ways to the gateway are, by what each says of itself. Pure.
+"""States of the nodes' ways to the gateway, as each node reports its own. Pure.
 
 A node writes when something turns and never at rest, so its word has no age. That it follows at all
 is seen by the generations that it has applied.
@@ -11,7 +11,7 @@ from liqod.model.view.networkfacts import NodeWay
 from liqod.resources.fabric import APPLIED, REACHABLE, InternalFabric, InternalNode
 
 FOLLOWS = 0.0
-"""Seconds since a node was last heard of, where nothing speaks against it."""
+"""Seconds since a node was last seen, where nothing speaks against it."""
 
 
 def ways(

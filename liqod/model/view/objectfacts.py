@@ -1,6 +1,6 @@
 """Fills facts from the objects of one cluster, where no daemon can be asked. Pure.
 
-What a daemon noted on an object is believed for as long as that daemon runs, and is as old as it
+A daemon's notes on an object are believed for as long as that daemon runs, and are as old as it
 may take to find otherwise.
 """
 
@@ -44,7 +44,7 @@ PROBLEMS: dict[str, LinkProblem] = {REFUSES: "refused", UNTRUSTED: "untrusted"}
 
 
 def cluster(snapshot: Snapshot, version: str = "", took: float = 0.0) -> ClusterFacts:
-    """What is known of this cluster.
+    """The facts about this cluster.
 
     Args:
         snapshot: its objects.
@@ -71,7 +71,7 @@ def cluster(snapshot: Snapshot, version: str = "", took: float = 0.0) -> Cluster
 
 
 def peers(snapshot: Snapshot, known: ClusterFacts) -> tuple[PeerFacts, ...]:
-    """What is known of each peer, by id.
+    """The facts about each peer, by id.
 
     Args:
         snapshot: the objects.
@@ -109,7 +109,7 @@ class _ByPeer:
             self._certificates.setdefault(peer, {})[name] = left
 
     def facts(self, found: ForeignCluster, known: ClusterFacts) -> PeerFacts:
-        """What is known of one peer."""
+        """The facts about one peer."""
         peer, link, notes = found.spec.cluster_id, _link(found), found.metadata.annotations
         nodes, slices = self._nodes.get(peer, []), self._slices.get(peer, [])
         certificates, names = self._certificates.get(peer, {}), found.status.tenant_namespace
@@ -166,7 +166,7 @@ def _link(found: ForeignCluster) -> LinkFacts:
 
 
 def _daemon(noted: str, degraded: str) -> LinkFacts:
-    """What is noted of a peer's daemon, and of what does not work with its API server."""
+    """The facts about a peer's daemon and its degraded API server, from the notes on its object."""
     if not noted:
         return LinkFacts(degraded=degraded)
     if noted != labels.TRUE:

@@ -1,4 +1,4 @@
-"""What ``liqod status`` shows: one value, made of what the API server holds and nothing else.
+"""The overview that ``liqod status`` shows, made from the objects of the API server alone.
 
 :func:`overview` turns listed objects into tables and a list of problems, worst first. It holds no
 secrets and needs no daemon, so the answer to "why" is there when the daemon is not.
@@ -87,12 +87,12 @@ class Overview(msgspec.Struct, frozen=True):
 
     @property
     def well(self) -> bool:
-        """Whether there are no problems but hints."""
+        """True if there are no problems but hints."""
         return wrong.well(self.problems)
 
     @property
     def knows_peers(self) -> bool:
-        """Whether a peer that is not in it is none."""
+        """True if the view has all peers, so that one that is not in it does not exist."""
         return self.source == "resources" and FOREIGN_CLUSTERS.plural not in self.unread
 
 
@@ -105,7 +105,7 @@ def overview(snapshot: Snapshot, only: str = "") -> Overview:
 def of_facts(
     snapshot: Snapshot, own: ClusterFacts, peers: Sequence[PeerFacts], only: str = ""
 ) -> Overview:
-    """The view of a snapshot with the facts that it tells; arguments as :func:`overview`."""
+    """The view of a snapshot with the facts in it; arguments as :func:`overview`."""
     pods = Counter(pod.node for pod in snapshot.pods)
     ready = Counter(pod.node for pod in snapshot.pods if pod.ready)
     virtual = sorted(snapshot.virtual_nodes, key=lambda each: each.name)
@@ -130,14 +130,14 @@ def of_facts(
 
 
 def _webhook(own: ClusterFacts) -> str:
-    """Whether the API server reaches the webhook, in a few words."""
+    """The state of the webhook's path from the API server, in a few words."""
     if not own.webhook_answered:
         return standing.NO_WEBHOOK
     return own.webhook or "not proved yet"
 
 
 def of_peer(view: Overview, peer: str) -> Overview:
-    """What a view has of one peer, and of this cluster itself."""
+    """The part of a view that concerns one peer, and this cluster itself."""
     return msgspec.structs.replace(
         view,
         peers=tuple(row for row in view.peers if row.id == peer),

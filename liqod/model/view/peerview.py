@@ -1,4 +1,4 @@
-"""The rows that viewers are shown of peers: of objects of the API server, and of facts. Pure."""
+"""Makes viewers' rows of peers, from objects of the API server and from facts. Pure."""
 
 from collections.abc import Iterable
 
@@ -31,7 +31,7 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 def counted(pod: LivePod) -> Counted:
-    """What is kept of a pod."""
+    """The row and the cost of a pod."""
     try:
         cost = pod_cost(pod.spec)
     except ConfigError:
@@ -73,7 +73,7 @@ def origin(pod: Partial) -> str:
 def quotas(
     nodes: Iterable[VirtualNode], costs: Iterable[tuple[str, Amounts]]
 ) -> dict[str, dict[str, Amount]]:
-    """What is granted and used of each peer, by resource.
+    """The granted and used amounts of each peer, by resource.
 
     Args:
         nodes: the virtual nodes.
@@ -130,7 +130,7 @@ def peer(
 
     Args:
         row: as ``liqod status`` has it.
-        noted: what the objects tell of it.
+        noted: what the objects say of it.
         live: what the running daemon knows of it.
         quota: by resource.
         ladder: what the doctor found.
@@ -155,7 +155,7 @@ def peer(
 
 
 def pulse(facts: PeerFacts | None) -> Pulse:
-    """What changes each second of a peer; nothing is known of one that has no facts yet."""
+    """The pulse of a peer; empty for one that has no facts yet."""
     if facts is None:
         return Pulse()
     link, work = facts.link, facts.work or WorkFacts()

@@ -1,4 +1,4 @@
-"""What is wrong, worst first, each with what to do: the problems of ``liqod status``. Pure."""
+"""Finds the problems that ``liqod status`` shows, worst first, each with its remedy. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -50,7 +50,7 @@ class Problem(msgspec.Struct, frozen=True, order=True):
 
     @property
     def hint(self) -> bool:
-        """Whether it is no fault of the peering: a pod of a user's that waits, something meant."""
+        """True if it is no fault of the peering: a user's pod that waits, or an intended state."""
         return self.rank >= HINTS
 
 
@@ -74,8 +74,8 @@ def problems(
 
     Args:
         snapshot: the objects.
-        own: what they tell of this cluster.
-        peers: what they tell of each peer.
+        own: what they say of this cluster.
+        peers: what they say of each peer.
         nodes: of each virtual node by name its peer, and what is wrong with it.
     """
     every = (each for facts in peers for each in _of_peer(facts))
@@ -83,7 +83,7 @@ def problems(
 
 
 def network(found: Connection) -> str:
-    """What is wrong with the network of a Connection; empty for nothing."""
+    """The problem of a Connection's network, as a clause; empty for none."""
     if found.status.value != "Connected":
         return f"the tunnel is {found.status.value or 'not there yet'}"
     path = podpath.read(found.metadata.annotations.get(labels.PODS, ""))
@@ -225,13 +225,13 @@ def _namespace_problems(snapshot: Snapshot) -> Iterable[Problem]:
 
 
 def refuses(one: NamespaceCondition) -> bool:
-    """Whether a peer does not take a namespace, and that does not pass by itself."""
+    """True if a peer refuses a namespace, and that does not pass by itself."""
     passes = one.reason in ("", "Creating", "Terminating")
     return (one.type, one.status) == ("Ready", "False") and not passes
 
 
 def namespace_remedy(namespace: str, reason: str) -> str:
-    """What to do about a namespace that a peer does not take, by the reason as a word."""
+    """The remedy for a namespace that a peer refuses, by the reason as a word."""
     if reason == NAMESPACE_STAYS:
         return f"`liqod unoffload namespace {namespace}`"
     return "choose another name or mapping strategy"

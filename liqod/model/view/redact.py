@@ -1,6 +1,6 @@
-"""Takes out of objects and text what nobody should pass on: keys, tokens, passwords. Pure.
+"""Removes keys, tokens and passwords from objects and text. Pure.
 
-What is left is fit for a bug report: names, conditions and figures stay, values that may be secret
+The result is fit for a bug report: names, conditions and figures stay, values that may be secret
 are replaced by a word that says so.
 """
 
@@ -24,10 +24,10 @@ WORDS = (
     r"(?:password|passwd|passphrase|pwd|secret|token|credential|signature|"
     r"(?:api|access|account|private)[-_]?key)"
 )
-"""What names of secrets have in them: ``DB_PASSWORD``, ``--api-key``, ``X-Amz-Signature``."""
+"""Words in the names of secrets: ``DB_PASSWORD``, ``--api-key``, ``X-Amz-Signature``."""
 VALUE = r"""(?:"[^"\n]{0,1024}"|'[^'\n]{0,1024}'|[^\s,;"'&]+)"""
 INVITATION = re.compile(r"(?i)(?<=#[vb]1\.)[\w-]+|(?<![\w.-])[vb]1\.[\w-]{60,}+(?!\.)")
-"""What is secret of an invitation (:mod:`liqod.handshake.tokens`), also without its beginning; an
+"""The secret part of an invitation (:mod:`liqod.handshake.tokens`), also without its beginning; an
 advert, which is no secret, has a dot within."""
 PATTERNS = (
     INVITATION,
@@ -44,7 +44,7 @@ PATTERNS = (
     # The same without a scheme, as proxies are named; a digest of an image looks alike.
     re.compile(r"(?<![^\s\"'=])[^\s:/@\"'=,]{1,64}:[^\s/@\"']{1,256}(?=@)(?!@sha\d+:)"),
 )
-"""What is hidden wherever it stands."""
+"""Patterns of secrets that are hidden in any text."""
 HEADER = re.compile(
     r"(?i)(authorization[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?)"
     r"(?:(?:basic|bearer|digest|negotiate|token)[ \t]+)?[^\s,;\"']+"
@@ -58,7 +58,7 @@ ALONE = re.compile(rf"(?i)--?[\w-]{{0,40}}{WORDS}[\w-]{{0,40}}")
 
 
 def scrub(text: str) -> str:
-    """A text without keys, tokens and passwords, as far as they can be told by their looks.
+    """The text without keys, tokens and passwords, as far as their form shows them.
 
     Every pattern takes a time that grows with the length of the text and no faster.
     """
@@ -71,12 +71,12 @@ def scrub(text: str) -> str:
 
 
 def without_invitations(text: str) -> str:
-    """A text as it is, but for the secrets of invitations: for whoever is told what he typed."""
+    """The text without the secrets of invitations, to show users what they typed."""
     return INVITATION.sub(HIDDEN, text)
 
 
 def _hide(found: re.Match[str]) -> str:
-    """What names the value stays, and the quotes around it."""
+    """Hides the value of a match; its name and the quotes around it stay."""
     value = found[2]
     quote = value[0] if value[0] in "\"'" else ""
     return f"{found[1]}{quote}{HIDDEN}{quote}"

@@ -1,7 +1,7 @@
-"""Requests of the handshake as they are shown: who asks to borrow, whom this cluster asks. Pure.
+"""Requests of the handshake as they are shown: incoming and outgoing ones. Pure.
 
-The row of each, made of its object; how a peer was met, by those that are kept; and what those that
-wait, or have failed, want of a person.
+The row of each, made from its object; how a peer was met, by the requests that are kept; and the
+action that a waiting or failed request needs from a person.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,16 +16,16 @@ from liqod.resources import IncomingPeering, OutgoingPeering
 
 AGREED: Final = ("Accepted", "Done")
 KUBECONFIG: Final = "kubeconfig"
-"""Where no request is kept: whoever had a kubeconfig of the other cluster has peered them."""
+"""Way in which two clusters have met where no request is kept: by a kubeconfig."""
 UNKNOWN: Final = "-"
 NAMED: Final = 5
-"""Clusters that wait for an answer and are told one by one: anybody may ask, and many may."""
+"""Clusters that wait for an answer and are reported one by one: anybody may ask, and many may."""
 BEGUN: Final = ("", "Waiting", "Accepted")
 ENDED_BADLY: Final = ("Refused", "Failed")
 
 
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who asks to borrow from this cluster, or whom this cluster asks; of no secret a trace.
+    """A request to borrow from this cluster, or of this cluster to another one; without secrets.
 
     Attributes:
         name: of the IncomingPeering or OutgoingPeering.
@@ -67,7 +67,7 @@ def unix(stamp: str | None) -> float:
 
 
 def incoming(found: IncomingPeering) -> Request:
-    """Who asks to borrow from this cluster."""
+    """The row of a request to borrow from this cluster."""
     spec, status = found.spec, found.status
     return Request(
         name=found.name,
@@ -87,7 +87,7 @@ def incoming(found: IncomingPeering) -> Request:
 
 
 def outgoing(found: OutgoingPeering) -> Request:
-    """Whom this cluster asks, or offers to lend to; of its invitation only that it brings one."""
+    """The row of this cluster's request, or of its offer to lend; without its invitation."""
     spec, status = found.spec, found.status
     return Request(
         name=found.name,
@@ -106,7 +106,7 @@ def outgoing(found: OutgoingPeering) -> Request:
 
 
 def _way(found: OutgoingPeering) -> str:
-    """What led to the cluster that is asked."""
+    """The source of the cluster that is asked: invitation, policy, address or discovery."""
     if found.spec.invitation_secret:
         return "invitation"
     if labels.SOUGHT in found.metadata.labels:
@@ -135,7 +135,7 @@ def met(peer: str, requests: Iterable[Request] | None) -> tuple[str, str]:
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What a request wants of a person.
+    """The action that a request needs from a person.
 
     Attributes:
         peer: the other cluster's id, as far as it is known.
@@ -151,7 +151,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 def wanted(incoming: Iterable[Request], outgoing: Iterable[Request]) -> Iterable[Wanted]:
-    """What the requests of both directions want of a person."""
+    """The actions that the requests of both directions need from a person."""
     waiting = [each for each in incoming if each.state == "Waiting"]
     waiting.sort(key=lambda each: each.name)
     for entry in waiting[:NAMED]:
@@ -186,7 +186,7 @@ def _asked(request: Request) -> Wanted:
 
 
 def _offered(request: Request) -> Iterable[Wanted]:
-    """Of whom this cluster dials to lend to it."""
+    """The actions for an offer to lend, for which this cluster dials the other one."""
     said = request.reason or "nothing was heard yet"
     if request.state in ENDED_BADLY:
         what = f"the offer {request.name} to lend has failed: {said}"

@@ -1,8 +1,8 @@
-"""The rows that the inspector shows: of the daemon, of peers, and of what is between them.
+"""Rows that the inspector shows: of the daemon, its peers, and the objects between them.
 
-Rows that ``liqod status`` has too extend its structs. What changes each second is apart
-(:class:`Pulse`) from what changes when something happens (:class:`Peer`), so that a hundred peers
-at rest cost a viewer little. Times are Unix seconds; a value that is unknown is None.
+Rows that ``liqod status`` has too extend its structs. Values that change each second
+(:class:`Pulse`) are apart from those that change with an event (:class:`Peer`), so that a hundred
+peers at rest cost a viewer little. Times are Unix seconds; a value that is unknown is None.
 """
 
 from typing import Any, Final, Literal
@@ -64,7 +64,7 @@ class Daemon(Row, frozen=True):
 
     @property
     def leading(self) -> bool:
-        """Whether it leads."""
+        """True if the daemon leads."""
         return self.state == LEADING
 
 
@@ -117,7 +117,7 @@ class Peer(PeerRow, frozen=True, omit_defaults=True):
 
 
 class Pulse(Row, frozen=True):
-    """What changes each second of one peer.
+    """The values of one peer that change each second.
 
     Attributes:
         heard: when something last came back from it.
@@ -149,7 +149,7 @@ class Pulse(Row, frozen=True):
 
 
 class Check(Row, frozen=True):
-    """What the doctor found in one layer.
+    """The doctor's finding in one layer.
 
     Attributes:
         layer: its name, such as ``api``; unique within a ladder.
@@ -269,7 +269,7 @@ class Told(Row, frozen=True):
 
 
 class Sighting(Row, frozen=True):
-    """What one source of a discovery plugin shows of a cluster.
+    """A cluster as one source of a discovery plugin shows it.
 
     Attributes:
         cluster_id: its id.

@@ -82,7 +82,7 @@ def _cluster(name: str, rows: list[Sighting]) -> Cluster:
 
 
 def verified(rows: list[Sighting]) -> str:
-    """What is known of who one cluster is, in a word."""
+    """How far the identity of a cluster is verified, in a word."""
     if any(row.conflict for row in rows):
         return "conflict"
     if any(row.key for row in rows):
@@ -91,7 +91,7 @@ def verified(rows: list[Sighting]) -> str:
 
 
 def next_step(name: str, rows: list[Sighting]) -> str:
-    """What to do about one cluster."""
+    """The next step for one cluster, as a sentence; empty for none."""
     first = rows[0]
     if first.own:
         return "it has this cluster's id: no two that meet may have the same"

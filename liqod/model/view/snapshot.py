@@ -31,11 +31,11 @@ LISTED: Mapping[str, tuple[Kind, type[Any]]] = {
     "virtual_nodes": (VIRTUAL_NODES, VirtualNode),
     "offloadings": (NAMESPACE_OFFLOADINGS, NamespaceOffloading),
 }
-"""The fields of a snapshot that hold all objects of a kind, as it is: who takes one reads them."""
+"""Fields of a snapshot that hold all objects of a kind, with the kind and its struct."""
 
 
 class Pod(msgspec.Struct, frozen=True):
-    """What counts of a pod: its place, and whether and why it is not ready.
+    """The summary of a pod: its place, and whether and why it is not ready.
 
     Attributes:
         namespace: its namespace.

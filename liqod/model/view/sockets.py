@@ -1,4 +1,4 @@
-"""Where the inspector's sockets are: a name of each cluster's own in a few folders. Pure."""
+"""Paths of the inspector's sockets: one name for each cluster, in a few folders. Pure."""
 
 import glob
 from collections.abc import Mapping

@@ -75,7 +75,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is different: of each table the rows that changed, None where a row has gone.
+    """A change of the state: of each table the rows that changed, None where a row has gone.
 
     ``daemon`` and ``problems`` are whole, or None where they did not change. Events and lines are
     new ones; they are not part of the state.
@@ -130,7 +130,7 @@ def join(whole: State, part: State) -> State:
 
 
 def diff(old: State, new: State) -> Delta:
-    """What leads from one state to the other: ``apply(old, diff(old, new)) == new``."""
+    """The change from one state to the other: ``apply(old, diff(old, new)) == new``."""
     changed: dict[str, Any] = {}
     for name in TABLES:
         before, after = getattr(old, name), getattr(new, name)
@@ -150,7 +150,7 @@ def difference(before: Mapping[str, T], after: Mapping[str, T]) -> dict[str, T |
 
 
 def empty(delta: Delta) -> bool:
-    """Whether nothing is different and nothing happened."""
+    """True if a change has no rows, events or lines."""
     return delta == NOTHING
 
 

@@ -1,4 +1,4 @@
-"""The problems that only a running daemon knows: of its plugins, and of what these say. Pure."""
+"""Finds problems that only a running daemon knows: of plugins, reflection and sightings. Pure."""
 
 from collections.abc import Iterable
 
@@ -7,16 +7,16 @@ from liqod.model.view.problems import HINTS, Problem
 from liqod.model.view.rows import Plugin, Sighting, Told
 
 BROKEN = "PluginFails"
-"""The reason of an object that a plugin breaks at: it is told as the plugin's problem."""
+"""Reason of an object at which a plugin fails: it is reported as the plugin's problem."""
 MOST_WAITING = 5
-"""Clusters that wait for a word which are named: whoever may announce them makes any number."""
+"""Most waiting clusters that are named: an announcer may make any number of them."""
 MEND = "mend, block or remove the plugin; the log has more"
 
 
 def told(
     plugins: Iterable[Plugin], reasons: Iterable[Told], sightings: Iterable[Sighting]
 ) -> tuple[Problem, ...]:
-    """What plugins suffer from, why objects are not as they are to be, and who waits for a word."""
+    """The problems of plugins, of objects that are not as wanted, and of clusters that wait."""
     found: list[Problem] = []
     for plugin in plugins:
         why = plugin.why if plugin.state == "left out" else plugin.failure

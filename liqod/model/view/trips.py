@@ -1,7 +1,7 @@
-"""The round trips that one peer is shown with: through its tunnel, where one is. Pure.
+"""Selects the round trips to show of a peer: through its tunnel, where there is one. Pure.
 
-What the API server's answers take says nothing of pods that are reached by another way, and would
-look well beside a tunnel that is down.
+The API server's round trips say nothing of pods that are reached by another path, and would look
+well beside a tunnel that is down.
 """
 
 import msgspec
@@ -27,7 +27,7 @@ class Trip(msgspec.Struct, frozen=True):
 
 
 def trip(pulse: Pulse, known: NetworkFacts | None) -> Trip:
-    """What a peer is shown with.
+    """The round trips to show of a peer.
 
     Args:
         pulse: its figures.

@@ -1,5 +1,6 @@
-"""Where this cluster's daemon runs and how it was started, as its Lease notes it, and what follows
-for a person: how to start it, and how to ask it. Pure.
+"""Place and start method of this cluster's daemon, as its Lease notes them. Pure.
+
+A person learns from it how to start the daemon, and how to ask it.
 """
 
 import msgspec
@@ -30,7 +31,7 @@ def noted(found: Whereabouts) -> dict[str, str]:
 
 
 def read(annotations: dict[str, str]) -> Whereabouts:
-    """What the Lease notes; nothing is known where it does not, or cannot be read."""
+    """Reads the note of a Lease; empty where it is missing or cannot be read."""
     try:
         return msgspec.json.decode(annotations.get(labels.RUNS_AT, "{}"), type=Whereabouts)
     except msgspec.DecodeError:
@@ -38,7 +39,7 @@ def read(annotations: dict[str, str]) -> Whereabouts:
 
 
 def start(found: Whereabouts, namespace: str) -> str:
-    """What to do to have it run again.
+    """The step that starts the daemon again.
 
     Args:
         found: how it ran when it led last.
@@ -52,7 +53,7 @@ def start(found: Whereabouts, namespace: str) -> str:
 
 
 def ask(found: Whereabouts, namespace: str, verb: str) -> str:
-    """What to do to have the daemon itself answer a command; empty where nothing is known."""
+    """The step by which the daemon itself answers a command; empty where its place is not known."""
     if found.pod:
         return (
             f"it runs in the cluster: `kubectl -n {namespace} exec -it deployment/{DEPLOYMENT} -- "

@@ -1,9 +1,9 @@
-"""The one list of what is wrong with a cluster and its peers, and whether that is well. Pure.
+"""Merges the problems of a cluster and its peers into one list. Pure.
 
-``liqod status``, ``liqod doctor`` and ``liqod top`` read it, so that they agree on what is wrong,
-and the commands on how they end. What custom resources show (:mod:`.problems`), what only a daemon
-knows (:mod:`.told`) and each layer of the doctor's that fails come together here; what several of
-them see is told once.
+``liqod status``, ``liqod doctor`` and ``liqod top`` read it, so that they agree on the problems,
+and the commands on their exit status. Problems in custom resources (:mod:`.problems`), those that
+only a daemon knows (:mod:`.told`) and failing layers of the doctor come together here; a problem
+that several of them see is reported once.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ GROUPS = {
         ("underlay", "tunnel", "mtu", "routes", "translation", "pods", NETWORK), NETWORK
     ),
 }
-"""Layers that one problem tells of together, by what they have in common; others are their own."""
+"""Layers that one problem reports together, by their common part; others are on their own."""
 OWN = {"server": 0, "installation": 0, "leader": 0, "identity": 1, "watches": 1, "policies": 1}
 """How bad it is that a layer of this cluster's fails; others are of rank 2."""
 PEERS = {"task": 1, "api": 1, "daemon": 1, "credentials": 1, "reflection": 3, "replication": 2}
@@ -66,12 +66,12 @@ def wrong(known: Iterable[Problem], ladders: "Iterable[Ladder]") -> tuple[Proble
 
 
 def well(found: Iterable[Problem]) -> bool:
-    """Whether there is nothing but hints: the exit status of whoever shows the list."""
+    """True if all problems are hints: the exit status of the commands that show the list."""
     return all(each.hint for each in found)
 
 
 def beside(found: Iterable[Problem], ladders: "Iterable[Ladder]") -> tuple[Problem, ...]:
-    """The problems, but for hints, that no layer of these ladders tells of already."""
+    """The problems, but for hints, that no failing layer of these ladders covers already."""
     told = {(each.peer, _group(each.layer)) for each in failing(ladders)}
     return tuple(
         each for each in found if not each.hint and (each.peer, _group(each.layer)) not in told
@@ -79,7 +79,7 @@ def beside(found: Iterable[Problem], ladders: "Iterable[Ladder]") -> tuple[Probl
 
 
 def dated(found: Iterable[Problem], now: float) -> tuple[Problem, ...]:
-    """The same, each with the time at which it was known: what was just read is known now."""
+    """The problems, each with the time of its evidence; ``now`` for those just read."""
     return tuple(each if each.at else msgspec.structs.replace(each, at=now) for each in found)
 
 
