@@ -1,10 +1,10 @@
-"""One account of what callers may take: files, places and memory, by face and by source.
+"""Budget of files, places and memory for callers, by face and by source.
 
-A face is whatever somebody else can open a connection to. Half of the process's files and half of
+A face is an endpoint to which others can open connections. Half of the process's files and half of
 its memory are kept for the daemon's own work: its watches, its requests, its peers. Of the rest
-each face has a part (:data:`SHARES`) that no other can take, so that who fills one keeps nobody
-from the others. It is derived at the start, by the limits that the process really has.
-Who makes room where a face is full is :mod:`liqod.places`'.
+each face has a part (:data:`SHARES`) that no other can take, so that a caller that fills one blocks
+nobody at the others. It is derived at the start, by the limits that the process really has.
+:mod:`liqod.places` selects the connection to close where a face is full.
 """
 
 import logging
@@ -21,7 +21,7 @@ from liqod.places import Places
 log = logging.getLogger(__name__)
 
 PARTS: Final = 32
-"""Into so many parts goes what callers may take: half of all files, and half of all memory."""
+"""Number of parts of the budget for callers: half of all files, and half of all memory."""
 MOST_FILES: Final = 1 << 20
 """As many files are asked for. Some programs that are started look at each number there may be."""
 FEW_FILES: Final = 4096
@@ -137,7 +137,7 @@ def places_of(share: Share, files: int, memory: int) -> tuple[int, int]:
 
 
 class Account:
-    """What the callers of this process may take.
+    """The budget for the callers of this process.
 
     Args:
         files: that the process may have open.

@@ -1,4 +1,4 @@
-"""Signs what this cluster lets others see of it, and verifies what others announce."""
+"""Signs the adverts of this cluster, and verifies those of others."""
 
 import logging
 import time
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 PACE = 60.0
 """Seconds between two looks at what is free: each difference is an advert that is signed, sent to
-everybody and verified by each of them, and several grants in a minute are told at once."""
+everybody and verified by each of them, and several grants in a minute are announced at once."""
 OLD = 3600.0
 """Seconds after which an advert is signed anew though nothing in it has changed, so that it goes
 before one of an earlier life that somebody sends again."""
@@ -41,7 +41,7 @@ class SignedAdverts:
         port: where its daemon takes the hand-shake now; 0 while it takes none.
         addresses: ``HOST:PORT`` at which the operator says that it is reached.
         capabilities: what its daemon can do, by name.
-        free: what may be asked for now, as quantities; nothing where that is not to be told. It is
+        free: what may be asked for now, as quantities; nothing where that is not announced. It is
             asked once in :data:`PACE`.
 
     Attributes:
@@ -75,7 +75,7 @@ class SignedAdverts:
             self.key = keys.print_of(own.public)
 
     def announcement(self) -> Announcement | None:
-        """What this cluster lets others see; None while its daemon takes no hand-shake."""
+        """The announcement of this cluster; None while its daemon takes no hand-shake."""
         port, now = self._port(), time.time()
         if not port:
             return None
@@ -103,7 +103,7 @@ class SignedAdverts:
         return Announcement(advert=text, port=port, addresses=advert.addresses)
 
     def read(self, advert: str) -> Verified:
-        """What an advert says. Raises ProtocolError where its signature does not hold."""
+        """Reads an advert. Raises ProtocolError where its signature does not hold."""
         found = adverts.verify(advert)
         told = found.advert
         return Verified(
@@ -143,9 +143,9 @@ async def adverts_of(home: ClusterContext, listening: Callable[[], int]) -> Sign
 
 
 def free_now(home: ClusterContext) -> dict[str, str]:
-    """What this cluster lends by default, less what is granted to consumers now.
+    """The default resources of this cluster, less the grants to consumers now.
 
-    Quotas say what is granted; they are followed while there is a consumer, and by nobody else.
+    Quotas have the grants; they are followed while there is a consumer, and by nobody else.
     """
     informer = home.informers.find(QUOTAS)
     quotas = () if informer is None else informer.store.values(Quota)
@@ -156,7 +156,7 @@ def free_now(home: ClusterContext) -> dict[str, str]:
 def left(
     whole: Mapping[str, int | str], granted: Iterable[Mapping[str, int | str]]
 ) -> dict[str, str]:
-    """What is left of something when parts of it are granted: never less than nothing. Pure.
+    """The amounts that remain when parts of them are granted, never below 0. Pure.
 
     A part that is no quantity counts as none.
     """

@@ -1,6 +1,6 @@
 """Options of programs that start without the command line's package: ``run``, ``node``, ``top``.
 
-What was typed by mistake is told, but for an invitation, which is a secret.
+Mistyped arguments are shown in the error, but for an invitation, which is a secret.
 """
 
 import argparse
@@ -14,5 +14,5 @@ class Parser(argparse.ArgumentParser):
     """Reads options; a mistake ends the program with status 2 and says what was wrong."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what was wrong, without what is secret of an invitation."""
+        """Prints the error, without the secret of an invitation."""
         super().error(printable(without_invitations(message)))

@@ -32,7 +32,7 @@ from liqod.reflection.voices import Voices
 
 @dataclass(frozen=True, eq=False)
 class Borrowing:
-    """What borrows from one peer.
+    """The parts of the daemon that borrow from one peer.
 
     Attributes:
         remotes: the identities that it gave us.

@@ -1,10 +1,9 @@
-"""How much of what comes from another cluster is kept in memory: all of it is decided here.
+"""Limits the memory for objects that come from other clusters.
 
-An API server takes objects of a megabyte and a half, and a peer may make thousands. What is larger
-than any honest object has reason to be is kept as a stub, enough to tell the peer why nothing
-follows from it; and what a peer has in all is counted (:mod:`liqod.kube.cache.holdings`). Nothing
-that is there already is destroyed because its object became a stub. The functions on objects are
-pure.
+An API server takes objects of a megabyte and a half, and a peer may make thousands. An object that
+is larger than any honest one is kept as a stub, enough to notify the peer why nothing follows from
+it; and all objects of a peer together are counted (:mod:`liqod.kube.cache.holdings`). Nothing that
+exists already is destroyed because its object became a stub. The functions on objects are pure.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +32,7 @@ from liqod.resources import (
 from liqod.resources.base import MAX_ENDPOINT_BYTES, MAX_MAPPED, MAX_QUANTITIES
 
 MAX_STUB: Final = 1 << 18
-"""Bytes of what is kept of a slice or map that names too much."""
+"""Bytes of the stub of a slice or map that names too much."""
 _MARKS: Final = (
     *(labels.ORIGIN, labels.CREATOR_USER, labels.NODE_NAME),
     *(labels.REPLICATED, labels.ORIGIN_ID, labels.REMOTE_CLUSTER_ID),
@@ -188,7 +187,7 @@ class _Pod(msgspec.Struct, frozen=True):
 
 
 def trim_made(body: bytes) -> bytes:
-    """Of a pod that was made for a consumer what is counted, and what its end goes by."""
+    """Trims a pod that was made for a consumer to the fields for its cost and its end."""
     try:
         pod = msgspec.json.decode(body, type=_Pod)
     except (*UNREADABLE, msgspec.ValidationError):
@@ -204,7 +203,7 @@ TRIMS: Final[Mapping[Kind, Callable[[bytes], bytes]]] = {
     RESOURCE_SLICES: trim_slice,
     NAMESPACE_MAPS: trim_map,
 }
-"""What is kept of each kind that consumers write and many rooms read."""
+"""Functions that trim the objects of each kind that consumers write and many rooms read."""
 
 
 def informers(client: Client, nursery: trio.Nursery, config: Config) -> Informers:
@@ -214,7 +213,7 @@ def informers(client: Client, nursery: trio.Nursery, config: Config) -> Informer
 
 
 def note_owner(holdings: Holdings, change: Change) -> None:
-    """Take in whose a Namespace is; a handler for its informer."""
+    """Notes the owner of a Namespace; a handler for its informer."""
     owner = None
     if change.new is not None:
         metadata = msgspec.json.decode(change.new, type=Partial).metadata

@@ -77,7 +77,7 @@ class ApiServer(Table, frozen=True):
 
 
 class Provider(Table, frozen=True):
-    """What this cluster lends, and how far it trusts those who borrow.
+    """Settings of lending: the resources on offer, and the trust in those who borrow.
 
     Attributes:
         enforcement: how quotas hold pods to their slice (``None``, ``Soft``, ``Hard``).
@@ -119,8 +119,8 @@ class Consumer(Table, frozen=True):
             namespace leaves, within their disruption budgets; then they are deleted.
         max_bytes: what is kept in memory of the objects that one provider has for us; beyond, what
             changes there is not followed.
-        labels_not_reflected: label keys that stay at home.
-        annotations_not_reflected: annotation keys that stay at home.
+        labels_not_reflected: label keys that stay in this cluster.
+        annotations_not_reflected: annotation keys that stay in this cluster.
     """
 
     drain_timeout: Seconds = 120.0
@@ -165,12 +165,12 @@ class Election(Table, frozen=True):
 
 
 class Reflection(Table, frozen=True):
-    """Which objects follow a namespace: all but those annotated, or only those annotated.
+    """Selects the objects that follow a namespace: all but annotated ones, or annotated ones only.
 
     Attributes:
         policies: by reflector name; a reflector without an entry keeps its own default.
         disabled: names of reflectors that are not to run.
-        events: which Events of what is reflected at a peer are told here.
+        events: which Events of reflected objects at a peer are reported here.
     """
 
     policies: dict[str, Policy] = msgspec.field(default_factory=dict)
@@ -229,7 +229,7 @@ class Config(Table, frozen=True):
 
 
 def opens_api(config: Config) -> bool:
-    """Whether pods at any peer may find this cluster's API server, and by the tunnel."""
+    """True if pods at any peer may reach this cluster's API server, and by the tunnel."""
     told = (config.peer_defaults.api_server, *(each.api_server for each in config.peers))
     return not config.api_server.for_pods and any(each != "none" for each in told)
 
@@ -249,7 +249,7 @@ ENVIRONMENT: Mapping[str, tuple[str, str]] = {
 GONE: Mapping[tuple[str, str], str] = {
     ("provider", "direct_pods"): "every guest's pod has a ShadowPod (docs/upgrades.md)"
 }
-"""Settings of versions before that a file may still say: they do nothing, as the log tells."""
+"""Settings of former versions that a file may still have: they do nothing, as the log says."""
 
 _NOT_SETTINGS = frozenset({"LIQOD_CONFIG", "LIQOD_LOG", "LIQOD_KEEPER"})
 _OF_PLUGINS = "LIQOD_PLUGIN_"
@@ -313,7 +313,7 @@ def _take_opt_ins(guests: object) -> None:
 
 
 def _another(variable: str) -> bool:
-    """Whether a variable is liqod's and no setting, or a plugin's."""
+    """True if a variable is liqod's and no setting, or a plugin's."""
     return variable in _NOT_SETTINGS or variable.startswith(_OF_PLUGINS)
 
 

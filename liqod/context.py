@@ -68,7 +68,7 @@ class ClusterContext:
         in_cluster: whether the daemon runs as a pod of this cluster.
         dial: makes the connections to peers' API servers.
         signing_requests: those that are being worked on.
-        fence: whether the admission policies that hold consumers are in force.
+        fence: whether the admission policies that restrict consumers are enforced.
         own_pods: which pods of this cluster are watched.
     """
 

@@ -3,7 +3,7 @@
     health ⊃ cluster ⊃ webhook, kubelet ⊃ election ⊃ rooms of the whole cluster ⊃ peers
 
 A standby has everything up to the election: it answers the webhook and the health probes and
-writes nothing but the Lease by which it shows itself. What stops, stops in reverse, and in time
+writes nothing but the Lease by which it shows itself. Parts stop in reverse order, and in time
 (:mod:`liqod.ending`).
 """
 
@@ -212,7 +212,7 @@ class Daemon:
     async def _home(
         self, client: Client, found: credentials.Credentials
     ) -> AsyncIterator[ClusterContext]:
-        """This cluster, as soon as its API server tells who it is."""
+        """This cluster's context, as soon as its API server has given the facts for it."""
         facts = await preflight.discover(client, found, self._config, self._wait)
         async with trio.open_nursery() as infra:
             yield ClusterContext(

@@ -1,11 +1,11 @@
-"""The end of the daemon: it comes in time, whoever holds it up, and who does is named.
+"""Ends the daemon in time, and names the tasks and threads that block its end.
 
-What stops, stops in reverse, and a plugin that does not mind its cancellation is left behind
+Parts stop in reverse order, and a plugin that ignores its cancellation is left behind
 (:mod:`liqod.plugins.calls`); but nothing in a process can end a task, a thread or a function that
-goes on. So a thread waits for the end, since the event loop may be what is held up: then it takes
+goes on. So a thread waits for the end, since the event loop itself may be blocked: then it takes
 no signal either, and so the time runs from the handler of the signal, which the interpreter calls
-wherever the loop is. When it is over the thread writes to the log who is still there, and the
-process leaves.
+wherever the loop is. When it is over the thread writes the remaining tasks and threads to the log,
+and the process leaves.
 """
 
 import logging
@@ -23,17 +23,17 @@ from liqod.inspect.tasks import frames, tree, waits
 from liqod.plugins.running import place, running
 
 GRACE: Final = 8.0
-"""Seconds for a clean stop; systemd is told 15, users are promised 10."""
+"""Seconds for a clean stop; systemd is configured with 15, users are promised 10."""
 LOOK: Final = 0.5
-"""Seconds for the event loop to say who is there."""
+"""Seconds for the event loop to name the tasks that remain."""
 MOST: Final = 5
-"""Who are named."""
+"""Most tasks and threads that are named."""
 
 logger = logging.getLogger("liqod")
 
 
 class Ending:
-    """Sees to it that the process ends after it was told to. Made in the thread of the event loop.
+    """Makes sure that the process ends after a signal. Made in the thread of the event loop.
 
     Args:
         grace: seconds that are waited for it.
@@ -49,7 +49,7 @@ class Ending:
         threading.Thread(target=self._wait, name="ending", daemon=True).start()
 
     def follow(self, *numbers: signal.Signals) -> None:
-        """Begin at any of these signals, and have whoever handles them now do so afterwards."""
+        """Begins at any of these signals, and calls their former handlers afterwards."""
         for number in numbers:
             self._follow(number)
 
@@ -64,11 +64,11 @@ class Ending:
         signal.signal(number, handle)
 
     def begin(self) -> None:
-        """The daemon is told to stop: from here the time runs."""
+        """Starts the time, when the daemon has to stop."""
         self._begun.set()
 
     def done(self) -> None:
-        """All of the daemon's own has ended: whatever is left is somebody else's."""
+        """Notes that all of the daemon's own has ended: the rest is of others."""
         self._done = True
 
     def _wait(self) -> None:
@@ -79,7 +79,7 @@ class Ending:
         self._leave(0 if self._done else 1)
 
     def _holders(self) -> list[str]:
-        """Who is still there."""
+        """The tasks and threads that have not ended."""
         others = [
             f"the thread {each.name}"
             for each in threading.enumerate()

@@ -70,7 +70,7 @@ class Untrusted(Unreachable):
 
 
 class NotStarted(Unreachable):
-    """What a task needs in order to begin did not come in time, however long it was waited for."""
+    """A task could not begin: something that it needs did not come in time."""
 
 
 class Overloaded(TransientError):
@@ -109,7 +109,7 @@ class NotFound(PermanentError):
     """404: there is no such object, namespace or kind.
 
     Attributes:
-        served: the server knows the kind, as far as can be told: only an object is missing.
+        served: the server knows the kind, as far as can be seen: only an object is missing.
     """
 
     def __init__(self, message: str = "", *, served: bool = True) -> None:

@@ -1,13 +1,13 @@
-"""Whether the admission policies that hold consumers are in force, for the rooms that lend."""
+"""State of the admission policies that restrict consumers, for the rooms that lend."""
 
 from collections.abc import Mapping
 
 AGAIN = 15.0
-"""Seconds between checks of what is not lent while policies are missing."""
+"""Seconds between two checks of objects that are not lent while policies are missing."""
 
 
 class Fence:
-    """What is known of it: nothing at first, and then no problem is seen.
+    """Result of the check of these policies; before the first check no problem is seen.
 
     Attributes:
         missing: names of the policies that are gone, or deny nothing any more.

@@ -19,7 +19,7 @@ PLAIN = {"content-type": "text/plain; charset=utf-8"}
 
 
 class Health:
-    """What the probes are told; the daemon sets it as it goes along.
+    """The daemon's state as probes get it; the daemon updates it.
 
     Attributes:
         metrics: gives the text of a scrape and its content type for an ``Accept`` header; None

@@ -1,4 +1,4 @@
-"""What one part of the daemon says and others wait for: that there is news, or the newest value."""
+"""Notifies waiting tasks of a change, or of the newest value."""
 
 from typing import Generic, TypeVar
 
@@ -8,28 +8,29 @@ T = TypeVar("T")
 
 
 class News:
-    """That something has changed: whoever waits when it is told goes on, however many they are.
+    """Notifies all waiting tasks of a change.
 
     Attributes:
-        coming: set when it is told next. Who takes it before he looks misses nothing meanwhile.
+        coming: set at the next notification. A task that takes it before it reads the state misses
+            no change.
     """
 
     def __init__(self) -> None:
         self.coming = trio.Event()
 
     def tell(self) -> None:
-        """Say that there is news."""
+        """Notifies all that wait."""
         # The new event first: who is woken by the old one and waits again must not find it set.
         told, self.coming = self.coming, trio.Event()
         told.set()
 
     async def wait(self) -> None:
-        """Wait until it is told the next time."""
+        """Waits for the next notification."""
         await self.coming.wait()
 
 
 class Latest(Generic[T]):
-    """The newest value, handed from whoever knows it to those that go by it.
+    """The newest value, handed from its producer to its consumers.
 
     Args:
         now: what is known at first.
@@ -43,11 +44,11 @@ class Latest(Generic[T]):
         self._news = News()
 
     def know(self, now: T) -> None:
-        """Say what is so from now on; of what was known already, nobody is told."""
+        """Sets the value; nobody is notified of an equal one."""
         if now != self.now:
             self.now = now
             self._news.tell()
 
     async def wait_changed(self) -> None:
-        """Wait until something else is known."""
+        """Waits until the value changes."""
         await self._news.wait()

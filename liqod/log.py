@@ -26,7 +26,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class Seldom:
-    """Says whether something may be said (again), so that what goes on failing is no flood.
+    """Limits repeated log messages, so that a lasting failure does not flood the log.
 
     Args:
         seconds: for which the same is not said again.
@@ -39,7 +39,7 @@ class Seldom:
         self._said: dict[Hashable, float] = {}
 
     def allows(self, what: Hashable) -> bool:
-        """Whether this was not said for a while; from now on it was."""
+        """True if this was not logged for a while; notes it as logged now."""
         now = time.monotonic()
         if now - self._said.get(what, float("-inf")) < self._seconds:
             return False

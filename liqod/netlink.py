@@ -1,7 +1,7 @@
 """Netlink: requests and their answers, dumps, and attributes, over one blocking socket.
 
-The socket belongs to the network namespace that it was made in. What messages mean is not known
-here (see ``links``, ``routing`` and ``ruleset`` in :mod:`liqod.network.kernel`).
+The socket belongs to the network namespace that it was made in. The meaning of messages is not
+known here (see ``links``, ``routing`` and ``ruleset`` in :mod:`liqod.network.kernel`).
 """
 
 import errno
@@ -111,7 +111,7 @@ class Netlink:
         """All objects of a kind.
 
         Raises:
-            Refused: the kernel does not tell.
+            Refused: the kernel does not list them.
         """
         for _ in range(TRIES):
             self._send(kind, REQUEST | DUMP, body)
@@ -152,7 +152,7 @@ class Netlink:
             raise Refused(error.errno or errno.EIO) from error
 
     def _answers(self, *, any_sequence: bool = False) -> Iterator[tuple[int, bytes]]:
-        """What the kernel answers to the last request, until it says that this was all."""
+        """The kernel's answers to the last request, until the message that ends them."""
         torn = False
         while True:
             try:

@@ -2,8 +2,8 @@
 
     health ⊃ client ⊃ what it watches ⊃ the agent
 
-It knows nothing of peers: what it does is in :mod:`liqod.network.overlay.agent`. What it has
-applied outlives it; ``--clean`` takes that away.
+It knows nothing of peers: its work is in :mod:`liqod.network.overlay.agent`. The state that it has
+applied to the kernel outlives it; ``--clean`` removes it.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""The id of one's own cluster: what the installation says, and what its peers know it as.
+"""The id of this cluster: read from the installation, and compared with the one that peers know.
 
-Apart from what else the daemon finds out of its cluster (:mod:`liqod.preflight`), which takes far
+Apart from the other facts about this cluster (:mod:`liqod.preflight`), whose module takes far
 longer to import: every command asks for the id.
 """
 
@@ -92,7 +92,7 @@ def id_problem(said: str, known: str, namespace: str) -> IdProblem | None:
 async def copy_problem(client: Client, said: str, noted: Mapping[str, str]) -> IdProblem | None:
     """The fault of a cluster that may not work with the key that it has; None where it may.
 
-    Who has a copy of a cluster's objects, its key with them, would be taken for it by every peer,
+    A copy of a cluster's objects, its key with them, would be taken for that cluster by every peer,
     and each of the two would end there what the other has.
 
     Args:
@@ -116,7 +116,7 @@ async def copy_problem(client: Client, said: str, noted: Mapping[str, str]) -> I
 
 async def cluster_uid(client: Client) -> str:
     """The UID of this cluster's namespace kube-system, which none other has; empty where that
-    cannot be told."""
+    cannot be read."""
     try:
         found = await client.find(NAMESPACES, "kube-system", decode=Partial)
     except Forbidden:
@@ -125,7 +125,7 @@ async def cluster_uid(client: Client) -> str:
 
 
 async def take_over(client: Client, namespace: str) -> None:
-    """Have the key be this cluster's, whichever it comes from.
+    """Makes the key this cluster's, regardless of the cluster from which it comes.
 
     Raises:
         LiqodError: there is none, or the API server refuses.
@@ -135,7 +135,7 @@ async def take_over(client: Client, namespace: str) -> None:
 
 
 async def notes(client: Client, namespace: str) -> Mapping[str, str]:
-    """What is noted of this cluster's key; nothing where that cannot be told."""
+    """The annotations of this cluster's key; empty where they cannot be read."""
     try:
         found = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=Partial)
     except Forbidden:
@@ -144,5 +144,5 @@ async def notes(client: Client, namespace: str) -> Mapping[str, str]:
 
 
 async def known_as(client: Client, namespace: str) -> str:
-    """The id under which this cluster's key was used first; empty where that cannot be told."""
+    """The id under which this cluster's key was used first; empty where that cannot be read."""
     return (await notes(client, namespace)).get(labels.KNOWN_AS, "")

@@ -1,4 +1,4 @@
-"""Tells the rooms which keys this cluster has, and who knows it by its former one alone."""
+"""Notifies the rooms of this cluster's keys, and finds peers that know only its former key."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 KEY: Final = "own keys"
 Take = Callable[[ClusterKeys], None]
-"""Told which keys this cluster has now."""
+"""Called with the keys that this cluster has now."""
 
 
 async def knows_former(client: Client, own: ClusterKeys, expected: Expected) -> bool:
-    """Whether somebody knows this cluster by its former key alone.
+    """True if a peer knows this cluster by its former key alone.
 
     Args:
         client: of this cluster.
@@ -59,7 +59,7 @@ def own_side(client: Client, cluster_id: str, own: ClusterKeys) -> OwnSide:
 
 
 def take_to(handshake: "Handshake", client: Client) -> Take:
-    """What tells the hand-shake."""
+    """The callback that passes this cluster's keys to the hand-shake."""
 
     def take(own: ClusterKeys) -> None:
         former = b"" if own.former is None else own.former.private
@@ -69,11 +69,11 @@ def take_to(handshake: "Handshake", client: Client) -> Take:
 
 
 class FollowedKeys(Controller[str]):
-    """Tells whoever works with this cluster's keys when they change.
+    """Notifies the users of this cluster's keys when they change.
 
     Args:
         home: this cluster.
-        take: told each time.
+        take: called each time.
     """
 
     def __init__(self, home: ClusterContext, *take: Take) -> None:
@@ -81,7 +81,7 @@ class FollowedKeys(Controller[str]):
         super().__init__(home, "ownkeys", self._own.watched, first=(KEY,))
 
     async def reconcile(self, key: str) -> None:
-        """Tell which they are."""
+        """Passes on the keys that this cluster has now."""
         own = await self._own.now()
         for each in self._take:
             each(own)

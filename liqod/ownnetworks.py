@@ -1,4 +1,4 @@
-"""What belongs to this cluster's own nodes, followed: their addresses and their pod networks.
+"""Follows the addresses and pod networks of this cluster's own nodes.
 
 Nodes come and go while the daemon runs, and each brings a pod network of its own; a peer may claim
 neither as the address of a pod (``pod_network``). One look at each change, however many peers ask.
@@ -21,7 +21,7 @@ _node = msgspec.json.Decoder(Node)
 
 
 class OwnNetworks:
-    """What a peer's pod cannot have.
+    """Addresses and networks that a peer's pod cannot have.
 
     Args:
         informer: follows all Nodes.

@@ -1,4 +1,4 @@
-"""Which pods of this cluster are watched: those on virtual nodes, and those that have no node yet.
+"""Selects this cluster's pods to watch: those on virtual nodes, and those that have no node yet.
 
 A field selector can only leave out what is on a named node, so it names this cluster's own nodes,
 as they were when the daemon started. More than is needed may come through it (a node that is new,
@@ -19,8 +19,8 @@ from liqod.kube.selection import Selection
 from liqod.latest import News
 
 NOT_GUESTS: Final = labels.NO_GUEST_PODS
-"""Pods that were made here for consumers are kept off virtual nodes, and who lends holds them
-already, within bounds."""
+"""Selector without pods that were made here for consumers: they are kept off virtual nodes, and the
+rooms that lend hold them already, within bounds."""
 LONGEST: Final = 4000
 """Characters of the selector: it is part of an URL, which proxies bound at 8,000."""
 

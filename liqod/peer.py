@@ -1,4 +1,4 @@
-"""One peer, as every room that works for it is given it; it does nothing by itself."""
+"""One peer, as it is passed to every room that works for it; it does nothing by itself."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from liqod.kube.cache.informers import Informers
 
 WORK_SHARE = 0.01
-"""Part of the time that slices and maps of one peer may take in the long run. What others do with
-what is written for them, and the garbage of it, is not counted and is as much again."""
+"""Part of the time that slices and maps of one peer may take in the long run. Work of others with
+the objects that are written for it, and their garbage, is not counted and is as much again."""
 
 
 @dataclass(eq=False)
@@ -51,7 +51,7 @@ class Peer:
 
     @property
     def settings(self) -> PeerSettings:
-        """What the operator says of this peer."""
+        """The operator's settings for this peer."""
         return self.home.config.peer(self.id)
 
     @property
@@ -65,9 +65,9 @@ class Peer:
         self.home.hub.publish(told, self.id)
 
     def failures(self, topic: str, *, reflector: str = "") -> Callable[[object, Exception], None]:
-        """What a queue calls when its worker fails: publishes the key and the reason.
+        """The callback of a queue whose worker fails: publishes the key and the reason.
 
-        What time alone does not mend is logged too, each only now and then.
+        Errors that time alone does not mend are logged too, each only now and then.
         """
 
         def publish(key: str, reason: str) -> None:

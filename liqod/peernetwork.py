@@ -1,4 +1,4 @@
-"""The network that is joined with one peer, as rooms may know it; whoever joins it says it here."""
+"""State of the network that is joined with one peer; its writer is the room that joins it."""
 
 from collections.abc import Callable, Mapping
 
@@ -41,7 +41,7 @@ class PeerNetwork:
 
     @property
     def begun(self) -> bool:
-        """Whether anybody has begun to join the networks."""
+        """True if the networks are joined, or are being joined."""
         return self.ranges is not None or self.waits != NOT_JOINED or bool(self.gateways)
 
     async def wait_changed(self) -> None:

@@ -1,7 +1,7 @@
-"""Which peers exist, and one supervised task for each.
+"""Keeps one supervised task for each peer that exists.
 
 A peer exists while a tenant namespace here carries its id; discovery plugins and ``liqod peer``
-lead to such a namespace. The tasks do not know each other: what fails in one ends at the wall of
+lead to such a namespace. The tasks do not know each other: a failure in one ends at the wall of
 :class:`~liqod.supervise.Supervision`, and its next try is that peer's alone.
 """
 

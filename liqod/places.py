@@ -1,9 +1,9 @@
-"""Places for the connections of a face: who has one, whose it is, and who makes room for one more.
+"""Places for the connections of a face: grants them, and selects the one to close for one more.
 
-Whoever has most makes room: the most crowded network first (of IPv6 48 bits, then 56, then 64; of
-IPv4 24 bits, then the address), and of that source the connection that came first. So who opens
-many loses one of his own, and who opens one keeps it. How many there are of each face is
-:mod:`liqod.account`'s.
+The source with most connections loses one: compared first by network (of IPv6 48 bits, then 56,
+then 64; of IPv4 24 bits, then the address), and of that source the connection that came first. So a
+source that opens many loses one of its own, and one that opens a single one keeps it. The number of
+places of each face is derived in :mod:`liqod.account`.
 """
 
 import errno
@@ -43,7 +43,7 @@ class Place:
         scope: ends the connection.
         idle: it may be asked to make room.
         held: bytes that are kept of what it sent.
-        forget: lets go of these.
+        forget: releases these.
     """
 
     __slots__ = ("forget", "held", "idle", "places", "scope", "source")
@@ -125,7 +125,7 @@ class Places:
             source: whose it is (:func:`source_of`, or something that was proved).
             scope: ends it where it has to make room for another; None: it never has to.
             idle: whether it may be asked to at once.
-            forget: lets go of what was sent, before its own turn to do so comes.
+            forget: releases what was sent, before its own turn to do so comes.
         """
         place = Place(self, source, scope or trio.CancelScope(), forget)
         place.idle = idle and scope is not None
@@ -212,10 +212,11 @@ class Places:
         return next((each for each in self._sources[source] if each.idle), None)
 
     def _most_crowded(self) -> Place | None:
-        """Who makes room: of the most crowded source that has an idle one, the first of these.
+        """Selects the connection to close when a new one needs its place: an idle one.
 
-        Of sources with as many, it is the one that came first; where these stay, the one that came
-        last, which may be the newcomer.
+        It is the first idle one of the source with most connections that has any. Of sources with
+        as many, it is the one that came first; where these stay, the one that came last, which may
+        be the newcomer.
         """
         found: Place | None = None
         most = [0]
@@ -291,7 +292,7 @@ async def _attend(welcome: Callable[..., Awaitable[object]], stream: trio.abc.St
 
 
 def source_of(address: str) -> str:
-    """Whose an address is, as far as can be told: of IPv6, one has a network of 64 bits."""
+    """The source to which an address belongs: itself for IPv4, its network of 64 bits for IPv6."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,7 +1,7 @@
 """Waiting for what somebody else does, by looking again and again.
 
 For those who may not watch, or who wait for one thing and end: commands, and the handshake with a
-provider. What runs for ever watches (:mod:`liqod.kube.cache.informer`).
+provider. Tasks that run for ever watch (:mod:`liqod.kube.cache.informer`).
 """
 
 from collections.abc import Awaitable, Callable

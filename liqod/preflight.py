@@ -1,4 +1,4 @@
-"""What the daemon has to know of its own cluster before it can begin, and how it finds out.
+"""Discovers the facts about this cluster that the daemon needs before it can begin.
 
 The cluster's id is in the ConfigMap that the installation made; networks are those of the
 configuration, of the nodes and of the ServiceCIDRs; the address that virtual nodes show is the one
@@ -31,7 +31,7 @@ from liqod.model.objects.partial import Node
 from liqod.ownid import WrongClusterId, id_problem, own_cluster_id
 
 SERVICE_CIDRS = Kind("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", namespaced=False)
-"""Since Kubernetes 1.33; older servers do not tell."""
+"""Since Kubernetes 1.33; older servers do not have it."""
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 RETRY = 2.0
 """Seconds between tries while something is missing that others have to mend."""
@@ -45,7 +45,7 @@ class _IdMap(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Facts:
-    """What was found out; the fields are those of :class:`liqod.context.ClusterContext`."""
+    """Facts about this cluster; the fields are those of :class:`liqod.context.ClusterContext`."""
 
     cluster_id: str
     endpoint: ApiEndpoint
@@ -58,13 +58,13 @@ class Facts:
 async def discover(
     client: Client, found: Credentials, config: Config, waiting: Callable[[str], None]
 ) -> Facts:
-    """Ask the API server until it has told everything.
+    """Asks the API server until all facts are known.
 
     Args:
         client: of this cluster.
         found: its credentials.
         config: the configuration.
-        waiting: told why that is not possible yet, whenever it is for another reason.
+        waiting: called with the reason why that is not possible yet, when the reason changes.
 
     Raises:
         ConfigError: the configuration contradicts what is found.
@@ -93,7 +93,7 @@ async def _discover(client: Client, found: Credentials, config: Config) -> Facts
 
 
 def in_cluster(config: Config) -> bool:
-    """Whether this process is a pod of the cluster that it works for."""
+    """True if this process is a pod of the cluster that it works for."""
     return SERVICE_ACCOUNT.exists() and not config.cluster.kubeconfig
 
 

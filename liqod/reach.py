@@ -1,8 +1,8 @@
-"""Finds out of one peer whether anything gets through to what runs there, and says when that turns.
+"""Follows the reachability of one peer's pods, and notifies others when it changes.
 
-Pods and endpoints at the peer are Ready by it. A loss counts at once. What comes back counts at
-once, too, unless it was lost before only a while ago: each time it must last for longer, since a
-way that comes and goes would have every pod of the peer written each time.
+Pods and endpoints at the peer are Ready by it. A loss counts at once. A return counts at once, too,
+unless the last loss was only a while ago: each time it must last for longer, since a path that
+comes and goes would have every pod of the peer written each time.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ KEPT = 8
 
 
 class _Stirred:
-    """That something was told since it was looked at."""
+    """Notes a notification since the last look."""
 
     def __init__(self) -> None:
         self.event = trio.Event()

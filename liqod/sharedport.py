@@ -1,10 +1,10 @@
-"""One TCP port that several programs of this machine share, by the names that are called there.
+"""Shares one TCP port among several programs of this machine, by the server names of connections.
 
 The program that comes first has the port, alone: none of anybody else's is ever given a part of
 what comes there, nor gives one. The name that a ClientHello calls says whose a connection is, and
 one that is another's is handed on by the socket of that name in the folder. The others wait until
-the first one ends, whatever it ends by, and one of them has the port then. Who calls nobody's name
-is hung up on: nothing was said to it, and nothing was kept but its connection.
+the first one ends, for any reason, and one of them has the port then. A connection that calls
+nobody's name is closed: nothing was said to it, and nothing was kept but its connection.
 
 Of these programs are the servers of websocket tunnels, one for each peer, and the daemon, which
 takes the calls of other daemons.
@@ -36,11 +36,11 @@ TRIES: Final = 10
 AGAIN: Final = 5.0
 """Seconds until a port is tried again that another program took between two of ours."""
 DAEMON: Final = "liqod-peering"
-"""What daemons call when they dial each other; tunnels call 32 hexadecimal digits."""
+"""The name that daemons call when they dial each other; tunnels call 32 hexadecimal digits."""
 _NAME: Final = re.compile(rf"([0-9a-f]{{32}}|{DAEMON})\..{{1,220}}")
 
 Turn = trio.socket.SocketType | trio.SocketStream
-"""What a process has of a port: a socket that listens there, or a connection to whose has."""
+"""A process's hold of a port: a listening socket, or a connection to the program that has one."""
 
 
 class SharedPort:
@@ -50,7 +50,7 @@ class SharedPort:
         name: the first label of what is called.
         port: where to listen, alone or in turn with others.
         folder: with the sockets of this machine's programs; this user's own.
-        holder: by which this program's own sockets are told from those of others.
+        holder: distinguishes this program's own sockets from those of others.
         mark: firewall mark of what is sent; 0 for none.
         take: given each connection, which is its own from then on.
         places: of connections that have called nobody yet.

@@ -1,6 +1,6 @@
 """The labels that this cluster declares, where ``liqoctl info`` reads them: beside the address.
 
-Where the daemon runs outside the cluster, a Deployment without pods tells ``liqoctl`` what runs.
+Where the daemon runs outside the cluster, a Deployment without pods shows ``liqoctl`` what runs.
 Its arguments are an installation's; which labels consumers are offered is the daemon's own
 configuration. A Deployment of the daemon itself is left alone: by another argument it would start
 anew.

@@ -1,4 +1,4 @@
-"""Says who holds the event loop up, while it does: what blocks cannot be asked afterwards.
+"""Detects a blocked event loop, and logs the place and the plugin that block it.
 
 One thread looks twice a second whether the loop has come round. Where it has not for seconds, the
 thread writes to the log where the loop is, and in which plugin; the loop itself, when it comes
@@ -21,13 +21,13 @@ from liqod.ticks import sleep_until_tick
 TURN = 1.0
 """Seconds between two signs of life of the loop."""
 LATE = 3.0
-"""Seconds after which it is said that it does not come round, and then at each doubling."""
+"""Seconds of blocking after which it is logged, and then at each doubling."""
 STARVED = "something that stopped all its threads: the machine, a debugger, or a C function"
-"""Who it was where this thread had no turn either."""
+"""The cause that is named where this thread had no turn either."""
 WAITING = "get_events"
 """The function in which Trio waits for something to do."""
 KEPT = 60.0
-"""Seconds for which what held it up explains something."""
+"""Seconds for which the last stall is reported as an explanation."""
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Stalls:
     """Watches the event loop of the thread that makes it.
 
     Args:
-        hub: told of what held the loop up.
+        hub: stalls are published there.
         late: seconds without a sign of life after which somebody is named.
     """
 
@@ -65,7 +65,7 @@ class Stalls:
             self._over.set()
 
     def lately(self) -> str:
-        """What held the daemon up in the last minute, in a sentence; empty if nothing did."""
+        """The stall of the event loop in the last minute, as a sentence; empty without one."""
         at, text = self._last
         return text if time.monotonic() - at < KEPT else ""
 
@@ -96,7 +96,7 @@ class Stalls:
                 self._say(held)
 
     def _say(self, held: float) -> None:
-        """Write who it is; in this thread, as the other one is not to be had."""
+        """Logs the place that blocks the loop; in this thread, as the loop's own is blocked."""
         frame = sys._current_frames().get(self._thread)
         if frame is not None and frame.f_code.co_name == WAITING:
             return  # it is over, and the loop waits for its next second

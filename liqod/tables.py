@@ -206,7 +206,7 @@ GuestField = Literal[
 
 
 class Guests(Table, frozen=True):
-    """What those who borrow may ask for; lists are of shell patterns (``*``).
+    """Limits on the requests of those who borrow; lists are of shell patterns (``*``).
 
     Attributes:
         max_slices: slices that one consumer may have.
@@ -291,7 +291,7 @@ class Handshake(Table, frozen=True):
         advertise: where others reach it, as ``host:port``, the best first; empty means this
             machine's address.
         proxy: HTTP proxy by which others are reached; empty means directly.
-        labels: what this cluster tells of itself to those whom it asks, for their policies.
+        labels: labels of this cluster that it sends to those whom it asks, for their policies.
         tell_resources: whether adverts say what is free, to whoever hears them:
             ``provider.default_resources`` less what consumers were granted.
         stream_idle: seconds after which a consumer's connection to this cluster's API server ends
@@ -309,9 +309,9 @@ class Handshake(Table, frozen=True):
 
 
 class PeerPolicy(Table, frozen=True):
-    """What becomes of whoever asks to borrow, and who is asked; the first that fits counts.
+    """A policy for clusters that ask to borrow, or that are asked; the first that fits counts.
 
-    What is named must fit, all of it; a policy that names nothing fits everybody.
+    All that it names must fit; a policy that names nothing fits everybody.
 
     Attributes:
         action: ``auto`` grants without a person, ``ask`` leaves it to the inbox, ``deny`` refuses.
@@ -319,9 +319,9 @@ class PeerPolicy(Table, frozen=True):
         key: SHA-256 of its public key, hexadecimal.
         discovery: pattern of the names of discovery plugins, one of which has seen that cluster
             with that key.
-        label: a label that it tells of itself, as ``key=pattern``; nobody has checked it.
+        label: a label that it claims for itself, as ``key=pattern``; nobody has checked it.
         max_resources: what ``auto`` grants at the most, by resource name; what is not named is
-            bounded by ``provider.default_resources``. Who asks for more is left to the inbox.
+            bounded by ``provider.default_resources``. Requests for more are left to the inbox.
         borrow: what this cluster asks, by itself, of one that discovery sees and that fits; of the
             policies that say so, or deny, the first that fits counts here.
     """
@@ -336,7 +336,7 @@ class PeerPolicy(Table, frozen=True):
 
 
 class PeerSettings(Table, frozen=True):
-    """What the operator says of one peer.
+    """The operator's settings for one peer.
 
     Attributes:
         id: its cluster id.
@@ -461,7 +461,7 @@ def check_handshake(
 
 
 def is_endpoint(text: str) -> bool:
-    """Whether a text is ``host:port``; an IPv6 address stands in brackets."""
+    """True if a text is ``host:port``; an IPv6 address is in brackets."""
     match = _ENDPOINT.fullmatch(text)
     return match is not None and 0 < int(match[3]) < 65536 and len(text) <= 260
 

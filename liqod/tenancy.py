@@ -1,6 +1,6 @@
 """Tenant namespaces: the one namespace that each peer has in this cluster, found by its labels.
 
-Whoever makes it lets the peer in; the commands of both sides do.
+Its creation lets the peer in; the commands of both sides make it.
 """
 
 from typing import Any, Final
@@ -30,7 +30,7 @@ REVOKED: Final = frozenset(
 
 
 def tenant_namespace(consumer: str, name: str = "") -> dict[str, Any]:
-    """The namespace of a peer: whoever makes it lets the peer in."""
+    """The namespace of a peer, as it is created; its creation lets the peer in."""
     return {
         "metadata": {
             "name": name or ids.tenant_namespace(consumer),
@@ -49,7 +49,7 @@ def replicas_of(consumer: str) -> str:
 
 
 def is_from(labels_of: dict[str, str], peer: str) -> bool:
-    """Whether an object with these labels is a replica that the peer made here."""
+    """True if an object with these labels is a replica that the peer made here."""
     return (
         labels_of.get(labels.REPLICATED) == labels.TRUE and labels_of.get(labels.ORIGIN_ID) == peer
     )
@@ -84,9 +84,9 @@ async def find_tenant(client: Client, peer: str) -> ObjectMeta | None:
 async def look_up_tenant(client: Client, peer: str) -> ObjectMeta | None:
     """The same without waiting for the API server's cache.
 
-    What is noted on it is so now, and so is whether there is one of the usual name. Only one of
-    another name that was made just now may be missed: before something is given or destroyed,
-    :func:`find_tenant` is asked.
+    Its labels and annotations are current, and so is the existence of one of the usual name. Only
+    one of another name that was made just now may be missed: before something is given or
+    destroyed, :func:`find_tenant` is asked.
     """
     selection = Selection(labels=_selector(peer), cached=True)
     seen = await client.list(NAMESPACES, selection, decode=Partial)
@@ -141,7 +141,7 @@ async def ensure_tenant_namespace(client: Client, peer: str) -> str:
 
 
 async def drop_unused_tenant_namespace(client: Client, peer: str) -> bool:
-    """Delete the namespace of a peer that a command made and nothing came of; whether it did.
+    """Deletes an unused namespace of a peer that a command made; True if it did.
 
     One that notes that the peer was revoked stays, for nothing else does.
     """

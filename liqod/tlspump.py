@@ -1,4 +1,4 @@
-"""TLS without any input or output: bytes in, bytes out, for whatever carries them. Sans-IO."""
+"""TLS without any input or output: bytes in, bytes out, for any carrier. Sans-IO."""
 
 import ssl
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class TlsPump:
         )
 
     def greet(self) -> bool:
-        """Take the handshake as far as it goes; whether it is over. Raises ssl.SSLError."""
+        """Takes the handshake as far as it goes; True if it is over. Raises ssl.SSLError."""
         while True:
             try:
                 self.tls.do_handshake()
@@ -56,12 +56,12 @@ class TlsPump:
             sent += self.tls.write(memoryview(data)[sent:])
 
     def outgoing(self) -> bytes:
-        """What is to be sent; empty for nothing."""
+        """The bytes to send; empty for none."""
         return self._outgoing.read()
 
     @property
     def pending(self) -> bool:
-        """Whether there is anything to be sent."""
+        """True if there are bytes to send."""
         return self._outgoing.pending > 0
 
     def feed(self, data: Any) -> None:

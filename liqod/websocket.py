@@ -1,8 +1,8 @@
 """A websocket over a wire, for both of its ends: bounded and watched.
 
-``trio_websocket`` reads and writes frames. What comes is a stranger's: a message has a largest
-size, what is read may have a pace, a fault ends this connection and nothing else, and nobody waits
-for an end that has gone.
+``trio_websocket`` reads and writes frames. Input is a stranger's: a message has a largest size,
+reading may have a pace, a fault ends this connection and nothing else, and nobody waits for an end
+that has gone.
 """
 
 import logging
@@ -84,7 +84,7 @@ class WireStream(trio.abc.Stream):
 
     Args:
         wire: carries the bytes.
-        pace: bytes that may be read; None: as they come. What is not read stays with the sender.
+        pace: bytes that may be read; None: as they come. Unread bytes stay with the sender.
 
     Attributes:
         heard: when something came last, by Trio's clock.
@@ -288,7 +288,7 @@ async def _unless_ended(
     stream: WireStream,
     greet: Callable[[trio.Nursery], Awaitable[WebSocketConnection]],
 ) -> WebSocketConnection | None:
-    """What a greeting gives; None where the stream ends before. ``trio_websocket`` would wait."""
+    """The result of a greeting; None if the stream ends before. ``trio_websocket`` would wait."""
     made: list[WebSocketConnection] = []
     wrong: list[LiqodError] = []
     async with trio.open_nursery() as racing:

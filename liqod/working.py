@@ -1,4 +1,4 @@
-"""The work of a leader: what a reload of the configuration reaches, and what systemd is told of."""
+"""The work of a leader: the parts that a reload reaches, and the status line for systemd."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ TELL_EVERY = 10.0
 
 @dataclass(frozen=True)
 class Working:
-    """What a leader runs that a reload reaches."""
+    """The parts of a leader that a reload of the configuration reaches."""
 
     home: ClusterContext
     peers: Peers
