@@ -103,7 +103,7 @@ class SignedAdverts:
         return Announcement(advert=text, port=port, addresses=advert.addresses)
 
     def read(self, advert: str) -> Verified:
-        """Reads an advert. Raises ProtocolError where its signature does not hold."""
+        """Read an advert. Raises ProtocolError where its signature does not hold."""
         found = adverts.verify(advert)
         told = found.advert
         return Verified(

@@ -14,5 +14,5 @@ class Parser(argparse.ArgumentParser):
     """Reads options; a mistake ends the program with status 2 and says what was wrong."""
 
     def error(self, message: str) -> NoReturn:
-        """Prints the error, without the secret of an invitation."""
+        """Print the error, without the secret of an invitation, and end the program."""
         super().error(printable(without_invitations(message)))

@@ -187,7 +187,7 @@ class _Pod(msgspec.Struct, frozen=True):
 
 
 def trim_made(body: bytes) -> bytes:
-    """Trims a pod that was made for a consumer to the fields for its cost and its end."""
+    """Trim a pod that was made for a consumer to the fields for its cost and its end."""
     try:
         pod = msgspec.json.decode(body, type=_Pod)
     except (*UNREADABLE, msgspec.ValidationError):
@@ -213,7 +213,7 @@ def informers(client: Client, nursery: trio.Nursery, config: Config) -> Informer
 
 
 def note_owner(holdings: Holdings, change: Change) -> None:
-    """Notes the owner of a Namespace; a handler for its informer."""
+    """Note the owner of a Namespace; a handler for its informer."""
     owner = None
     if change.new is not None:
         metadata = msgspec.json.decode(change.new, type=Partial).metadata

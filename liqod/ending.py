@@ -49,7 +49,7 @@ class Ending:
         threading.Thread(target=self._wait, name="ending", daemon=True).start()
 
     def follow(self, *numbers: signal.Signals) -> None:
-        """Begins at any of these signals, and calls their former handlers afterwards."""
+        """Begin at any of these signals, and call their former handlers afterwards."""
         for number in numbers:
             self._follow(number)
 
@@ -64,11 +64,11 @@ class Ending:
         signal.signal(number, handle)
 
     def begin(self) -> None:
-        """Starts the time, when the daemon has to stop."""
+        """Start the time, when the daemon has to stop."""
         self._begun.set()
 
     def done(self) -> None:
-        """Notes that all of the daemon's own has ended: the rest is of others."""
+        """Note that all of the daemon's own has ended: the rest is of others."""
         self._done = True
 
     def _wait(self) -> None:

@@ -16,7 +16,7 @@ async def gather(first: Call[A], second: Call[B], /) -> tuple[A, B]: ...
 @overload
 async def gather(*calls: Call[A]) -> tuple[A, ...]: ...
 async def gather(*calls: Call[Any]) -> tuple[Any, ...]:
-    """Runs calls at the same time and returns their results, in their order.
+    """Run calls at the same time and return their results, in their order.
 
     Raises: what the first that fails raises, by itself; the others are cancelled.
     """

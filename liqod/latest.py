@@ -19,13 +19,13 @@ class News:
         self.coming = trio.Event()
 
     def tell(self) -> None:
-        """Notifies all that wait."""
+        """Notify all that wait."""
         # The new event first: who is woken by the old one and waits again must not find it set.
         told, self.coming = self.coming, trio.Event()
         told.set()
 
     async def wait(self) -> None:
-        """Waits for the next notification."""
+        """Wait for the next notification."""
         await self.coming.wait()
 
 
@@ -44,11 +44,11 @@ class Latest(Generic[T]):
         self._news = News()
 
     def know(self, now: T) -> None:
-        """Sets the value; nobody is notified of an equal one."""
+        """Set the value; nobody is notified of an equal one."""
         if now != self.now:
             self.now = now
             self._news.tell()
 
     async def wait_changed(self) -> None:
-        """Waits until the value changes."""
+        """Wait until the value changes."""
         await self._news.wait()

@@ -39,7 +39,7 @@ class Seldom:
         self._said: dict[Hashable, float] = {}
 
     def allows(self, what: Hashable) -> bool:
-        """True if this was not logged for a while; notes it as logged now."""
+        """True if this was not logged for a while; from now on it counts as logged."""
         now = time.monotonic()
         if now - self._said.get(what, float("-inf")) < self._seconds:
             return False

@@ -125,7 +125,7 @@ async def cluster_uid(client: Client) -> str:
 
 
 async def take_over(client: Client, namespace: str) -> None:
-    """Makes the key this cluster's, regardless of the cluster from which it comes.
+    """Make the key this cluster's, regardless of the cluster from which it comes.
 
     Raises:
         LiqodError: there is none, or the API server refuses.

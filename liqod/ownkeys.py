@@ -81,7 +81,7 @@ class FollowedKeys(Controller[str]):
         super().__init__(home, "ownkeys", self._own.watched, first=(KEY,))
 
     async def reconcile(self, key: str) -> None:
-        """Passes on the keys that this cluster has now."""
+        """Pass on the keys that this cluster has now."""
         own = await self._own.now()
         for each in self._take:
             each(own)

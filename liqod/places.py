@@ -212,7 +212,7 @@ class Places:
         return next((each for each in self._sources[source] if each.idle), None)
 
     def _most_crowded(self) -> Place | None:
-        """Selects the connection to close when a new one needs its place: an idle one.
+        """The idle connection to close when a new one needs its place; None where none is idle.
 
         It is the first idle one of the source with most connections that has any. Of sources with
         as many, it is the one that came first; where these stay, the one that came last, which may

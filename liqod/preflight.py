@@ -58,7 +58,7 @@ class Facts:
 async def discover(
     client: Client, found: Credentials, config: Config, waiting: Callable[[str], None]
 ) -> Facts:
-    """Asks the API server until all facts are known.
+    """Ask the API server until all facts are known.
 
     Args:
         client: of this cluster.

@@ -96,7 +96,7 @@ class Stalls:
                 self._say(held)
 
     def _say(self, held: float) -> None:
-        """Logs the place that blocks the loop; in this thread, as the loop's own is blocked."""
+        """Log the place that blocks the loop; in this thread, as the loop's own is blocked."""
         frame = sys._current_frames().get(self._thread)
         if frame is not None and frame.f_code.co_name == WAITING:
             return  # it is over, and the loop waits for its next second

@@ -141,7 +141,7 @@ async def ensure_tenant_namespace(client: Client, peer: str) -> str:
 
 
 async def drop_unused_tenant_namespace(client: Client, peer: str) -> bool:
-    """Deletes an unused namespace of a peer that a command made; True if it did.
+    """Delete an unused namespace of a peer that a command made; True if it did.
 
     One that notes that the peer was revoked stays, for nothing else does.
     """

@@ -39,7 +39,7 @@ class TlsPump:
         )
 
     def greet(self) -> bool:
-        """Takes the handshake as far as it goes; True if it is over. Raises ssl.SSLError."""
+        """Take the handshake as far as it goes; True if it is over. Raises ssl.SSLError."""
         while True:
             try:
                 self.tls.do_handshake()

@@ -1,10 +1,10 @@
 """Restrictions that a provider declares for guests' pods. Pure.
 
 A provider writes its rules as JSON into an annotation of the slices that it grants, and they come
-back to the consumer with the slice's status; pods that break them stay in this cluster. A provider
-that declares nothing (Liqo's) may take anything. Only restrictions without exception are rules: Pod
-Security's level, the kinds of volumes, and which ServiceAccounts and RuntimeClasses of its own it
-lends.
+back to the consumer with the slice's status; pods that break them stay in the consumer's cluster. A
+provider that declares nothing (Liqo's) may take anything. Only restrictions without exception are
+rules: Pod Security's level, the kinds of volumes, and which ServiceAccounts and RuntimeClasses of
+its own it lends.
 """
 
 from collections.abc import Iterable, Mapping

@@ -58,7 +58,7 @@ def metrics_path(node: str) -> str:
 
 
 def node_request(path: str, headers: Mapping[str, str]) -> NodeRequest | None:
-    """Reads the request for a node's page from an HTTP request; None where it is no such request.
+    """The request for a node's page, from an HTTP request; None for any other request.
 
     The header can be written by anybody. It gives nobody a right: it names the node on which the
     rights of the caller are checked.

@@ -162,7 +162,7 @@ class Counters:
         known: Mapping[tuple[str, str], Sample],
         now: float,
     ) -> NodeReading:
-        """Takes in the newest samples, and returns the node's metrics.
+        """Take in the newest samples, and return the node's metrics.
 
         Args:
             node: its name.

@@ -47,7 +47,7 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 def sight(claim: Mapping[str, Any]) -> Sight:
-    """Reads these facts from a claim."""
+    """The facts of one claim that placement uses."""
     spec = claim.get("spec") or {}
     return Sight(spec.get("storageClassName") or "", bool(spec.get("volumeName")))
 

@@ -29,13 +29,13 @@ class Pod(partial.Pod, frozen=True):
 
     @property
     def named(self) -> bool:
-        """True if its controller replaces it under the same name, and so only when it has gone."""
+        """True if the pod's controller replaces it under its name, and so only when it has gone."""
         owners = self.metadata.owner_references
         return any(owner.kind == "StatefulSet" and owner.controller for owner in owners)
 
     @property
     def stays(self) -> bool:
-        """True if a drain ignores it: pods of DaemonSets, of the node itself, and finished ones."""
+        """True if a drain ignores the pod: of a DaemonSet, of the node itself, or finished."""
         owners = self.metadata.owner_references
         return (
             any(owner.kind == "DaemonSet" and owner.controller for owner in owners)
@@ -45,22 +45,22 @@ class Pod(partial.Pod, frozen=True):
 
     @property
     def finished(self) -> bool:
-        """True if its containers have ended for good."""
+        """True if the pod's containers have ended for good."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def ending(self) -> bool:
-        """True if it is being deleted."""
+        """True if the pod is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def ready(self) -> bool:
-        """True if it is Ready."""
+        """True if the pod is Ready."""
         return conditions.holds(self.status.conditions, "Ready")
 
     @property
     def homeless(self) -> bool:
-        """True if the scheduler has found no node for it."""
+        """True if the scheduler has found no node for the pod."""
         scheduled = conditions.of_type(self.status.conditions, "PodScheduled")
         return scheduled is not None and scheduled.reason == "Unschedulable"
 
@@ -101,7 +101,7 @@ class Step(NamedTuple):
 
 
 def step(pods: Iterable[Pod], leaving: Container[str], before: Sizes, now: float) -> Step:
-    """Computes the next step of a move.
+    """The next step of a move, from the pods and the step before.
 
     Args:
         pods: those that are to leave, and all others of their controllers.

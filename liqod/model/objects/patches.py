@@ -154,7 +154,7 @@ def exact_patch(live: Mapping[str, Json], wanted: Mapping[str, Json]) -> dict[st
 
 
 def merged(live: Json, patch: Json) -> Json:
-    """Applies a patch to ``live`` as an API server does (RFC 7386, section 2)."""
+    """The value that an API server makes of ``live`` by a patch (RFC 7386, section 2)."""
     if not isinstance(patch, Mapping):
         return patch
     result = dict(live) if isinstance(live, Mapping) else {}

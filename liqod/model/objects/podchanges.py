@@ -116,7 +116,7 @@ def note(brought: str, problem: Problem | None) -> str:
 
 
 def noted(text: str) -> tuple[str, Problem | None]:
-    """Reads a note: the state that was applied, and why not all of it; None where all of it was."""
+    """The state in a note that was applied, and why not all of it; None where all of it was."""
     brought, _, rest = text[:MESSAGE_LIMIT].partition(" ")
     reason, _, message = rest.partition(": ")
     return brought, Problem(reason, message) if reason else None

@@ -16,7 +16,7 @@ UNAVAILABLE: Final = "RemoteUnavailable"
 
 
 def is_withdrawn(local: Mapping[str, Any]) -> bool:
-    """True if a pod is not Ready only because nothing gets through to it."""
+    """True if a pod is not Ready only because it cannot be reached."""
     known = conditions.find((local.get("status") or {}).get("conditions"), READY) or {}
     return known.get("reason") == UNAVAILABLE
 

@@ -81,7 +81,7 @@ def merge(
     current: bool = False,
     unreachable: str | None = "",
 ) -> Merged:
-    """Merges the remote pod's status into the local one.
+    """The merge of the remote pod's status into the local one.
 
     Args:
         local: the local pod; a terminal phase of its is final.

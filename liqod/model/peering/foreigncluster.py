@@ -32,7 +32,7 @@ CONFIGURATION, GATEWAY = "NetworkConfigurationStatus", "NetworkGatewayPresence"
 SERVER, CLIENT = "NetworkGatewayServerStatus", "NetworkGatewayClientStatus"
 CONNECTION = "NetworkConnectionStatus"
 ANSWERS = "its API server answers"
-"""Beginning of a reason where the API server answers, also where it does nothing else."""
+"""Beginning of a reason where the API server answers, even if other things do not work."""
 REACHED = {
     "direct": "directly",
     "in-band": "in-band: through the tunnel",

@@ -62,7 +62,7 @@ class Sight(msgspec.Struct, frozen=True):
 
     @property
     def doubtful(self) -> bool:
-        """True if it was not renewed when a leader would have, at the last look."""
+        """True if, at the last look, the Lease was older than a leader's renewals allow."""
         return self.quiet > LEADER_TOLD_WITHIN
 
 

@@ -50,7 +50,7 @@ class Problem(msgspec.Struct, frozen=True, order=True):
 
     @property
     def hint(self) -> bool:
-        """True if it is no fault of the peering: a user's pod that waits, or an intended state."""
+        """True if the problem is no fault of the peering: a user's pod that waits, or intended."""
         return self.rank >= HINTS
 
 

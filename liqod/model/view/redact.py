@@ -76,7 +76,7 @@ def without_invitations(text: str) -> str:
 
 
 def _hide(found: re.Match[str]) -> str:
-    """Hides the value of a match; its name and the quotes around it stay."""
+    """The replacement of a match: its name and its quotes stay, its value is hidden."""
     value = found[2]
     quote = value[0] if value[0] in "\"'" else ""
     return f"{found[1]}{quote}{HIDDEN}{quote}"

@@ -150,7 +150,7 @@ def difference(before: Mapping[str, T], after: Mapping[str, T]) -> dict[str, T |
 
 
 def empty(delta: Delta) -> bool:
-    """True if a change has no rows, events or lines."""
+    """True if nothing changed and nothing happened."""
     return delta == NOTHING
 
 

@@ -31,7 +31,7 @@ def noted(found: Whereabouts) -> dict[str, str]:
 
 
 def read(annotations: dict[str, str]) -> Whereabouts:
-    """Reads the note of a Lease; empty where it is missing or cannot be read."""
+    """The whereabouts in a Lease's annotations; empty where they are missing or unreadable."""
     try:
         return msgspec.json.decode(annotations.get(labels.RUNS_AT, "{}"), type=Whereabouts)
     except msgspec.DecodeError:
