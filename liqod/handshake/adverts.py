@@ -1,8 +1,8 @@
-"""What a cluster announces of itself, signed by its key. Pure.
+"""Encodes and verifies adverts: announcements of a cluster, signed by its key. Pure.
 
-An advert is a hint: that somebody with this key says so, and no more. Who hears it pins the key and
-calls, or does not. Text of one line, ``v1.<payload>.<signature>``, small enough for the TXT records
-of mDNS and DNS.
+An advert is a hint: that somebody with this key says so, and no more. A cluster that sees it pins
+the key and calls, or does not. Text of one line, ``v1.<payload>.<signature>``, small enough for the
+TXT records of mDNS and DNS.
 """
 
 from typing import Annotated, Final
@@ -35,7 +35,7 @@ _KEY_LIMIT: Final = 600
 
 
 class Advert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is announced.
+    """The contents of an advert.
 
     Attributes:
         cluster_id: as the announcer says; nobody vouches for it.
@@ -43,7 +43,7 @@ class Advert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             larger one counts. Compared with no clock.
         addresses: ``HOST:PORT`` of the listener; none: where the advert came from.
         versions, capabilities: as in ``Hello``.
-        free: what is not granted to anybody, where this is told at all.
+        free: resources that are granted to nobody, where they are announced at all.
     """
 
     cluster_id: Annotated[str, Meta(max_length=ids.ID_LIMIT)]
@@ -101,7 +101,7 @@ def announce(advert: Advert, private: bytes) -> str:
 
 
 def verify(text: str) -> Verified:
-    """What an advert says, if it is whole and signed by the key that it names.
+    """Decodes an advert, and verifies that it is signed by the key that it names.
 
     Raises:
         ProtocolError: it is not. Nothing else is raised, whatever the text.

@@ -1,4 +1,4 @@
-"""What the two machines have in common: most of all, what is said once both sides are known.
+"""The common part of the two machines: above all, the messages once both sides are known.
 
 One side borrows: it asks, attaches, says what became of a request. The other one lends, and
 answers. The dialler borrows, unless it makes an offer (:meth:`.machine.Dialler.offer`) and the
@@ -65,7 +65,7 @@ REPORTS: Final = 16
 
 
 class Agreeing:
-    """What both sides have in common: either may borrow, and the other one lends then.
+    """The part that both machines share: either side may borrow, and the other one lends then.
 
     Args:
         own: this side.
@@ -98,7 +98,7 @@ class Agreeing:
 
     @property
     def streams(self) -> bool:
-        """Whether the channel may carry streams: who is there is known, and was let in."""
+        """True if the channel may carry streams: the other side is known, and was let in."""
         return self.stage == "open"
 
     def receive(self, text: str) -> Outputs:
@@ -132,11 +132,11 @@ class Agreeing:
         return (told, *self._over(code, reason, "us", again))
 
     def _take(self, message: Any_, text: str) -> Outputs:
-        """What comes once both are known, which a side looks at after what it knows better."""
+        """Handles a message that comes once both are known; a subclass handles its own first."""
         return self._heard(message) if self.borrows else self._asked(message)
 
     def _heard(self, message: Any_) -> Outputs:
-        """As who borrows."""
+        """Handles a message as the borrower."""
         match message:
             case Pending() | Accepted() | Denied() if self.stage == "asked":
                 return self._answered(message)
@@ -150,7 +150,7 @@ class Agreeing:
         return self._untimely(message)
 
     def _asked(self, message: Any_) -> Outputs:
-        """As who lends."""
+        """Handles a message as the lender."""
         match message:
             case Ask() if self.stage == "met":
                 self.stage, self._request = "asked", message.request

@@ -1,10 +1,10 @@
 """Asking others: a task pursues each OutgoingPeering until it is a peering, or has another end.
 
-What it is at stands in the resource, so that a daemon which is killed at any moment goes on from
-there: its uid is the request, by which the provider knows it again. What was not confirmed by an
-invitation, the configuration or a person who compared the words is asked, and goes no further: this
-cluster's pods and secrets go to nobody that anybody could be. Clocks of both sides need not agree:
-each side ends a request by its own.
+The resource holds the progress, so that a daemon which is killed at any moment goes on from there:
+its uid is the request, by which the provider knows it again. A cluster that was not confirmed by an
+invitation, the configuration or a person who compared the words is asked, and no more: pods and
+secrets of this cluster go to no unconfirmed peer. Clocks of both sides need not agree: each side
+ends a request by its own.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """A channel to a peer's daemon: many connections in one, each as good as one of TCP.
 
-What is said is in :mod:`liqod.handshake.mux`; here are the tasks. One sends, so that streams have
-their turns; whoever receives hands in what comes, and never waits for a stream, a door or the one
+The protocol is in :mod:`liqod.handshake.mux`; here are the tasks. One sends, so that streams have
+their turns; the receiver hands in what comes, and never waits for a stream, a door or the one
 that sends. So a stream that nobody reads holds up no other, and two sides that send much at the
 same time cannot wait for each other. Where the channel ends, every stream ends with it.
 """
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class Bounds(NamedTuple):
-    """What the streams of peers may take, each of which has a connection here.
+    """Limits on the streams of peers, each of which has a connection here.
 
     Attributes:
         places: of all peers' streams, by their keys.
@@ -287,7 +287,7 @@ class Stream:
             raise
 
     async def receive(self) -> bytes:
-        """What has come, at least one byte; ``b""`` at the end. Raises Unreachable."""
+        """Received data, at least one byte; ``b""`` at the end. Raises Unreachable."""
         await trio.lowlevel.checkpoint()
         channel, state = self._channel, self._state
         while not state.unread:
@@ -300,7 +300,7 @@ class Stream:
         return data
 
     def stale(self) -> bool:
-        """Whether it has ended, or something has come that nobody asked for."""
+        """True if it has ended, or something has come that nobody asked for."""
         state = self._state
         return self._channel.why is not None or state.got_end or bool(state.unread)
 

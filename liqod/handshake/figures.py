@@ -1,4 +1,4 @@
-"""What the meetings of one daemon come to, counted for who measures. Nobody decides by it."""
+"""Counts the results of one daemon's meetings, for metrics. No decision depends on them."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ REFUSALS: Final = (
 )
 """Codes by which this side ends a meeting (:mod:`.machine`)."""
 OTHER: Final = "other"
-"""What any other code counts as."""
+"""The code under which any other code is counted."""
 ENDINGS: Final = frozenset(("gone", "cancelled", "denied"))
 """Codes that refuse nobody, or say again what was answered."""
 

@@ -4,8 +4,8 @@ Each request is an IncomingPeering, named by the cluster's id and key. An operat
 ``spec.decision``, this room writes ``status.phase``, and whoever waits at the other end of a
 channel waits for that phase. So it is the same whether a policy, an invitation, ``liqod inbox`` or
 ``kubectl edit`` decides, whether the one who asked is there at that moment, and whether this daemon
-has been another in between. What is granted is noted on the tenant namespace, where it bounds every
-slice of the consumer's (:mod:`liqod.provider.slices.shares`).
+has been another in between. The grant is noted on the tenant namespace, where it bounds every slice
+of the consumer's (:mod:`liqod.provider.slices.shares`).
 """
 
 from collections import Counter
@@ -103,17 +103,17 @@ class Inbox(Controller[str]):
         return await answering.key_here(client, namespace, cluster_id, cached=cached)
 
     def has_let_in(self, cluster_id: str) -> bool:
-        """Whether one of that id was let in by this daemon, or anybody so short a time ago that a
-        cache may not tell it yet."""
+        """True if this daemon has let in a cluster of that id, or anybody so short a time ago that
+        a cache may not show it yet."""
         return cluster_id in self._ids_let_in or trio.current_time() - self._let_in_at < RECENT
 
     def is_barred(self, key: str) -> bool:
-        """Whether its operator has denied for ever who has that key, by whichever id."""
+        """True if the operator has denied a cluster with that key for ever, under any id."""
         found = self._entries.store.values(IncomingPeering)
         return any(answering.is_barred(each) and answering.key_of(each) == key for each in found)
 
     def was_revoked(self, key: str) -> bool:
-        """Whether a consumer with that key was revoked, by whichever id."""
+        """True if a consumer with that key was revoked, under any id."""
         return bool(self._namespaces.store.indexed(REVOKED, key))
 
     def lets_in(self, cluster_id: str) -> None:

@@ -56,7 +56,7 @@ def left(entry: IncomingPeering, now: str) -> int:
 
 
 def spec_of(peer: Peer, source: str, ask: Ask, before: IncomingPeering | None) -> Json:
-    """What is written of a request; a decision that is good for ever stays, any other goes."""
+    """The spec of a request's entry; a decision that is good for ever stays, any other goes."""
     kept = before is not None and before.spec.always
     replace = before is not None and before.spec.replace
     return {
@@ -109,12 +109,12 @@ def _reason(step: str, status: str) -> str:
 
 
 def is_of(entry: IncomingPeering, peer: Peer) -> bool:
-    """Whether an entry is that of a peer: its name holds but the beginning of the key."""
+    """True if an entry is that of a peer: its name holds only the beginning of the key."""
     return (entry.spec.cluster_id, key_of(entry)) == (peer.cluster_id, peer.key)
 
 
 def is_about(entry: IncomingPeering, peer: Peer, ask: Ask) -> bool:
-    """Whether an entry is of this very request of a peer, and was written whole."""
+    """True if an entry is of this very request of a peer, and was written whole."""
     known = {entry.spec.request, entry.status.request} == {ask.request}
     return known and entry.status.phase != "" and is_of(entry, peer)
 

@@ -1,10 +1,10 @@
-"""Invitations: made, redeemed, and let go when they are over.
+"""Makes invitations, redeems them, and deletes them when they are over.
 
-The secret is in the line that ``liqod invite`` prints and nowhere else; here is its hash. Whoever
-brings it is noted in one write over the version that was read, so that an invitation which is good
-for one is used by one, however many bring it at the same instant. Who comes again with the same
-request and key, interrupted before its request was written down, has used it already; from then on
-that record alone says what becomes of it. Times are this cluster's own.
+The secret is in the line that ``liqod invite`` prints and nowhere else; here is its hash. Its
+bearer is noted in one write over the version that was read, so that an invitation which is good for
+one is used by one, however many bring it at the same instant. A bearer that comes again with the
+same request and key, interrupted before its request was written down, has used it already; from
+then on that record alone says what becomes of it. Times are this cluster's own.
 """
 
 import secrets as random
@@ -40,7 +40,7 @@ TRIES: Final = 20
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What an invitation is to be.
+    """The properties of an invitation that is to be made.
 
     Attributes:
         addresses: where this cluster's daemon is reached, as ``HOST:PORT``.
@@ -113,7 +113,7 @@ async def invite(client: Client, namespace: str, wanted: Wanted) -> tuple[Token,
 
 
 class Bearer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who brings an invitation.
+    """The cluster that brings an invitation.
 
     Attributes:
         name: of the invitation.
@@ -135,7 +135,9 @@ class Bearer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def redeem(client: Client, namespace: str, bearer: Bearer) -> dict[str, int | str] | Refused:
-    """What an invitation grants to whoever brings it, or asks of it, and note its use; or why not.
+    """Notes the use of an invitation, and returns what it grants to, or asks of, its bearer.
+
+    Returns Refused where it cannot be used.
 
     One that is not there and one whose secret is another are the same answer.
 
@@ -228,7 +230,7 @@ def over(found: Invitation, now: str) -> str:
 
 
 def _has_used(found: Invitation, bearer: Bearer) -> bool:
-    """Whether this very request has used it, and was interrupted before it was written down."""
+    """True if this very request has used it, and was interrupted before it was written down."""
     return any(_is_use_of(use, bearer) and not use.entered for use in found.status.used_by)
 
 

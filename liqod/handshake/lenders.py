@@ -124,7 +124,7 @@ class Lenders:
         return None
 
     async def _is_kept_out(self, peer: Peer, invitation: str) -> bool:
-        """Whether a lender was revoked, and brings what was not meant for it alone."""
+        """True if a lender was revoked, and brings an invitation that is not for it alone."""
         tenant = await find_tenant(self._client, peer.cluster_id)
         if tenant is None or labels.REVOKED_PROVIDER not in tenant.annotations:
             return False
@@ -133,7 +133,7 @@ class Lenders:
         return found is not None and found.spec.key != peer.key
 
     async def _is_asked(self, peer: Peer) -> bool:
-        """Whether a request waits for this very lender."""
+        """True if a request waits for this very lender."""
         name = incoming.name_of(peer.cluster_id, peer.key)
         found = await self._client.find(
             OUTGOING_PEERINGS, name, self._home.namespace, decode=OutgoingPeering
@@ -144,7 +144,7 @@ class Lenders:
         return spec.awaited and (spec.cluster_id, spec.key) == (peer.cluster_id, peer.key)
 
     async def _is_borrowed(self, peer: Peer) -> bool:
-        """Whether this cluster is its consumer, and goes there by its connection."""
+        """True if this cluster is its consumer, and reaches it by its connection."""
         tenant = await find_tenant(self._client, peer.cluster_id)
         if tenant is None:
             return False

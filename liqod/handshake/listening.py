@@ -1,10 +1,10 @@
-"""Where other daemons meet this one: TLS with the cluster's key, a websocket, the hand-shake.
+"""The listener for other daemons: TLS with the cluster's key, a websocket, the hand-shake.
 
 Everything here is for strangers until they have proved a key, and anybody can make a key: so who
 connects has 5 s for that, there are so many of each sort at once (:mod:`liqod.account`), and what
-one does, does not do or does not read costs that connection and nobody else anything. Who is let in
-is the host's to say; who was, has a channel to this cluster's API server and to nothing else. Who
-offers to lend has none: by it this cluster goes to that one.
+one does, does not do or does not read costs that connection and nobody else anything. The host
+decides about admission; an admitted peer has a channel to this cluster's API server and to nothing
+else. A peer that offers to lend has none: by its connection this cluster reaches that one.
 """
 
 import logging

@@ -7,10 +7,10 @@ says what became of an earlier request; or it makes an offer, and the listener d
 cancels by itself. A decision that comes too late (the other side has cancelled, or the meeting is
 over) gives no outputs and changes nothing, for it may always cross with what arrives.
 
-Whatever comes at the wrong time, or is no message, ends the meeting: ``Refused`` is sent, then
+A message at the wrong time, or text that is no message, ends the meeting: ``Refused`` is sent, then
 :class:`Closed`. Nothing that the other side sends raises an error.
 
-What outlives a meeting is not here: ``standing`` says how a request goes on over several.
+State that outlives a meeting is not here: ``standing`` says how a request goes on over several.
 
 Codes of ``Refused`` and ``Closed``:
 

@@ -1,8 +1,8 @@
-"""What sockets and rooms ask of each other: the rooms decide, the sockets carry.
+"""The interfaces between sockets and rooms: the rooms decide, the sockets carry.
 
-What a consumer says is handed to a :class:`Host`; whoever asks is given a :class:`Meeting`, by a
+A consumer's messages are handed to a :class:`Host`; a borrower is given a :class:`Meeting`, by a
 :data:`Dialling` or, where the lender dials, after a :class:`Borrower` has taken its offer up. Rooms
-know neither TLS nor websockets, and what carries knows no custom resource.
+know neither TLS nor websockets, and sockets know no custom resource.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
-"""What two daemons say to each other while they meet: JSON, one text message of a websocket each.
+"""The messages of two daemons that meet: JSON, one text message of a websocket each.
 
-Each message is a struct tagged by ``type``. Whatever comes in is hostile until it is decoded: every
-length and count has a bound that is stated here, names hold no control character, ids, keys,
+Each message is a struct tagged by ``type``. All input is hostile until it is decoded: every length
+and count has a bound that is stated here, names hold no control character, ids, keys,
 quantities and encodings are checked. Fields that are not known are ignored, so that a newer daemon
 can say more to an older one. No time of day crosses, only seconds from now: clocks may differ.
 ``docs/handshake.md`` tells in which order. Pure.
@@ -66,7 +66,7 @@ _RESOURCE = re.compile(
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
-    """What every message is."""
+    """Base class of all messages."""
 
 
 class Hello(Message, frozen=True, kw_only=True, tag="hello"):
@@ -118,7 +118,7 @@ class Proved(Message, frozen=True, kw_only=True, tag="proved"):
 
 
 class Invited(msgspec.Struct, frozen=True, kw_only=True):
-    """What an invitation's bearer shows.
+    """The proof of an invitation that its bearer shows.
 
     Attributes:
         id: name of the Invitation.
@@ -310,7 +310,7 @@ def decode(text: str) -> Any_:
 
 
 def _problem(message: Any_) -> str:
-    """What is wrong with what the types do not tell, or nothing."""
+    """The problem of a message that its types do not catch; empty where there is none."""
     check = _CHECKS.get(type(message))
     return check(message) if check is not None else ""
 

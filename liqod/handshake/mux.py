@@ -14,8 +14,8 @@ own, unless it had ended already. A stream is over when both directions are, and
 agree on how many there are: whoever sends more than it may breaks the protocol, and is cut off.
 
 A window begins small, and grows with what is read, so that idle streams cost little and a stream
-that is used has all it needs. What all of a connection's windows have beyond their beginnings comes
-from one store (:data:`GROWTH`): no peer can have more kept than that and STREAMS * FIRST_WINDOW.
+that is used has all it needs. Everything beyond the first windows of a connection comes from one
+store (:data:`GROWTH`): no peer can have more kept than that and STREAMS * FIRST_WINDOW.
 """
 
 import struct
@@ -49,7 +49,7 @@ _SIZE: Final = struct.Struct("!I")
 
 
 class Kind(IntEnum):
-    """What a message is about."""
+    """The kind of a message, its first byte."""
 
     OPEN = 1
     OPENED = 2
@@ -106,12 +106,12 @@ class State:
 
     @property
     def over(self) -> bool:
-        """Whether both directions have ended."""
+        """True if both directions have ended."""
         return self.sent_end and self.got_end
 
     @property
     def sendable(self) -> bool:
-        """Whether it has something to send that may be sent."""
+        """True if it has something to send that may be sent."""
         if self.sent_end or not self.opened:
             return False
         return self.credit > 0 if self.unsent else self.closing
@@ -208,7 +208,7 @@ class Mux:
         return data
 
     def message(self) -> tuple[bytes, State] | None:
-        """What is to be sent next, and of which stream; each has its turn. None: nothing is."""
+        """The next message to send, and its stream; each has its turn. None: there is none."""
         while self._first:
             kind, state, body = self._first.popleft()
             if kind is Kind.WINDOW:

@@ -1,8 +1,8 @@
-"""One offer of this cluster's to lend: who is to borrow is dialled, again and again while it may.
+"""Pursues one offer of this cluster's to lend: dials the borrower, again and again while it may.
 
-What is lent is decided where every request to borrow is (:class:`.reception.Reception`): by
-the inbox, a policy, or what was decided for ever. The OutgoingPeering says whom to dial, and shows
-how far it has come; the IncomingPeering holds what is asked and granted.
+The grant is decided where every request to borrow is (:class:`.reception.Reception`): by the inbox,
+a policy, or an earlier decision for ever. The OutgoingPeering says whom to dial, and shows how far
+it has come; the IncomingPeering holds what is asked and granted.
 """
 
 from contextlib import suppress
@@ -115,7 +115,7 @@ class Offering(Pursued):
                 await self._host.distrusted(self._peer)
 
     async def _ended(self, over: Over) -> bool:
-        """Whether it is never to be dialled again, which is written."""
+        """True if the borrower is never to be dialled again, which this writes."""
         request = await self._read()
         if request is None or is_over(request):
             return True
@@ -134,7 +134,7 @@ class Offering(Pursued):
     async def asked(
         self, peer: Peer, source: str, ask: Ask, pending: Lasting
     ) -> Accepted | Denied | Refused:
-        """What the inbox says; that it was asked is written before."""
+        """The answer of the inbox; writes before that it was asked."""
         self._asker = (peer, ask)
         entry = incoming.name_of(peer.cluster_id, peer.key)
         why = f"{peer.cluster_id} asks to borrow: `liqod inbox accept {entry}` lends it"
@@ -154,7 +154,7 @@ class Offering(Pursued):
         return answer
 
     async def attached(self, peer: Peer) -> Refused | None:
-        """Whether it is a tenant, who has made the peering then."""
+        """Why it is no tenant; None where it is one, which has made the peering then."""
         refused = await self._host.attached(peer)
         if refused is None:
             await self._happened("done")

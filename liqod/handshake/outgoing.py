@@ -32,17 +32,16 @@ def left(request: OutgoingPeering) -> int:
 
 
 def is_untold(request: OutgoingPeering) -> bool:
-    """Whether it is a peering, and the other side does not know that yet.
+    """True if it is a peering, and the other side does not know that yet.
 
-    It is told for as long as the request lasts; after that it has taken leave of the request by
-    itself.
+    It is notified for as long as the request lasts; after that it has ended the request by itself.
     """
     done = request.status.phase == "Done" and not holds(request.status.conditions, NOTED)
     return done and left(request) > 0
 
 
 def ask_of(request: OutgoingPeering, labels: Mapping[str, str], invited: Invited | None) -> Ask:
-    """What crosses of a request."""
+    """The message that asks for a request."""
     spec = request.spec
     return Ask(
         request=request.metadata.uid,

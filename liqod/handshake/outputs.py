@@ -1,4 +1,4 @@
-"""What the hand-shake's machines tell whoever drives them. Pure."""
+"""The outputs of the hand-shake's machines to their driver. Pure."""
 
 from typing import Final, Literal
 
@@ -42,7 +42,7 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a dialler means to meet.
+    """The cluster that a dialler means to meet.
 
     Attributes:
         cluster_id: empty where it is not known.

@@ -1,8 +1,8 @@
-"""Which of its keys this cluster proves in a meeting, while one follows another.
+"""Selects the key that this cluster proves in a meeting, while one follows another.
 
 A peer that knows the present key meets that, one that knows the former key alone meets the former:
-a listener by the key that a dialler calls, a dialler by what is known of the peer. What is agreed
-anew is agreed with the present key.
+a listener by the key that a dialler calls, a dialler by what is known of the peer. New agreements
+are made with the present key.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ from liqod.tenancy import tenant_of
 Owning = Callable[[Expected], Awaitable[Own]]
 """This side, as whom somebody is dialled."""
 Knowing = Callable[[Expected], Awaitable[bool]]
-"""Whether somebody knows this cluster by its former key alone."""
+"""Returns True if a peer knows this cluster by its former key alone."""
 
 
 async def present_key(client: Client, key: str) -> str:

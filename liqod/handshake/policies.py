@@ -1,9 +1,9 @@
-"""What becomes of whoever asks to borrow, and how much it is granted: functions of values.
+"""Decides about requests to borrow, and how much is granted: functions of values.
 
 The configuration's ``[[policies]]`` say who is granted something without a person, who is left to
-the inbox and who is refused; an invitation says it for whoever brings it. What is granted is a
-number for each resource, defaults of this cluster included, so that what was granted once does not
-move when those do. A resource that a grant does not name is not granted.
+the inbox and who is refused; an invitation says it for its bearer. A grant is a number for each
+resource, defaults of this cluster included, so that it does not change when those do. A resource
+that a grant does not name is not granted.
 """
 
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ Resources = Mapping[str, int | str]
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """Who asks, as far as a policy may look at it.
+    """The cluster that asks, as far as a policy may look at it.
 
     Attributes:
         cluster_id: the id by which it asks to be known.
         key: SHA-256 of the public key that it has proved to have, hexadecimal.
         discoveries: discovery plugins that have seen that cluster with that key.
-        labels: what it tells of itself.
+        labels: that it reports of itself.
         revoked: whether it was revoked here: then no policy and no invitation lets it in.
     """
 
@@ -39,7 +39,7 @@ class Asker(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What is to become of it.
+    """The decision about a request.
 
     Attributes:
         action: ``auto``, ``ask`` or ``deny``.
@@ -94,7 +94,7 @@ def judge_invited(
 
 
 def fits(policy: PeerPolicy, asker: Asker) -> bool:
-    """Whether all that a policy names is so."""
+    """True if everything that a policy names matches the asker."""
     if policy.cluster_id and not fnmatchcase(asker.cluster_id, policy.cluster_id):
         return False
     if policy.key and policy.key != asker.key:
@@ -110,7 +110,7 @@ def fits(policy: PeerPolicy, asker: Asker) -> bool:
 
 
 def whole(asked: Resources, defaults: Resources) -> dict[str, str]:
-    """What a request comes to: what it names, and this cluster's defaults for the rest.
+    """All resources of a request: those that it names, and this cluster's defaults for the rest.
 
     Raises:
         ConfigError: a quantity is none, or is negative.
@@ -123,7 +123,7 @@ def whole(asked: Resources, defaults: Resources) -> dict[str, str]:
 
 
 def bounded(asked: Resources, bound: Resources) -> dict[str, str]:
-    """What is granted of a request: all that is in the bound, and no more than that of anything."""
+    """The grant for a request: all resources of the bound, and no more of any than it has."""
     most = quantities.parse_all(bound)
     wanted = quantities.parse_all({name: asked[name] for name in most if name in asked})
     return quantities.render_all(
@@ -152,7 +152,7 @@ def decided(asked: Resources, given: Resources, defaults: Resources) -> dict[str
 def accepted(
     asked: Resources, kept: Resources, given: Resources, defaults: Resources
 ) -> dict[str, str]:
-    """What an accepted request is granted.
+    """The grant of an accepted request.
 
     Args:
         kept: what was granted by a decision that is good for ever: it bounds what is asked later.

@@ -1,4 +1,4 @@
-"""What both sides of a hand-shake sign, and what the words are made of. Pure.
+"""The statements that both sides of a hand-shake sign, and the digest of the words. Pure.
 
 Each side signs, with its cluster's key, a digest of everything that was said until then and of the
 certificate that the listener shows in TLS (RFC 5929, ``tls-server-end-point``). That certificate is
@@ -10,7 +10,7 @@ Why not TLS's exporter (RFC 9266), which names the very connection: Python's ``s
 pyOpenSSL has; it was measured beside cryptography (VmRSS): 0.8 MB to import it, 1.4 MB with a
 context, and 26 KiB more for each connection, 13 MB for 500. That could be paid, and buys nothing
 here: an exporter helps where somebody else can show the listener's certificate, and whoever holds
-this one's key can sign a proof over an exporter just as well. What it would cost is a second TLS
+this one's key can sign a proof over an exporter just as well. The cost would be a second TLS
 library in the daemon, that Trio's streams do not speak.
 """
 
@@ -32,12 +32,12 @@ Role = Literal["dialler", "listener"]
 
 
 def commitment(nonce: bytes) -> bytes:
-    """What a dialler says of its nonce before it knows the listener's: its SHA-256."""
+    """The SHA-256 of a dialler's nonce, which it sends before it knows the listener's."""
     return hashlib.sha256(nonce).digest()
 
 
 def keeps(commitment_: bytes, nonce: bytes) -> bool:
-    """Whether this is the nonce that was committed to."""
+    """True if this is the nonce that was committed to."""
     return hmac.compare_digest(commitment(nonce), commitment_)
 
 
@@ -57,7 +57,7 @@ def transcript(certificate: bytes, hello: str, welcome: str, nonce: bytes) -> by
 
 
 def statement(role: Role, digest: bytes) -> bytes:
-    """What a side signs: no side's statement can be taken for the other's."""
+    """The bytes that a side signs: no side's statement can be taken for the other's."""
     return CONTEXT + role.encode() + b"\0" + digest
 
 
@@ -71,7 +71,7 @@ def prove(private: bytes, role: Role, digest: bytes) -> bytes:
 
 
 def proved(public: bytes, role: Role, digest: bytes, signature: bytes) -> bool:
-    """Whether a signature is that side's over that meeting.
+    """True if a signature is that side's over that meeting.
 
     Raises:
         ProtocolError: the public key is none.
@@ -80,7 +80,7 @@ def proved(public: bytes, role: Role, digest: bytes, signature: bytes) -> bool:
 
 
 def seen(dialler: bytes, listener: bytes, nonce_d: bytes, nonce_l: bytes) -> bytes:
-    """What the words are made of: the digest of both keys and both nonces, 32 bytes.
+    """The digest from which the words are made, of both keys and both nonces, 32 bytes.
 
     Args:
         dialler, listener: public keys, PEM; however they are written, the same keys give the same.

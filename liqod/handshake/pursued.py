@@ -131,9 +131,9 @@ class Pursued(ABC):
 
 
 def is_over(request: OutgoingPeering) -> bool:
-    """Whether nothing is to be done about a request any more.
+    """True if nothing is to be done about a request any more.
 
-    A peering that stands is still to be told; and what a lender does, it does for ever.
+    A finished peering is still to be reported to the other side; and a lender's work never ends.
     """
     if request.status.phase == "Done" and not request.leaving:
         return not (request.spec.lend or outgoing.is_untold(request))

@@ -250,7 +250,7 @@ class Pursuit(Pursued):
     async def _exchange(
         self, meeting: Meeting, request: OutgoingPeering, accepted: Accepted
     ) -> None:
-        """What ``liqod peer`` does with a kubeconfig, with the one that was given."""
+        """Peers by the kubeconfig that was given, as ``liqod peer`` does by one."""
         peer, spec = meeting.peer, request.spec
         found = credentials.given(accepted.kubeconfig.encode(), f"what {peer.cluster_id} gives")
         wanted = {name: accepted.granted[name] for name in accepted.granted}
@@ -339,5 +339,5 @@ class Pursuit(Pursued):
 
 
 async def _until_over(meeting: Meeting) -> NoReturn:
-    """What goes by a meeting waits no longer for answers when it is over. Raises Over."""
+    """Raises Over when a meeting ends, so that its users wait for no more answers."""
     raise Over(await meeting.wait_over())

@@ -128,7 +128,7 @@ class Reception:
             )
 
     async def attached(self, peer: Peer) -> Refused | None:
-        """Whether this is a tenant with exactly this key."""
+        """Why this is no tenant with exactly this key; None where it is one."""
         if peer.key in await self._inbox.known_keys(peer.cluster_id):
             return None
         return Refused(code="unknown", reason=f"{peer.cluster_id} is no consumer here", again=BACK)
@@ -206,7 +206,7 @@ class Reception:
         return Refused(code="key-changed", reason=problem, again=BACK) if problem else None
 
     async def _marks(self, cluster_id: str) -> Mapping[str, str]:
-        """What is noted on a consumer's tenant namespace."""
+        """The annotations of a consumer's tenant namespace."""
         found = await look_up_tenant(self._client, cluster_id)
         return found.annotations if found is not None else {}
 
@@ -240,7 +240,7 @@ class Reception:
         return policies.judge_invited(config.policies, asker, ask.resources, offered, defaults)
 
     async def _lends_by_no_key(self, cluster_id: str) -> bool:
-        """Whether something is borrowed here of a cluster of that id whose key is not known."""
+        """True if this cluster borrows from a cluster of that id whose key is not known."""
         if await self._inbox.key_here(cluster_id, cached=True):
             return False
         tenant = await look_up_tenant(self._client, cluster_id)
@@ -328,7 +328,7 @@ class Reception:
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
 
     async def _let_in(self, entry: IncomingPeering, peer: Peer, ask: Ask) -> Accepted | Refused:
-        """What an accepted consumer needs to do its part."""
+        """Lets an accepted consumer in, and returns what it needs to do its part."""
         home, granted = self._inbox.home, entry.status.granted
         problem = await self._key_problem(peer)
         if problem:  # another one has taken its place since
@@ -368,7 +368,7 @@ class Reception:
         )
 
     async def _stands(self, name: str, peer: Peer, ask: Ask) -> bool:
-        """Whether a request that was accepted is so still."""
+        """True if a request that was accepted still is."""
         entry = await self._inbox.find(name)
         if entry is None or not incoming.is_about(entry, peer, ask):
             return False
@@ -376,7 +376,7 @@ class Reception:
 
 
 def _bearer(asker: Asker, ask: Ask) -> Bearer:
-    """Who brings the invitation of a request."""
+    """The bearer of the invitation of a request."""
     assert ask.invitation is not None
     return Bearer(
         name=ask.invitation.id,

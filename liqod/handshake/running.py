@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class Handshake:
-    """Runs it. What is begun by whoever made it goes by its channels, too.
+    """Runs the hand-shake. Tasks that its creator starts afterwards use its channels, too.
 
     Args:
         home: this cluster.
@@ -62,7 +62,7 @@ class Handshake:
 
     Attributes:
         ways: the channels that are kept.
-        lenders: those who dial this cluster.
+        lenders: the lenders that dial this cluster.
         figures: what all meetings have come to.
         port: that is listened on; 0 where none is.
         problem: why none is; empty where one is, or where none is to be.
@@ -95,7 +95,7 @@ class Handshake:
         self._asking: Asking | None = None
         self._seeking: Seeking | None = None
         self._noted: tuple[str | None] | None = None
-        """What was written last of where it is met; None for nothing yet."""
+        """The address of the listener that was last written; None for nothing yet."""
         self.port = 0
         self.problem = ""
 
@@ -166,7 +166,7 @@ class Handshake:
     def _pursuing(
         self, reception: Reception, door: Door, home: ClusterContext, request: OutgoingPeering
     ) -> Pursued:
-        """What pursues a request of this cluster's."""
+        """Makes the task that pursues a request of this cluster's."""
         if request.spec.lend:
             return Offering(home, request.name, self._dialler, reception, door)
         dialling = self.lenders.meet if request.spec.awaited else self._dialler.meet

@@ -1,9 +1,9 @@
 """Asking clusters that are seen, where a policy says so: no sighting begins a peering otherwise.
 
 Anybody may announce a cluster, so a policy names whom it means, and what is asked of it
-(``borrow``). The key that is asked is the one that has signed the cluster's advert. Whoever was
-asked is not asked again while it is seen, whatever came of it; of one that is not seen any more
-before it has agreed the request is taken back.
+(``borrow``). The key that is asked is the one that has signed the cluster's advert. A cluster that
+was asked is not asked again while it is seen, whatever came of it; where it is not seen any more
+before it has agreed, the request is taken back.
 """
 
 import logging
@@ -50,7 +50,7 @@ def nobody() -> tuple[Seen, ...]:
 
 
 def sought(wishes: tuple[PeerPolicy, ...], seen: Seen) -> Request | None:
-    """What is asked of a cluster that is seen; None for nothing.
+    """The request to a cluster that is seen; None for none.
 
     Of the policies that ask or deny the first that fits counts. Where two keys sign for one id, it
     has to name the one that is asked.
@@ -136,7 +136,7 @@ class Seeking:
         return makes
 
     async def _is_known(self, peer: str, key: str) -> bool:
-        """Whether something is borrowed of a cluster, or it was revoked, by whichever id."""
+        """True if this cluster borrows from a cluster, or it was revoked, under any id."""
         client = self._home.client
         tenants = Selection(labels=f"{labels.TENANT_NAMESPACE}={labels.TRUE}")
         for each in await client.list(NAMESPACES, tenants, decode=Partial):

@@ -1,4 +1,4 @@
-"""What discovery knows of those who ask, and of those who are asked: hints, and nobody's word."""
+"""Looks up what discovery knows of clusters that ask or are asked: hints, not proofs."""
 
 from collections.abc import Callable
 
@@ -30,5 +30,5 @@ class Sighted:
 
 
 def nothing(cluster_id: str) -> Seen | None:
-    """Nothing is seen."""
+    """Returns None: nothing is seen."""
     return None

@@ -69,6 +69,6 @@ def counted(standings: Iterable[str]) -> Counter[Standing]:
 
 
 def after(side: Literal["consumer", "provider"], standing: Standing, event: Event) -> Standing:
-    """What a request is after something has happened: unchanged where that means nothing now."""
+    """The phase of a request after an event: unchanged where that means nothing now."""
     table = _CONSUMER if side == "consumer" else _PROVIDER
     return table.get((standing, event), standing)

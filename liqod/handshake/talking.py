@@ -1,8 +1,8 @@
-"""A meeting while it lasts: what its machine tells is done, whichever side dialled or borrows.
+"""Performs a meeting while it lasts: the outputs of its machine, whichever side dialled or borrows.
 
-Who borrows is given a :class:`~.meeting.Meeting` and asks by it. Who lends has a
+A borrower is given a :class:`~.meeting.Meeting` and asks by it. A lender has a
 :class:`~.meeting.Host`, which decides, and doors: where the streams of the other side may lead to.
-Who has neither is asked nothing and leads nowhere.
+A side with neither is asked nothing and leads nowhere.
 """
 
 import logging
@@ -49,7 +49,7 @@ ANSWER_WITHIN: Final = 15.0
 AGAIN: Final = 10
 """Seconds after which who met an error of ours may come again."""
 API: Final = "api"
-"""What a lender calls its API server."""
+"""The name of a lender's API server as a target of streams."""
 TEXTS, TEXT_RATE = 32, 1.0
 """Messages of one meeting: at once, and each second from then on."""
 
@@ -110,7 +110,7 @@ class Talk:
 
     @property
     def channel(self) -> Channel | None:
-        """What streams go by, once it was agreed to."""
+        """The channel of the streams, once it was agreed to."""
         return self._channel
 
     # --- who borrows ---------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class Talk:
             await self._perform(self._both.refuse("protocol", f"cut off: {error}"))
 
     async def _perform(self, outputs: Outputs) -> None:
-        """Do what the machine says. Who does not read the last word keeps nothing by that."""
+        """Performs the machine's outputs. A peer that does not read cannot delay the end."""
         is_last = any(isinstance(each, Closed) for each in outputs)
         for output in outputs:
             match output:

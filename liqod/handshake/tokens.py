@@ -1,7 +1,7 @@
 """An invitation as the one line that is handed over: ``liqod://HOST:PORT[,HOST:PORT]/#v1.<text>``.
 
 ``#b1.`` is of one that asks its bearer to lend. Where the listener is, which key it has to show,
-and the secret. What follows ``#`` is never sent by anything that takes the line for an address. The
+and the secret. The part after ``#`` is never sent by a program that takes the line for a URL. The
 line is checked whole, so that a part that is missing or mistyped is said at once. Pure.
 """
 
@@ -32,7 +32,7 @@ the second takes it for a later version, and says so."""
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """What the line says.
+    """The contents of the line.
 
     Attributes:
         addresses: ``HOST:PORT`` each, in the order in which they are tried.
@@ -75,12 +75,12 @@ def address_problem(text: str) -> str:
 
 
 def secret_hash(secret: bytes) -> str:
-    """What is kept of a secret: its SHA-256, 64 hexadecimal digits."""
+    """The hash of a secret that is kept: its SHA-256, 64 hexadecimal digits."""
     return hashlib.sha256(b"liqod invitation 1\0" + secret).hexdigest()
 
 
 def same_secret(hash_: str, secret: bytes) -> bool:
-    """Whether this is the secret of which that is kept; takes the same time for each wrong one."""
+    """True if this is the secret of that hash; takes the same time for each wrong one."""
     return hmac.compare_digest(secret_hash(secret).encode(), hash_.encode())
 
 
@@ -103,7 +103,7 @@ def format_token(token: Token) -> str:
 
 
 def parse_token(line: str) -> Token:
-    """What a line says.
+    """Parses the line of an invitation.
 
     Raises:
         ConfigError: it is no invitation, of a later version, or not whole; the message does not

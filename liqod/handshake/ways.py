@@ -1,13 +1,13 @@
 """Kept channels as ways to peers' API servers: ``liqod://HOST:PORT`` in the place of a proxy.
 
-Whoever dials by such a URL (:mod:`liqod.kube.http.proxies`) gets a stream of the channel that is
-kept to that listener, of which there is one for all clients. It is opened when it is first wanted;
-where it breaks, or cannot be opened, it is tried again after a pause that doubles, for as long as
-anybody wants it, and at once when the listener has let this cluster in anew. Whoever wants it
-meanwhile is told why there is none, and is not kept waiting.
+A client that dials by such a URL (:mod:`liqod.kube.http.proxies`) gets a stream of the channel that
+is kept to that listener, of which there is one for all clients. It is opened when it is first
+wanted; where it breaks, or cannot be opened, it is tried again after a pause that doubles, for as
+long as anybody wants it, and at once when the listener has let this cluster in anew. A client that
+wants it meanwhile gets an error with the reason, and is not kept waiting.
 
-A URL without an address is of a lender that dials this cluster: its channel is kept by whoever is
-dialled (:mod:`.lenders`).
+A URL without an address is of a lender that dials this cluster: the side that is dialled keeps its
+channel (:mod:`.lenders`).
 """
 
 import logging
@@ -37,7 +37,8 @@ IDLE: Final = 300.0
 LOOK_EVERY: Final = 30.0
 """Seconds between looks at whether it is used."""
 UNKNOWN: Final = "unknown"
-"""What a listener says to who is no tenant: it has proved its key, so it is the provider's word."""
+"""The code that a listener sends to a cluster that is no tenant. It has proved its key: so it is
+the provider's word."""
 MOST: Final = 1024
 """Channels that are kept at once."""
 
@@ -85,7 +86,7 @@ class _Way:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody has used it for long."""
+        """True if nobody has used it for long."""
         streams = self.channel.open_streams if self.channel is not None else 0
         return not streams and trio.current_time() - self.used > IDLE
 

@@ -1,7 +1,7 @@
 """The few words that two people compare: the same on both sides unless somebody stands between.
 
 1,024 words, plain and short, no two of which differ in one letter only; four of them say 40 bits.
-Whoever stands between has one try for each meeting that it holds with either side
+A party in between has one try for each meeting that it holds with either side
 (``proof.commitment``): at 500 a second, an hour of trying succeeds once in 600,000 times. Pure.
 """
 
@@ -93,7 +93,7 @@ WORDS: Final = tuple(_TEXT.split())
 
 
 def words(digest: bytes) -> str:
-    """What is shown of a digest: ``copper-lantern-otter-plum``.
+    """The words that are shown for a digest: ``copper-lantern-otter-plum``.
 
     Args:
         digest: at least 5 bytes, of which the first 40 bits count.
