@@ -1,4 +1,4 @@
-"""What an administrator has done to this cluster, step by step: each of these begins and ends.
+"""Procedures of an administrator on this cluster, step by step: each of them begins and ends.
 
 The commands run them, and the daemon runs some for a viewer or for what discovery saw. Everything
 that goes on (rooms of :mod:`liqod.consumer` and :mod:`liqod.provider`) knows none of them.

@@ -1,7 +1,7 @@
-"""What the hand-shake has left of a peer here: requests of both sides, and invitations.
+"""Finds and ends the hand-shake's records of a peer: requests of both sides, and invitations.
 
-They are records: what a peering is made of is elsewhere. Whoever ends the peering, or the trust,
-ends these first, so that nothing begins it again.
+They are records only: the objects of a peering are elsewhere. A command that ends the peering, or
+the trust, ends these first, so that nothing begins it again.
 """
 
 import msgspec
@@ -124,7 +124,7 @@ async def _accepted_key(client: Client, peer: str) -> str:
 
 
 def _is_of(invitation: Invitation, peer: str, keys: set[str], *, revoking: bool) -> bool:
-    """Whether an invitation is a cluster's own: for it alone, or used up by it."""
+    """True if an invitation is a cluster's own: for it alone, or used up by it."""
     users = invitation.status.used_by
     if invitation.spec.cluster_id == peer or invitation.spec.key in keys:
         return True

@@ -115,19 +115,19 @@ async def _of_cluster(
 
 
 def is_replaced(entry: IncomingPeering) -> bool:
-    """Whether the operator has said that this cluster has another key now."""
+    """True if the operator has confirmed that this cluster has another key now."""
     return entry.spec.replace and entry.spec.decision == ACCEPT
 
 
 def is_barred(entry: IncomingPeering) -> bool:
-    """Whether the operator has denied it for ever, whatever an invitation or a policy says."""
+    """True if the operator has denied it for ever, even against an invitation or a policy."""
     return entry.spec.always and entry.spec.decision == DENY
 
 
 async def put_in_place(client: Client, namespace: str, entry: IncomingPeering) -> None:
     """Have the key of an entry be the one by which its cluster is known here, and no other.
 
-    What the holder of another key has asked ends; that one was denied for ever stays.
+    Requests of holders of other keys end; a record that one was denied for ever stays.
 
     Raises:
         LiqodError: the API server does not answer, or refuses.
@@ -190,11 +190,11 @@ def key_problem(name: str, cluster_id: str, known: str, shown: str) -> str:
 def acceptance(
     entry: IncomingPeering, less: dict[str, str], *, always: bool = False, replace: bool = False
 ) -> Decision:
-    """What lets a cluster in.
+    """The decision that lets a cluster in.
 
     Args:
         entry: who asks.
-        less: what is granted of it, by resource name, where that is less than was asked.
+        less: the grant, by resource name, where that is less than was asked.
         always: also for what it asks later.
         replace: though it was known by another key.
 
@@ -212,14 +212,14 @@ def acceptance(
 
 
 def denial(*, always: bool = False) -> Decision:
-    """What does not let it in; ``always``: also for what it asks later."""
+    """The decision that does not let it in; ``always``: also for what it asks later."""
     return {"decision": DENY, "always": always or None}
 
 
 def problem(entry: IncomingPeering, decision: Decision) -> str:
     """Why an entry cannot be answered so any more, and what can be done; empty where it can. Pure.
 
-    What is for ever may be decided of one that is over, too: it is about what comes later.
+    A decision for ever may be made of one that is over, too: it is about later requests.
     """
     who, phase, name = entry.spec.cluster_id, entry.status.phase, entry.name
     is_new = entry.spec.request != entry.status.request  # and its phase is of the one before

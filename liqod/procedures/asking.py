@@ -1,7 +1,7 @@
 """Asking another cluster, as ``liqod peer`` does it: the request is made here, the daemon goes on.
 
-Whoever waits for the answer looks at the request again and again, and may stop doing so: done
-again, it finds the same one. Deadlines are the caller's.
+A caller that waits for the answer polls the request, and may stop doing so: run again, it finds the
+same one. Deadlines are the caller's.
 """
 
 from base64 import b64encode
@@ -37,7 +37,7 @@ ENDED = ("Denied", "Refused", "Expired", "Cancelled", "Failed")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom this cluster asks, and for what.
+    """A request of this cluster to another one.
 
     Attributes:
         name: of the request.
@@ -186,7 +186,7 @@ def _check_confirmed(live: OutgoingPeering | None, request: Request) -> None:
 
 
 def _goes_on(live: OutgoingPeering, request: Request) -> bool:
-    """Whether a request that is there is the one that is meant."""
+    """True if a request that exists is the one that is meant."""
     if live.leaving or live.status.phase in ENDED:
         return False
     if request.replace and (live.status.phase == "Done" or not live.spec.replace):
@@ -204,7 +204,7 @@ def _asks_the_same(live: OutgoingPeering, request: Request) -> bool:
 
 
 async def _is_withdrawn(client: Client, live: OutgoingPeering) -> bool:
-    """Whether a request came to a peering that the provider has ended since."""
+    """True if a request led to a peering that the provider has ended since."""
     if live.status.phase != "Done" or live.spec.lend:
         return False
     peer = live.status.cluster_id
@@ -218,7 +218,7 @@ async def _is_withdrawn(client: Client, live: OutgoingPeering) -> bool:
 
 
 async def _drop_invitation(client: Client, namespace: str, name: str) -> None:
-    """Whoever stopped in between leaves no secret behind; one whose request stands is needed."""
+    """Deletes the secret of an invitation, unless its request exists, which needs it."""
     with trio.move_on_after(LAST_WORD, shield=True), suppress(LiqodError):
         if await client.find(OUTGOING_PEERINGS, name, namespace, decode=Partial) is None:
             await client.delete(SECRETS, secret_of(name), namespace)

@@ -1,4 +1,4 @@
-"""What a grant comes to beside what this cluster's nodes have: for whoever grants, before the end.
+"""Compares a grant with the capacity of this cluster's nodes, for a warning before it is made.
 
 It refuses nothing: nodes may be added, or made as they are needed.
 """
@@ -15,7 +15,7 @@ from liqod.resources import RESOURCE_SLICES, ResourceSlice
 
 
 async def beyond(client: Client, grant: Mapping[str, int | str], consumer: str = "") -> str:
-    """What more is granted than there is, with a grant that is about to be; empty for nothing.
+    """Says by how much all grants, with a new one, exceed the nodes' capacity; empty for nothing.
 
     Args:
         client: whose rights may not be enough to look; then nothing is said.

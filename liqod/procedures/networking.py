@@ -1,10 +1,10 @@
 """Joining the networks of two clusters, as ``liqod peer`` does: the objects of both, in order.
 
-Each side's ranges are told to the other, one side gets a gateway that is dialled and the other one
-that dials, and each is told the other's public key. These are the objects that ``liqoctl`` writes,
+Each side gets the other's ranges, one side gets a gateway that is dialled and the other one that
+dials, and each gets the other's public key. These are the objects that ``liqoctl`` writes,
 too, and everything is found before it is made. A side that cannot join (its daemon lacks rights or
-tools, or keeps no ranges) says so, and nothing is left of what was begun. Who peers the other way
-later, or at the same time, keeps the tunnel that is there: it carries the packets of both.
+tools, or keeps no ranges) says so, and nothing is left of what was begun. A peering the other way,
+later or at the same time, keeps the tunnel that exists: it carries the packets of both.
 
 A peering user may write them only until its consumer is accepted, so this comes before the
 handshake, and waiting for packets (:func:`.networksites.wait_connected`) after it.
@@ -59,7 +59,7 @@ LOOK_EVERY: Final = 0.25
 TRIES: Final = 5
 """How often an object is found or made, where somebody else does the same."""
 TAKEN: Final = (WIREGUARD, WEBSOCKET)
-"""What makes the tunnel where nobody says: the first that both make. Both encrypt."""
+"""Backends of the tunnel where none is named: the first that both sides have. Both encrypt."""
 CANNOT_JOIN: Final = "CannotJoin"
 CONFIGURED: Final = "NetworkCIDRsConfigured"
 
@@ -142,7 +142,7 @@ class Joining:
 
 
 class _Made:
-    """What was made so far, the newest last: it goes again where the network cannot be."""
+    """The objects made so far, the newest last: deleted again where the join fails."""
 
     def __init__(self) -> None:
         self._objects: list[tuple[Site, Kind, str]] = []
@@ -161,7 +161,7 @@ class _Made:
 async def _join(
     here: Site, there: Site, asked: Asked, made: _Made, progress: Progress, relay: Relay | None
 ) -> str:
-    """Have all objects of both sides; what makes the tunnel."""
+    """Makes the objects of both sides; returns the backend of the tunnel."""
     progress("tell each side the other's address ranges")
     # In one order, whoever does it: where both peer at once, one of them makes the first of these.
     begins: list[Site] = []
@@ -213,7 +213,7 @@ async def _have_gateways(
 
 
 async def _made_before(server: Site) -> str:
-    """What makes the tunnel that is there; empty where there is none."""
+    """The backend of the tunnel that exists; empty where there is none."""
     name = await _oldest(server, GATEWAY_SERVERS)
     if name is None:
         return ""
@@ -263,7 +263,7 @@ async def _oldest(site: Site, kind: Kind) -> str | None:
 
 
 async def _is_begun(server: Site, client: Site) -> bool:
-    """Whether anything is there of a tunnel in which that side is dialled by the other."""
+    """True if any object exists of a tunnel in which that side is dialled by the other."""
     return bool(await _oldest(server, GATEWAY_SERVERS) or await _oldest(client, GATEWAY_CLIENTS))
 
 

@@ -1,6 +1,6 @@
-"""Taking a joined network away: its objects, in the order in which they may go.
+"""Deletes the objects of a joined network, in the order in which they may go.
 
-What is on machines goes by the daemons, which see that the objects do.
+The daemons remove its state from machines when they see that the objects go.
 """
 
 from typing import Final
@@ -21,11 +21,11 @@ from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_
 TAKEN_DOWN_WITHIN: Final = 5.0
 """Seconds that a daemon may take to have nothing of a peer's on its machine any more."""
 ORDER: Final = (GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS)
-"""What a joined network is made of, in the order in which it is taken away."""
+"""The kinds of objects of a joined network, in the order in which they are deleted."""
 
 
 async def parts(client: Client, namespace: str) -> list[str]:
-    """What a joined network is made of in a tenant namespace, one line for each object."""
+    """The objects of a joined network in a tenant namespace, one line for each."""
     lines = []
     for kind in ORDER:
         found = await client.list(kind, Selection(namespace), decode=Partial)
@@ -61,7 +61,7 @@ async def leave(client: Client, peer: str, namespace: str, liqo: str) -> None:
 
 
 async def is_taken_down(client: Client, peer: str, liqo: str) -> bool:
-    """Whether nothing of a tunnel is on its machine any more; waits some seconds for a daemon.
+    """True if nothing of a tunnel is on its machine any more; waits some seconds for a daemon.
 
     Args:
         client, peer, liqo: as of :func:`leave`.

@@ -54,7 +54,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def made_by(self) -> str:
-        """What makes the tunnel, as far as one side knows."""
+        """The backend of the tunnel, as far as one side knows."""
         return self.backend or WIREGUARD
 
     def dialled(self, told: Endpoint) -> Endpoint:

@@ -61,7 +61,7 @@ class _Waiting(msgspec.Struct, frozen=True):
 
     @property
     def connected(self) -> bool:
-        """Whether the tunnel itself stands."""
+        """True if the tunnel itself is connected."""
         return self.state == CONNECTED
 
     @property

@@ -1,4 +1,4 @@
-"""What is known of joined networks, by the objects and by a daemon: ``liqod network status``."""
+"""The status of joined networks, by their objects and by a daemon: ``liqod network status``."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -156,7 +156,7 @@ async def nodes(client: Client) -> tuple[NodeStatus, ...]:
 def nodes_of(
     fabric: InternalFabric | None, every: Iterable[InternalNode]
 ) -> tuple[NodeStatus, ...]:
-    """What both kinds of objects say. Pure."""
+    """The status of each node, by both kinds of objects. Pure."""
     if fabric is None or fabric.spec is None:
         return ()
     every = list(every)
@@ -210,7 +210,7 @@ def status_of(
     connections: list[Connection],
     configurations: list[Configuration],
 ) -> PeerStatus:
-    """What the objects of one peer say. Pure."""
+    """The status of one peer's network, by its objects. Pure."""
     facts: dict[str, Any] = {}
     problems: list[str] = []
     gateways: list[GatewayServer | GatewayClient] = [*servers, *clients]

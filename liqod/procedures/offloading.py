@@ -1,6 +1,6 @@
-"""Spreading a namespace over peers, and bringing it back: the NamespaceOffloading that says so.
+"""Offloads a namespace to peers, and brings it back, by its NamespaceOffloading.
 
-What the command line does and what a viewer asks for; the daemon does the rest by itself.
+This is the part of the command line, and of a viewer; the daemon does the rest by itself.
 """
 
 from collections.abc import Mapping
@@ -31,13 +31,13 @@ DEFAULTS: Mapping[str, Any] = {
     "namespaceMappingStrategy": "DefaultName",
     "clusterSelector": {"nodeSelectorTerms": []},
 }
-"""What a namespace is offloaded by where nothing else is said, nor was before."""
+"""The spec of a NamespaceOffloading where nothing else is asked for, nor was before."""
 UNDER_WAY = ("", "InProgress", "Terminating")
 """The phases that pass by themselves; any other is an outcome, also one that is not known here."""
 POLL = 0.2
 """Seconds between two checks at most."""
 FIXED = ("namespaceMappingStrategy", "remoteNamespaceName")
-"""What cannot be changed: the remote namespaces have their names."""
+"""Fields that cannot be changed: the remote namespaces have their names."""
 
 
 def manifest(
@@ -60,7 +60,7 @@ async def spread(
 ) -> int:
     """Create the NamespaceOffloading, or change in it what is asked for; its generation.
 
-    What is not asked for stays as it is. Raises ConfigError where that cannot be changed.
+    Other fields stay as they are. Raises ConfigError where a field cannot be changed.
     """
     found = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
     if found is None:
@@ -167,7 +167,7 @@ async def present(client: Client, namespace: str) -> dict[str, Any]:
 
 
 def remote_namespaces(found: dict[str, Any]) -> str:
-    """What goes when a NamespaceOffloading, given as JSON, is deleted."""
+    """The remote namespaces that go when a NamespaceOffloading, given as JSON, is deleted."""
     status = found.get("status", {})
     remote = status.get("remoteNamespaceName", found["metadata"]["namespace"])
     where = [

@@ -47,7 +47,7 @@ def user_name(consumer: str, suffix: str) -> str:
 
 
 def rules(consumer: str) -> list[dict[str, Any]]:
-    """What a peering user may do in its tenant namespace beside what each of them may: read the
+    """The rules of one peering user in its tenant namespace, beside those of all: it may read the
     Secret with the public key of its tunnel."""
     return [rule(("",), ("secrets",), ("get",), (ids.gateway_resource(consumer),))]
 
@@ -192,7 +192,7 @@ async def _renew_role(
 
 
 async def _is_accepted(client: Client, consumer: str, namespace: str) -> bool:
-    """Whether the consumer has been given a certificate for the key that its Tenant shows."""
+    """True if the consumer has been given a certificate for the key that its Tenant shows."""
     tenant = await client.find(TENANTS, consumer, namespace, decode=Tenant)
     return tenant is not None and not tenant.leaving and proven(tenant)
 
@@ -200,7 +200,7 @@ async def _is_accepted(client: Client, consumer: str, namespace: str) -> bool:
 async def _let_in_again(
     client: Client, consumer: str, namespace: str, *, key: str, lifts: str | None
 ) -> None:
-    """Whoever makes a user for a consumer that was revoked takes that back, with all it had.
+    """Lifts the revocation of a consumer for which a user is made, and removes all that it had.
 
     Args:
         key: the only one by which it is known from now on; empty where nobody has said so.
@@ -242,7 +242,7 @@ async def _let_in_again(
 
 
 async def _is_another(client: Client, consumer: str, namespace: str, key: str) -> bool:
-    """Whether the Tenant shows another key than that one."""
+    """True if the Tenant shows another key than that one."""
     tenant = await client.find(TENANTS, consumer, namespace, decode=Tenant)
     try:
         return tenant is not None and keys.print_of(tenant.spec.public_key) != key

@@ -1,4 +1,4 @@
-"""What a tenant namespace notes of a revocation: when it was, and what could not be taken back."""
+"""The record of a revocation on a tenant namespace: its time, and what could not be revoked."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -13,7 +13,7 @@ MOST_KEYS: Final = 64
 
 
 class Living(msgspec.Struct, frozen=True):
-    """What is still open: what cannot be taken back, and most of which ends by itself.
+    """A right or object that cannot be revoked; most of these end by themselves.
 
     Attributes:
         what: in a few words.
@@ -28,7 +28,7 @@ class Living(msgspec.Struct, frozen=True):
 
     @property
     def over(self) -> bool:
-        """Whether it has ended by now."""
+        """True if it has ended by now."""
         try:
             return bool(self.until) and times.seconds(self.until) <= times.seconds(times.now())
         except ValueError:
@@ -36,7 +36,7 @@ class Living(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What a tenant namespace notes of a revocation, as JSON."""
+    """The record of a revocation on a tenant namespace, as JSON."""
 
     at: str
     lives: tuple[Living, ...] = ()

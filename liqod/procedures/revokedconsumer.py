@@ -1,10 +1,10 @@
-"""Taking back what was given to a consumer: its rights, at once, whatever certificates still live.
+"""Revokes the rights of a consumer, at once, even while its certificates are still valid.
 
 No API server of Kubernetes revokes a certificate, so what is taken is everything that it is good
 for: every binding of the consumer's users and groups, in all namespaces, also those made by hand.
 The tenant namespace is marked, so that the daemon gives nothing of it again; a new peering user
-(:mod:`liqod.procedures.peeringusers`) lifts that. What was signed for a name with a key stays dead
-then, too; what was signed for a name of Liqo's is noted, and holds that name back while it lives.
+(:mod:`liqod.procedures.peeringusers`) lifts that. A certificate for a name with a key stays useless
+then, too; one for a name of Liqo's is noted, and blocks that name while it is valid.
 """
 
 from base64 import b64decode
@@ -34,7 +34,7 @@ BINDINGS: tuple[Kind, ...] = (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
 
 
 def is_theirs(subject: Subject, consumer: str) -> bool:
-    """Whether a binding's subject is a user or the group of that consumer, with whatever key."""
+    """True if a binding's subject is a user or the group of that consumer, with any key."""
     if subject.kind not in ("Group", "User"):
         return False
     if subject.kind == "User" and ids.is_slice_user(subject.name, consumer):
@@ -76,7 +76,7 @@ async def note_keys(client: Client, namespace: str, keys: Mapping[str, Iterable[
 
 
 async def is_known(client: Client, consumer: str, namespace: str) -> bool:
-    """Whether anything was given to that consumer here."""
+    """True if anything was given to that consumer here."""
     if await client.find(TENANTS, consumer, namespace, decode=Partial) is not None:
         return True
     live = await client.get(NAMESPACES, namespace, decode=Partial)
@@ -137,7 +137,7 @@ async def take(client: Client, consumer: str, namespace: str) -> list[str]:
 
 
 def _is_given(secret: Partial) -> bool:
-    """Whether a Secret is the consumer's nonce, or one of its certificates."""
+    """True if a Secret is the consumer's nonce, or one of its certificates."""
     name = secret.metadata.name
     return name == labels.NONCE_SECRET or name.startswith(ids.certificate_secret())
 

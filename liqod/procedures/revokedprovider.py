@@ -23,7 +23,7 @@ SOURCES = f"{labels.REPLICATION}={labels.TRUE}"
 
 
 async def is_known(client: Client, namespace: str) -> bool:
-    """Whether this cluster has, or had until it was revoked, a way into the provider."""
+    """True if this cluster has, or had until it was revoked, a way into the provider."""
     if await client.list(IDENTITIES, Selection(namespace), decode=Partial):
         return True
     live = await client.get(NAMESPACES, namespace, decode=Partial)
@@ -35,7 +35,7 @@ async def is_known(client: Client, namespace: str) -> bool:
 
 
 async def held(client: Client, provider: str, namespace: str) -> list[tuple[str, str]]:
-    """What the provider gave and nobody here can end: in words, and until when (RFC 3339)."""
+    """Rights from the provider that nobody here can end: in words, and until when (RFC 3339)."""
     found = []
     for each in await client.list(SECRETS, Selection(namespace, labels=labels.IDENTITY_TYPE)):
         text = b64decode(each.get("data", {}).get(labels.KUBECONFIG_FIELD, ""))

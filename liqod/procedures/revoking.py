@@ -31,7 +31,7 @@ TUNNEL = "the tunnel on its machine, until a daemon runs here, which takes it do
 
 
 class Revoked(msgspec.Struct, frozen=True):
-    """What came of it.
+    """The result of a revocation.
 
     Attributes:
         peer: the peer's cluster id.
@@ -47,7 +47,7 @@ class Revoked(msgspec.Struct, frozen=True):
 
 
 async def roles_of(client: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> tuple[str, ...]:
-    """What the peer is to this cluster: ``consumer``, ``provider``, or as yet ``invited``.
+    """The roles of the peer for this cluster: ``consumer``, ``provider``, or as yet ``invited``.
 
     Raises:
         ConfigError: nothing.
@@ -77,9 +77,9 @@ async def carry_out(
     progress: Progress,
     liqo: str = labels.LIQO_NAMESPACE,
 ) -> Revoked:
-    """Mark, take, and look until nothing comes back.
+    """Marks the peer as revoked, and deletes what it has until nothing comes back.
 
-    What the hand-shake has agreed ends first, so that nobody is let in anew by it.
+    Agreements of the hand-shake end first, so that nobody is let in anew by them.
 
     Raises:
         ConfigError: the peer is gone.

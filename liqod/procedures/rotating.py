@@ -1,8 +1,8 @@
-"""Giving this cluster another key: who follows, what is in the way, and what is left.
+"""Gives this cluster another key, and shows which peers follow, what blocks it, and what is left.
 
 The key is changed by one write (:func:`liqod.consumer.identities.keys.succeed`); the daemons of
-both sides do the rest. Whoever does not follow goes on with the former key, which stays beside the
-other one until nobody needs it.
+both sides do the rest. A peer that does not follow goes on with the former key, which stays beside
+the other one until nobody needs it.
 """
 
 from collections.abc import Iterable
@@ -69,22 +69,22 @@ class Standing(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def goes_on(self) -> bool:
-        """Whether a change of before is not over, since somebody needs the former key."""
+        """True if an earlier change is not over, since a peer needs the former key."""
         return bool(self.former and (self.waits or self.never))
 
     @property
     def follow(self) -> tuple[str, ...]:
-        """Who follows to the next key, or has to the present one."""
+        """Ids of the peers that follow to the next key, or have followed to the present one."""
         return tuple(sorted({each.cluster_id for each in self.peers if each.state != "never"}))
 
     @property
     def waits(self) -> tuple[str, ...]:
-        """Who follows, and has not yet."""
+        """Ids of the peers that will follow, and have not yet."""
         return self._of("follows")
 
     @property
     def never(self) -> tuple[str, ...]:
-        """Who does not."""
+        """Ids of the peers that never follow."""
         return self._of("never")
 
     def _of(self, state: Follows) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ async def standing(client: Client, namespace: str) -> Standing:
 
 
 def bonds(own: ClusterKeys, found: Bound) -> tuple[Bond, ...]:
-    """Who is bound to a key of this cluster's, and whether it follows. Pure."""
+    """Lists the peers that are bound to a key of this cluster's, and if they follow. Pure."""
     waiting = needing(own, found)
     providers = {
         each.spec.cluster_id: each for each in found.identities if each.spec.type == CONTROL_PLANE
@@ -132,7 +132,7 @@ def bonds(own: ClusterKeys, found: Bound) -> tuple[Bond, ...]:
 
 
 def _tells(renews: Iterable[Renew], namespace: str) -> bool:
-    """Whether a provider has said by which key it knows this cluster."""
+    """True if a provider has said by which key it knows this cluster."""
     return any(
         each.metadata.annotations.get(labels.KNOWN_KEY)
         for each in renews

@@ -107,7 +107,7 @@ async def wait_borrowed(
 
 
 def offer(found: ResourceSlice) -> str:
-    """What a provider grants with a slice, offers with it and demands of its pods, in a line."""
+    """One line with a slice's grant, the classes that come with it, and the terms for its pods."""
     status = found.status
     grants = ", ".join(f"{name} {number}" for name, number in sorted(status.resources.items()))
     classes = {
@@ -169,6 +169,6 @@ async def _keep_slice(
 
 
 def _has(found: ResourceSlice, resources: Mapping[str, str]) -> bool:
-    """Whether what is asked now was granted: an older verdict is of something else."""
+    """True if exactly these resources were granted: an older verdict is about other ones."""
     granted = found.status.resources
     return all(quantities.equal(granted.get(name), n) for name, n in resources.items())

@@ -99,14 +99,14 @@ def _tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> dict[str, Any]:
 
 
 def _is_current(live: dict[str, Any], own: ClusterKeys, signature: bytes, proxy: str) -> bool:
-    """Whether a Tenant that is there says what ours would: signatures need not be equal bytes."""
+    """True if the existing Tenant says what ours would: signatures need not be equal bytes."""
     tenant = msgspec.convert(live, Tenant, strict=False)
     same = not proxy or tenant.spec.proxy_url == proxy
     return same and asks_for(tenant, own) and tenant.spec.signature == signature
 
 
 def asks_for(tenant: Tenant, own: ClusterKeys) -> bool:
-    """Whether a Tenant asks for this cluster's id and key."""
+    """True if a Tenant asks for this cluster's id and key."""
     spec = tenant.spec
     try:
         requests.check(

@@ -19,7 +19,7 @@ REPLICAS = f"{labels.REPLICATED}={labels.TRUE}"
 
 
 async def lent_to(client: Client, consumer: str, namespace: str) -> list[str]:
-    """What a consumer has here: its slices and its namespaces, each in a few words."""
+    """A consumer's slices and namespaces here, each in a few words."""
     slices = await client.list(
         RESOURCE_SLICES, Selection(namespace, labels=REPLICAS), decode=Partial
     )

@@ -40,7 +40,7 @@ PULLED_WITHIN: Final = 5.0
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What is to be tried.
+    """The options of a network test.
 
     Attributes:
         cluster: id of this cluster.

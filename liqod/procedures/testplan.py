@@ -1,8 +1,8 @@
-"""What ``liqod test network`` brings: its pods, its Services, what each client tries. Pure.
+"""The plan of ``liqod test network``: its pods, its Services, the tries of each client. Pure.
 
 A server runs at each place and answers with its name and the address that it sees the client under.
 A client tries everything that is to be tried from its place, writes a line for each into its
-termination message and ends: so its word comes home with the pod's status, through whatever lies
+termination message and ends: so its result comes back with the pod's status, through everything in
 between, and neither logs nor a command in a running pod are needed. Clients at a peer know nothing
 of how addresses are translated there: they look the servers' names up, as applications do.
 """
@@ -44,7 +44,7 @@ class Place(msgspec.Struct, frozen=True):
 
     @property
     def own(self) -> bool:
-        """Whether it is in this cluster."""
+        """True if it is in this cluster."""
         return self.number == 0
 
 
@@ -65,7 +65,7 @@ class Try(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """What came of a try.
+    """The result of a try.
 
     Attributes:
         source, target: from where to what.
@@ -176,7 +176,7 @@ try() {
   echo "$number $word $said" >> /work/out
 }
 """
-"""What a client knows; POSIX shell and busybox, nothing else."""
+"""The functions of a client's script; POSIX shell and busybox, nothing else."""
 
 
 def _pod(name: str, place: Place, image: str, script: str) -> Json:
@@ -224,7 +224,7 @@ def tries_here(
     *,
     host: bool = False,
 ) -> list[Try]:
-    """What a client in this cluster tries.
+    """The tries of a client in this cluster.
 
     Args:
         place: where it is.
@@ -258,7 +258,7 @@ def tries_here(
 def tries_there(
     place: Place, targets: Sequence[Place], node_ports: Mapping[int, int], outside: str
 ) -> list[Try]:
-    """What a client at a peer tries; arguments as of :func:`tries_here`."""
+    """The tries of a client at a peer; arguments as of :func:`tries_here`."""
     source = f"pod {place.cluster}"
     made: list[Try] = []
     for each in targets:
@@ -283,7 +283,7 @@ def _apart(place: str) -> str:
 
 
 def rows(tries: Sequence[Try], message: str, otherwise: str) -> list[Row]:
-    """What came of a client's tries.
+    """The results of a client's tries.
 
     Args:
         tries: what it was to try.
@@ -321,6 +321,6 @@ def skipped(sources: Iterable[str], target: str, why: str) -> list[Row]:
 
 
 def passed(found: Iterable[Row]) -> bool:
-    """Whether nothing that was tried failed, and something was tried."""
+    """True if nothing that was tried failed, and something was tried."""
     verdicts = [each.verdict for each in found]
     return "ok" in verdicts and "failed" not in verdicts

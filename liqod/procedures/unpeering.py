@@ -1,10 +1,10 @@
 """Unpeering, as ``liqod unpeer`` drives it on either side: name, delete, wait; or forget.
 
-What belongs to the peer here is deleted in the order that lets virtual nodes be drained; the tenant
+The peer's objects here are deleted in the order that lets virtual nodes be drained; the tenant
 namespace is marked, and the daemon deletes it when it is empty. A peer that does not answer leaves
-a tombstone behind and holds nothing up (rule 2 of the architecture). What a peer has made of the
-peering itself it keeps until somebody ends it there: that is named, and cleared by a client with
-the rights.
+a tombstone behind and holds nothing up (rule 2 of the architecture). A peer keeps the objects that
+it has made of the peering itself until somebody ends it there: they are named, and cleared by a
+client with the rights.
 """
 
 import datetime
@@ -40,7 +40,7 @@ PATIENCE = 3.0
 
 
 class Half(msgspec.Struct, frozen=True, kw_only=True):
-    """What a peer has made of a peering itself, and keeps until it is ended there.
+    """The objects of a peering that a peer has made, and keeps until it is ended there.
 
     Attributes:
         here: this cluster's id.
@@ -99,7 +99,7 @@ class Departed(msgspec.Struct, frozen=True):
 
 
 async def plan(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> list[str]:
-    """What unpeering deletes here, one line for each object; empty if there is no such peer."""
+    """The objects that unpeering deletes here, one line each; empty if there is no such peer."""
     agreed = await agreements.of_peer(local, liqo, peer)
     lines = [each.line for each in agreed]
     namespace = await find_tenant_namespace(local, peer)
@@ -122,7 +122,7 @@ async def plan(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> l
 
 
 async def half(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> Half:
-    """What the peer has made of the peering, by what is here of it.
+    """The objects that the peer has made of the peering, by what is here of it.
 
     Raises:
         LiqodError: the API server does not answer, or refuses.

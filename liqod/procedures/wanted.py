@@ -1,10 +1,10 @@
-"""What is to be borrowed, as a command line, a viewer or a request of the hand-shake says it."""
+"""The resources to borrow, as a command line, a viewer or a request of the hand-shake asks."""
 
 import msgspec
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What is to be borrowed.
+    """A request to borrow resources of a provider.
 
     Attributes:
         name: name of the slice and of the node; empty for the provider's id.
