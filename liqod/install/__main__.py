@@ -78,7 +78,7 @@ PURPOSES: Final = {
     labels.PEERING_USER_LIQOCTL_ROLE: "the same beside that, if it was made for `liqoctl`",
     labels.PEERING_USER_LIQO_ROLE: "a peering user, in liqod's namespace",
 }
-"""What each role that is not the daemon's is for, beside those of consents."""
+"""The purpose of each role that is not the daemon's, beside those of consents."""
 
 Manifest = dict[str, Any]
 

@@ -252,7 +252,7 @@ def _namespaces(own: str) -> list[tuple[str, str]]:
 
 
 def _is_virtual(root: str) -> str:
-    """Whether a Node is one of ours, also where people took its label off.
+    """Expression that is true of a virtual Node of liqod's, also where people took its label off.
 
     The record of our taints is made with it, and no fenced write puts it on a real one.
     """

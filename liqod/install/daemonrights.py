@@ -1,4 +1,4 @@
-"""What the daemon may do, rule by rule, and why; no wildcard, and no right to give itself more."""
+"""The daemon's rights, rule by rule, and why; no wildcard, and no right to give itself more."""
 
 from typing import Any, Final, NamedTuple
 
@@ -231,7 +231,7 @@ _NODES = (
         (*_OWN, "get"),
     ),
 )
-"""What it does in nodes, pods and namespaces, whatever is reflected."""
+"""Rights on nodes, pods and namespaces, independent of the kinds that are reflected."""
 
 _MADE = (
     Rule(
@@ -439,7 +439,7 @@ _SERVING = (
 
 
 def _reflected() -> tuple[Rule, ...]:
-    """What the built-in reflectors need beside what the daemon may do anyway."""
+    """Rights of the built-in reflectors beside those that the daemon has anyway."""
     own = (*_LIQO, *_NODES, *_MADE)
     has = {
         (group, resource, verb)

@@ -1,8 +1,8 @@
 """The daemon's pod as a gateway, and what is beside it on every node. Pure.
 
-Packets of pods go through the node's own network, so the pod is in it. What it may do there is
-what a daemon on a host may, and no more; the keeper, by which tunnels outlive the daemon's pod, may
-less. Why each is needed is said where it stands; docs/security.md says what it opens.
+Packets of pods go through the node's own network, so the pod is in it. It has the capabilities of a
+daemon on a host there, and no more; the keeper, by which tunnels outlive the daemon's pod, has
+fewer. Comments give the reason of each; docs/security.md says what it opens.
 """
 
 from typing import Any, Final
@@ -54,7 +54,7 @@ _SHARED: Final = (
 
 
 def pod(spec: Manifest) -> Manifest:
-    """What is other in the spec of the daemon's pod.
+    """The fields that a gateway adds to the spec of the daemon's pod; changes its container too.
 
     Args:
         spec: that of a daemon that joins no networks; its one container is changed.
@@ -121,7 +121,7 @@ def keeper(namespace: str, image: str, affinity: Manifest) -> Manifest:
 def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
     """``liqod node`` on every node: on the gateway's it stands back.
 
-    What it has applied stays while it is replaced, so many may be at once.
+    Its settings stay on a node while it is replaced, so many may be replaced at once.
 
     Args:
         namespace: liqod's own.

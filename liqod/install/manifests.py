@@ -1,4 +1,4 @@
-"""What an installation consists of, as plain manifests in the order in which they are applied.
+"""The objects of an installation, as plain manifests in the order in which they are applied.
 
 Pure: the verbs (:mod:`liqod.install.verbs`) apply what is here, ``--dry-run -o yaml`` prints it.
 Names and labels by which ``liqoctl`` finds a cluster's id and version are Liqo's.
@@ -82,7 +82,7 @@ KINDS: Final[dict[str, Kind]] = {
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator chooses of an installation.
+    """The operator's options of an installation.
 
     Attributes:
         cluster_id: this cluster's id; empty keeps the one that the cluster has.
@@ -155,7 +155,7 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
 
 
 def printable(options: Options, crds: list[Manifest]) -> list[Manifest]:
-    """What kubectl applies at once: :func:`manifests` but objects of the kinds they define.
+    """Manifests that kubectl applies at once: :func:`manifests` but objects of kinds they define.
 
     Those are the gateways' templates, which nothing but Liqo's own tools looks for.
     """
@@ -211,7 +211,7 @@ def cluster_id(options: Options) -> Manifest:
 
 
 def service_account(namespace: str, name: str = rights.SERVICE_ACCOUNT) -> Manifest:
-    """Whom the daemon acts as, or the nodes' own do."""
+    """The ServiceAccount of the daemon, or of the nodes' own daemons."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",

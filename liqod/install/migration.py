@@ -1,11 +1,11 @@
 """Moving a cluster from Liqo to liqod, and back, while pods run at peers and those of peers here.
 
-Liqo's own uninstaller refuses while there are peerings. What is done here instead is to take out
-Liqo's programs, all that they need to run, and what they have written for each other about this
-cluster's own nodes. What they have made with peers stays, and liqod goes on with it
-(docs/migration.md): custom resources, joined networks, tenant and mapped namespaces, pods,
-credentials, the cluster's id and key. What both have under the same name stays too, so that no peer
-loses a right for a moment. Each step can be repeated: one that was broken off is continued by doing
+Liqo's own uninstaller refuses while there are peerings. The migration takes out instead Liqo's
+programs, all that they need to run, and the objects that they have written for each other about
+this cluster's own nodes. Objects of peerings stay, and liqod goes on with them (docs/migration.md):
+custom resources, joined networks, tenant and mapped namespaces, pods, credentials, the cluster's id
+and key. Objects that both have under the same name stay too, so that no peer loses a right for a
+moment. Each step can be repeated: one that was broken off is continued by doing
 it again, from what is then still there.
 """
 
@@ -92,7 +92,7 @@ KUBELETS: Final = f"{labels.OFFLOADING_COMPONENT}={labels.VIRTUAL_KUBELET}"
 OF_KUBELETS: Final = f"{labels.APP_MANAGED_BY}={labels.APP_LIQO}"
 """Selects the ClusterRoleBindings of virtual kubelets."""
 KUBELET_BINDING: Final = "liqo-node-"
-"""What their names begin with; those of peers have the same label."""
+"""Prefix of their names; the bindings of peers have the same label."""
 RELEASE: Final = "owner=helm,name=liqo"
 """Selects Helm's records of its release; without them nothing removes what liqod has taken over."""
 STOPPED_WITHIN: Final = 120.0
@@ -111,7 +111,7 @@ NODES_OWN: Final = (
     WG_GATEWAY_SERVERS,
     WG_GATEWAY_CLIENTS,
 )
-"""What Liqo's programs write for each other about this cluster's own nodes and pods."""
+"""Kinds that Liqo's programs write for each other about this cluster's own nodes and pods."""
 NOT_OURS: Final = f"{labels.MANAGED_BY_LIQOD}!={labels.TRUE}"
 OF_GATEWAYS: Final = f"{OF_KUBELETS},{labels.GATEWAY_NAME}"
 """Selects the ClusterRoleBindings of gateways."""
@@ -125,7 +125,7 @@ NEEDED: Final = (
     CONFIG_MAPS,
     SECRETS,
 )
-"""What only the programs need, in the order in which it goes."""
+"""Kinds that only the programs need, in the order in which they are deleted."""
 SHARED: Final = (
     (CLUSTER_ROLES, labels.CONTROL_PLANE_ROLE),
     (CLUSTER_ROLES, labels.REMOTE_ROLE),
@@ -135,7 +135,7 @@ SHARED: Final = (
     (RUNTIME_CLASSES, labels.RUNTIME_CLASS),
     (CONFIG_MAPS, labels.CLUSTER_ID_CONFIG_MAP),
 )
-"""What both have under the same name."""
+"""Objects that liqod and Liqo both have under the same name."""
 OURS: Final = (
     ADMISSION_POLICY_BINDINGS,
     ADMISSION_POLICIES,
@@ -164,7 +164,7 @@ class Doomed(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What Liqo has in a cluster.
+    """The objects of Liqo in a cluster.
 
     Attributes:
         cluster_id: the cluster's id.
@@ -188,7 +188,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def survey(client: Client, namespace: str) -> Found:
-    """What Liqo has here, and what of it is to go.
+    """Finds the objects of Liqo here, and selects those that are to go.
 
     Args:
         client: an administrator's.
@@ -243,8 +243,8 @@ async def survey(client: Client, namespace: str) -> Found:
 async def take_out(client: Client, namespace: str, progress: Progress) -> None:
     """Take out what :func:`survey` finds; what has gone meanwhile is no error.
 
-    What makes Deployments ends before they go, and is looked for again after each step: until then
-    they are made anew.
+    Programs that make Deployments end before those go, and are looked for again after each step:
+    until then the Deployments are made anew.
 
     Args:
         client: an administrator's.
@@ -277,8 +277,8 @@ async def take_out(client: Client, namespace: str, progress: Progress) -> None:
 async def give_back(client: Client, namespace: str, progress: Progress) -> str:
     """Take out liqod's program and what it needs, so that Liqo can be installed; returns the id.
 
-    Peerings, namespaces, pods and credentials stay. What Liqo has under the same name is handed
-    over to Helm as it is.
+    Peerings, namespaces, pods and credentials stay. Objects that Liqo has under the same name are
+    handed over to Helm as they are.
 
     Raises:
         ConfigError: the daemon still runs, or has not taken over pods that Liqo would not know.
@@ -487,7 +487,7 @@ async def _free(client: Client, kind: Kind, which: Callable[[str], bool]) -> Non
 
 
 def _is_liqos(finalizer: str) -> bool:
-    """Whether a finalizer waits for one of Liqo's programs."""
+    """True if a finalizer waits for one of Liqo's programs."""
     return finalizer.partition("/")[0].endswith(".liqo.io")
 
 
@@ -498,7 +498,7 @@ async def _delete(client: Client, one: Doomed) -> None:
 async def _find(
     client: Client, kind: Kind, selector: str, namespace: str | None = None
 ) -> list[Doomed]:
-    """What is selected; nothing where there is no such kind."""
+    """The selected objects; none where there is no such kind."""
     try:
         found = await client.list(kind, Selection(namespace, labels=selector), decode=Partial)
     except NotFound:

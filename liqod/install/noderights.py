@@ -1,4 +1,4 @@
-"""What ``liqod node`` may do: read what it has to set up, and say how its own node is. Pure.
+"""The rights of ``liqod node``: read what it has to set up, report on its own node. Pure.
 
 All nodes share one ServiceAccount. A policy holds each to its own InternalNode, by the node that
 the API server has put into its token: where it is of a pod, that pod's; where it is of a machine,

@@ -1,9 +1,8 @@
 """The rights, quota and policy that packages' reflectors declare, as ``liqod install`` grants them.
 
 The code of a package is loaded where the operator names it, and of no other. Rights here and those
-of consumers are granted apart: a cluster may reflect a kind to peers and take none of it. What was
-granted stays through upgrades that name no package, and goes with ``liqod uninstall`` or by its
-label.
+of consumers are granted apart: a cluster may reflect a kind to peers and take none of it. Grants
+stay through upgrades that name no package, and go with ``liqod uninstall`` or by their label.
 """
 
 from collections.abc import Iterable
@@ -35,7 +34,7 @@ from liqod.provider.policies.cel import rule as held
 Manifest = dict[str, Any]
 
 PREFIX: Final = "liqod-plugin-"
-"""What the names of all objects of packages' reflectors begin with."""
+"""Prefix of the names of all objects of packages' reflectors."""
 PACKAGE: Final = "liqod.io/package"
 """Annotation of them: the package and its version that declared it."""
 
@@ -73,7 +72,7 @@ def load(names: Iterable[str], sources: Iterable[Source] | None = None) -> list[
 
 
 def _reflectors(source: Source) -> list[Declared]:
-    """What one plugin provides of reflectors, behind the wall of the loader."""
+    """The reflectors of one plugin, loaded behind the wall of the loader."""
     made: list[Declared] = []
     for _, kind, provided, state, why in loader.load_one(source):
         if state == "left out" and kind in ("plugin", "reflector"):
@@ -88,7 +87,7 @@ def _reflectors(source: Source) -> list[Declared]:
 
 
 def here(of: Declared) -> list[Manifest]:
-    """What lets this cluster's daemon reflect the kind to peers.
+    """Manifests of the role by which this cluster's daemon may reflect the kind to peers.
 
     Raises:
         ConfigError: it declares less than the engine needs.
@@ -112,7 +111,7 @@ def here(of: Declared) -> list[Manifest]:
 
 
 def lent(of: Declared) -> list[Manifest]:
-    """What lets consumers have the kind here, the policy that holds them first.
+    """Manifests by which consumers may have the kind here, first the policy that limits them.
 
     Raises:
         ConfigError: it declares nothing that a provider could grant.
@@ -153,7 +152,7 @@ def _policy(name: str, kinds: dict[str, list[str]], own: AdmissionPolicy | None)
 
 
 def shown(manifests: Iterable[Manifest]) -> list[str]:
-    """What the roles among manifests give to whom, a line for each rule."""
+    """Lines for people, one for each rule of the roles among manifests, with its holder."""
     lines = []
     for each in manifests:
         if each["kind"] != "ClusterRole":

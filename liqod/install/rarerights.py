@@ -24,7 +24,7 @@ _FOLLOWED: Final = tuple(
         }
     )
 )
-"""What the built-in reflectors follow: watched alone, where nothing goes wrong."""
+"""Resources that the built-in reflectors follow: watched alone, where nothing goes wrong."""
 
 RARE: Final = (
     Rare(
@@ -160,4 +160,4 @@ RARE: Final = (
     Rare("an IP lends another host by a Service", ("services",), ("create", "patch", "delete")),
     Rare("the webhook is switched off", ("mutatingwebhookconfigurations",), ("delete",)),
 )
-"""What an end-to-end run does not use; of every other right a test sees the use."""
+"""Rights that an end-to-end run does not use; a test sees the use of every other one."""

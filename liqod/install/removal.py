@@ -1,8 +1,8 @@
 """``liqod uninstall``: take everything out again, and leave nothing.
 
 It refuses while the cluster is peered, and says with whom; a peering ends by ``liqod unpeer``,
-which also tells the other side. What a killed daemon may have left behind goes too: virtual nodes,
-namespaces of former peers, labels on offloaded namespaces, finalizers that nobody would take off.
+which also notifies the other side. Garbage of a killed daemon goes too: virtual nodes, namespaces
+of former peers, labels on offloaded namespaces, finalizers that nobody would take off.
 """
 
 from typing import Any, Final

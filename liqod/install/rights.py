@@ -1,8 +1,8 @@
 """The rights that an installation grants: to the daemon, to consumers, and to peering users.
 
 Every rule of the daemon has its reason beside it; the reasons go into an annotation of the role, so
-that whoever reviews the cluster reads them there. What a consumer and a peering user may do is
-Liqo's, rule by rule, because a Liqo peer relies on it. The daemon holds ``bind`` on exactly the
+that a reviewer of the cluster reads them there. The rights of a consumer and of a peering user are
+Liqo's, rule by rule, because a Liqo peer relies on them. The daemon holds ``bind`` on exactly the
 roles that it hands on, not ``escalate``.
 
 A plugin brings the rights of its kind in ClusterRoles of its own, labelled
@@ -39,7 +39,7 @@ REASONS: Final = "liqod.io/reasons"
 """Annotation of the daemon's roles: one line for each rule, in their order."""
 REMOTE_BASE_ROLE: Final = f"{labels.REMOTE_ROLE}-base"
 REMOTE_STREAMS_ROLE: Final = f"{labels.REMOTE_ROLE}-streams"
-"""What makes the difference between lending a pod and letting its owner into it."""
+"""The role by which consumers may also enter their pods here, by ``kubectl exec`` and the like."""
 STORAGE_ROLE: Final = "liqod-storage"
 PLUGINS_ROLE: Final = "liqod-plugins"
 PEERING_USER: Final = {labels.APP_COMPONENT: "peering-user"}
@@ -80,7 +80,7 @@ def cluster_roles() -> list[Manifest]:
 
 
 def cluster_profiles_role() -> Manifest:
-    """What the discovery plugin ``clusterprofile`` needs; the role of plugins takes it up."""
+    """The role of the discovery plugin ``clusterprofile``; aggregated into the role of plugins."""
     name, rules = pluginrights.CLUSTER_PROFILES, pluginrights.CLUSTER_PROFILE_RULES
     made = _daemon_role("ClusterRole", name, rules)
     made["metadata"]["labels"] = {AGGREGATE_TO_DAEMON: labels.TRUE}
@@ -107,7 +107,7 @@ def roles(namespace: str) -> list[Manifest]:
 
 
 def storage(namespace: str) -> list[Manifest]:
-    """What provisioning the virtual StorageClass takes, bound to the daemon of that namespace."""
+    """Roles to provision the virtual StorageClass, bound to the daemon of that namespace."""
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}
     where = labels.STORAGE_NAMESPACE
     bound = _binding("RoleBinding", STORAGE_ROLE, "Role", subject)
@@ -121,8 +121,8 @@ def storage(namespace: str) -> list[Manifest]:
 
 
 def bindings(namespace: str) -> list[Manifest]:
-    """What binds the ServiceAccounts of the daemon and of nodes, which live in ``namespace``, to
-    their roles, and consumers to the one that shows whether this daemon runs."""
+    """Bindings of the ServiceAccounts of the daemon and of nodes, which are in ``namespace``, to
+    their roles, and of consumers to the one that shows whether this daemon runs."""
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}
     made = [
         _binding("ClusterRoleBinding", name, "ClusterRole", subject)
@@ -149,11 +149,11 @@ def bindings(namespace: str) -> list[Manifest]:
 
 
 def _remote_rules() -> list[Manifest]:
-    """What a consumer may do in a mapped namespace.
+    """The rules of a consumer in a mapped namespace.
 
     Complete even for kinds that are not reflected: a Liqo virtual kubelet starts a namespace only
-    when all its informers have synced. Of Events it reads those of its pods, and no more; what Liqo
-    grants beyond that would let a consumer forge and delete them. To refuse it by an admission
+    when all its informers have synced. Of Events it reads those of its pods, and no more; the other
+    verbs that Liqo grants would let a consumer forge and delete them. To refuse it by an admission
     policy would cost the API server something for each Event that anybody writes.
     """
     seen = [
@@ -176,7 +176,7 @@ def _written_rules(opt_in: OptIn | None = None) -> list[Manifest]:
 
 
 def _control_plane_rules() -> list[Manifest]:
-    """What a consumer's control plane may do in its tenant namespace."""
+    """The rules of a consumer's control plane in its tenant namespace."""
     return [
         rule(
             (AUTHENTICATION,),
@@ -232,9 +232,9 @@ def _writing_user_rules() -> list[Manifest]:
 
 
 def _accepted_user_rules() -> list[Manifest]:
-    """A peering user whose consumer was accepted: it reads, and takes back what it has made.
+    """The rules of a peering user whose consumer was accepted: it reads, and deletes what it made.
 
-    What it could still write would be another key for that consumer.
+    With the right to write it could still set another key for that consumer.
     """
     made = []
     for one in peering_user_rules():

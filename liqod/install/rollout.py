@@ -1,7 +1,7 @@
-"""The daemon in the cluster: the address that peers are told, and waiting until it runs.
+"""The daemon in the cluster: the address that it advertises to peers, and waiting until it runs.
 
 Inside the cluster the API server has an address that means nothing, or another server, to peers; so
-the one they are told is the administrator's, unless that works on one machine only.
+the advertised one is the administrator's, unless that works on one machine only.
 """
 
 import ipaddress
@@ -56,7 +56,7 @@ def _is_ip(text: str) -> bool:
 
 
 async def configured(client: Client, namespace: str) -> str:
-    """What the daemon's configuration in the cluster tells peers; empty where it says nothing."""
+    """The URL that the daemon's configuration in the cluster advertises; empty for none."""
     live = await client.find(SECRETS, NAME, namespace)
     text = b64decode((live or {}).get("data", {}).get(CONFIG_FILE, ""))
     if live is None:  # an older installation's
@@ -110,7 +110,7 @@ async def wait_rolled_out(client: Client, namespace: str, progress: Progress) ->
 
 
 def is_rolled_out(deployment: Json) -> bool:
-    """Whether all replicas are of the newest template and available."""
+    """True if all replicas are of the newest template and available."""
     status = deployment.get("status", {})
     wanted = deployment["spec"].get("replicas", 1)
     seen = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
@@ -136,7 +136,7 @@ async def _why(client: Client, namespace: str) -> str:
 
 
 def why_not_ready(pod: Json) -> str:
-    """What holds a pod up, in the words of the cluster; empty where nothing is told."""
+    """Why a pod is not ready, in the words of the cluster; empty where it gives no reason."""
     name, status = pod["metadata"]["name"], pod.get("status", {})
     for each in status.get("containerStatuses", []):
         state = each.get("state", {})

@@ -1,4 +1,4 @@
-"""What the daemon may do beside that where it provisions volumes (``liqod install --storage``)."""
+"""Further rights of a daemon that provisions volumes (``liqod install --storage``)."""
 
 from typing import Final
 
@@ -26,7 +26,7 @@ STORAGE: Final = (
         ("get", "list"),
     ),
 )
-"""What is granted by ``liqod install --storage`` only."""
+"""Rights that only ``liqod install --storage`` grants."""
 
 REAL_CLAIMS: Final = (
     Rule(

@@ -131,8 +131,7 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
 
 
 async def _has_profiles(client: Client) -> bool:
-    """Whether an installation before this one gave rights for ClusterProfiles: an upgrade keeps
-    them."""
+    """True if an earlier installation gave rights for ClusterProfiles: an upgrade keeps them."""
     name = pluginrights.CLUSTER_PROFILES
     found = await client.find(CLUSTER_ROLES, name, decode=Partial)
     return found is not None and MANAGED.items() <= found.metadata.labels.items()
@@ -162,7 +161,7 @@ async def refuse_beside_liqo(client: Client) -> None:
 async def choose_cluster_id(client: Client, options: Options) -> str:
     """The id that this cluster has, or the one that is chosen now.
 
-    What its peers know counts before what the ConfigMap says, which somebody may have edited.
+    The id that its peers know counts before that of the ConfigMap, which somebody may have edited.
 
     Raises:
         ConfigError: it has another one, or neither is given.
@@ -183,14 +182,14 @@ async def choose_cluster_id(client: Client, options: Options) -> str:
 
 
 def is_older(revision: str) -> bool:
-    """Whether a custom resource of that revision is older than this version needs."""
+    """True if a custom resource of that revision is older than this version needs."""
     return not revision.isdigit() or int(revision) < CRD_REVISION
 
 
 async def check_revision(client: Client) -> None:
     """Make sure that the installed custom resources are those of this version, or newer.
 
-    Which ones these are is remembered with the client: see :mod:`liqod.kube.definitions`.
+    The client remembers which ones these are: see :mod:`liqod.kube.definitions`.
 
     Raises:
         ConfigError: they are missing or older; the message says what to do.
@@ -255,7 +254,7 @@ async def _apply_crd(client: Client, manifest: Manifest) -> None:
 
 
 def _is_operators(manifest: Manifest) -> bool:
-    """Whether the object is the operator's once it exists: the daemon's configuration."""
+    """True if the object is the operator's once it exists: the daemon's configuration."""
     name: str = manifest["metadata"]["name"]
     return manifest["kind"] == SECRETS.name and name == workload.NAME
 
