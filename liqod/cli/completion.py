@@ -1,7 +1,7 @@
-"""What the shell completes: peers, namespaces and slices of the kubeconfig's cluster.
+"""Completions for the shell: peers, namespaces and slices of the kubeconfig's cluster.
 
-Whoever presses Tab waits for it: it has a second, and where anything is wrong it offers nothing and
-says nothing.
+A person who presses Tab waits for it: it has a second, and where anything is wrong it offers
+nothing and says nothing.
 """
 
 import logging

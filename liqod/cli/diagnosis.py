@@ -1,4 +1,4 @@
-"""What ``liqod doctor`` finds of the cluster that the kubeconfig leads to, daemon or not.
+"""Finds, for ``liqod doctor``, what is wrong in the kubeconfig's cluster, daemon or not.
 
 The API server is asked in any case, from below: does it answer, is liqod installed, does its daemon
 run. Where that daemon is at hand, its own ladders are taken, which say more.
@@ -43,10 +43,10 @@ READING = 15.0
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """What was found.
+    """The findings of ``liqod doctor``.
 
     Attributes:
-        cluster_id: of which cluster; its URL where it does not tell its id.
+        cluster_id: id of the cluster; its URL where it does not report its id.
         source: whether its daemon was asked, or the API server alone.
         ladders: this cluster's own first.
         silent: why the daemon was not asked, where it was looked for.
@@ -88,10 +88,10 @@ async def _see(where: Path, ask: Examine) -> live.Seen:
 def of_daemon(
     seen: live.Seen, problems: Iterable[Problem], ladders: tuple[Ladder, ...], ask: Examine
 ) -> Diagnosis:
-    """What a daemon told.
+    """The diagnosis by a daemon's own report.
 
     Args:
-        seen: that.
+        seen: the report.
         problems: what custom resources show.
         ladders: what its doctor found, and what else is known of these layers.
         ask: of whom it was asked.
@@ -101,7 +101,7 @@ def of_daemon(
 
 
 async def of_cluster(client: Client, namespace: str, ask: Examine) -> Diagnosis:
-    """What is found of the cluster of a client; arguments and errors as :func:`examine`."""
+    """The diagnosis of the cluster of a client; arguments and errors as :func:`examine`."""
     began = time.monotonic()
     error: LiqodError | None = None
     with trio.move_on_after(READING) as patience:
@@ -158,13 +158,13 @@ async def _unread(client: Client, error: LiqodError, ask: Examine) -> Diagnosis:
 
 
 def _of_one(whose: str, known: ClusterFacts, silent: str = "") -> Diagnosis:
-    """What is found where nothing but this cluster's own ladder is known."""
+    """The diagnosis where nothing but this cluster's own ladder is known."""
     own = judged(known)
     return Diagnosis(whose, "resources", (own,), silent, wrong.wrong((), (own,)))
 
 
 def alone(snapshot: Snapshot, ask: Examine, version: str, took: float, silent: str) -> Diagnosis:
-    """What the objects tell where no daemon can be asked; errors as :func:`examine`.
+    """The diagnosis by the objects, where no daemon can be asked; errors as :func:`examine`.
 
     Args:
         snapshot: the objects.

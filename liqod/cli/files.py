@@ -16,7 +16,7 @@ def check_place(path: Path | None) -> None:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner reads, whole or not at all.
 
-    What is there under that name, be it readable by all or a link elsewhere, is replaced, not
+    An existing file of that name, be it readable by all or a link elsewhere, is replaced, not
     written into; nor is a draft that somebody else has laid ready.
 
     Raises:

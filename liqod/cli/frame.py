@@ -1,4 +1,4 @@
-"""What every command has in common: its options, its time, its progress, and how it ends.
+"""The common frame of all commands: options, time limit, progress, and how a command ends.
 
 A command is an asynchronous function that reads from top to bottom. :func:`command` gives it the
 options that others have too, runs it, and turns what it raises into one sentence on stderr and an
@@ -44,12 +44,12 @@ P = ParamSpec("P")
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as that of a shell's own commands."""
 OUTPUTS = ("text", "json", "yaml")
-"""What ``-o`` may be, as a rule."""
+"""Values of ``-o``, as a rule."""
 
 
 @dataclass
 class Frame:
-    """What a command is given beside its own options.
+    """The context of a command, beside its own options.
 
     Attributes:
         kubeconfig, context: the cluster that is meant.
@@ -57,7 +57,7 @@ class Frame:
         timeout: seconds after which the command gives up.
         output, get: how its result is printed.
         verb: the command's name.
-        progress: told in a few words what is waited for.
+        progress: notified in a few words of what is waited for.
         goes_on: what goes on after the command was interrupted, or took too long, and how that is
             ended; empty for nothing.
     """
@@ -262,7 +262,7 @@ def command(
 
 
 def _problem(frame: Frame, given: Mapping[str, Any]) -> str:
-    """What is wrong with options that many commands have; empty for nothing."""
+    """The problem of options that many commands have; empty for none."""
     if math.isnan(frame.timeout):
         return "--timeout: write seconds, such as 30"
     for name in ("liqo_namespace", "remote_liqo_namespace"):
@@ -300,7 +300,7 @@ def warn(text: str) -> None:
 
 
 def sentence(error: LiqodError) -> str:
-    """What went wrong and what to do next, for a person."""
+    """Says what went wrong and what to do next, for a person."""
     text = str(error) or type(error).__name__
     match error:
         case Untrusted():

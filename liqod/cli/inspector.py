@@ -40,7 +40,7 @@ ELSEWHERE = (
     "start `liqod run`; where it runs on another machine, use this there, or `liqod top --url` and "
     f"its [inspector] host; {KUBECONFIG_ONLY}"
 )
-"""What to do where no daemon is at hand."""
+"""Advice where no daemon is at hand."""
 
 
 class NoDaemon(LiqodError):
@@ -141,7 +141,7 @@ def here(cluster_id: str = "") -> list[Path]:
 
 
 async def refusal(cluster_id: str) -> str:
-    """What a socket of that cluster's on this machine says against its daemon; empty for nothing.
+    """Says that a socket of that cluster on this machine has no daemon; empty where none shows it.
 
     Its process is gone where nobody accepts at it. Another daemon may lead all the same.
     """

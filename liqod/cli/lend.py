@@ -1,7 +1,7 @@
-"""Lending to whoever made an invitation to borrow: what is asked is shown, and somebody says yes.
+"""Lends to the maker of an invitation to borrow: shows what is asked, and lets somebody agree.
 
 The daemon dials and asks its inbox, as for anybody who asks; here the entry of that inbox is
-decided, by the same procedure as ``liqod inbox accept``. What was shown bounds what is lent.
+decided, by the same procedure as ``liqod inbox accept``. The request shown bounds what is lent.
 """
 
 from contextlib import suppress
@@ -87,7 +87,7 @@ class _Lender:
             self._asked = False  # it is another question now, such as one with other words
 
     async def _entry(self, found: OutgoingPeering) -> IncomingPeering | None:
-        """What the one who was dialled asks, while that waits to be decided."""
+        """The request of the cluster that was dialled, while it waits to be decided."""
         for each in await answering.entries(self._client, self._namespace):
             same = (each.spec.cluster_id, each.status.words) == (
                 found.status.cluster_id,
@@ -99,7 +99,7 @@ class _Lender:
 
 
 def _less(asked: dict[str, str], most: dict[str, str]) -> dict[str, str]:
-    """What is lent at the most, where that is less than was asked."""
+    """The most that is lent, where that is less than was asked."""
     return {
         name: text
         for name, text in most.items()

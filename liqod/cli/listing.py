@@ -1,4 +1,4 @@
-"""What an administrator puts into DNS for this cluster to be found there.
+"""Makes the DNS records by which this cluster is found, for an administrator to publish.
 
 Apart from `liqod discover`, which it belongs to, for it brings what signs.
 """

@@ -1,4 +1,4 @@
-"""What a running daemon adds to ``liqod status``: figures that no custom resource holds.
+"""Data of a running daemon for ``liqod status``: figures that no custom resource holds.
 
 Where the custom resources cannot be read, it is also asked for what it knows of them.
 """
@@ -56,7 +56,7 @@ class LivePeer(msgspec.Struct, frozen=True):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """What the daemon adds.
+    """Data of the daemon that no custom resource holds.
 
     Attributes:
         sentence: the one worst problem in a sentence.
@@ -74,7 +74,7 @@ class Live(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a daemon told of itself: whose it is, its clock, its state, what its doctor found."""
+    """A daemon's report of itself: its cluster, its clock, its state, what its doctor found."""
 
     cluster_id: str
     at: float
@@ -83,7 +83,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 async def see(path: Path | None, cluster_id: str, ask: Examine = ALL) -> Seen:
-    """What the daemon of that cluster says.
+    """Asks the daemon of that cluster for a report.
 
     Args:
         path: its socket, if that was named.
@@ -103,7 +103,7 @@ async def see(path: Path | None, cluster_id: str, ask: Examine = ALL) -> Seen:
 
 
 async def instead(frame: Frame, error: LiqodError) -> Seen:
-    """What the daemon says where the API server fails with that error.
+    """Asks the daemon instead, where the API server fails with that error.
 
     Where neither a socket nor an id is named it is the one that works with the kubeconfig's API
     server: another cluster's would answer for the wrong one.
@@ -127,7 +127,7 @@ async def instead(frame: Frame, error: LiqodError) -> Seen:
 
 
 async def ask(path: Path | None, cluster_id: str) -> Seen | None:
-    """What that daemon says, None where none answers on this machine.
+    """The report of that daemon, None where none answers on this machine.
 
     Raises:
         LiqodError: the socket was named and does not answer.
@@ -141,7 +141,7 @@ async def ask(path: Path | None, cluster_id: str) -> Seen | None:
 
 
 async def networks(path: Path | None, cluster_id: str) -> dict[str, NetworkFacts]:
-    """What that daemon knows of the networks of peers; nothing where none answers on this machine.
+    """The networks of peers as that daemon reports them; empty where none answers on this machine.
 
     Raises:
         LiqodError: the socket was named and does not answer.
@@ -192,7 +192,7 @@ def joined(view: Overview, seen: Seen, only: str) -> Overview:
 
 
 def remembered(seen: Seen, only: str, error: LiqodError) -> Overview:
-    """What the daemon knows by itself of what the custom resources would say.
+    """The overview from the daemon's own state, in place of the custom resources.
 
     Args:
         seen: what it said.

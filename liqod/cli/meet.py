@@ -1,7 +1,7 @@
 """Meeting another cluster by the daemons of both, as ``liqod peer`` asks for it and waits.
 
-The daemon does it; here the request is made, the words are compared where nothing else tells who
-is there, and what comes of it is shown. Who lends instead goes by :mod:`liqod.cli.lend`.
+The daemon does it; here the request is made, the words are compared where nothing else proves who
+is there, and the result is shown. Lending instead is in :mod:`liqod.cli.lend`.
 """
 
 import sys

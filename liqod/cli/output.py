@@ -1,4 +1,4 @@
-"""What commands print: values as JSON or YAML, one value of them (``--get a.b.c``), and tables."""
+"""Output of commands: values as JSON or YAML, one value of them (``--get a.b.c``), and tables."""
 
 import os
 import re

@@ -1,9 +1,9 @@
-"""Whether a daemon works for this cluster, so that no verb waits in vain for one that does not run.
+"""Checks that a daemon works for this cluster, so that no verb waits in vain for one.
 
-The daemon's Lease tells: a leader renews it every two seconds and lets go of it when it stops. Its
+The daemon's Lease shows it: a leader renews it every two seconds and releases it when it stops. Its
 times are the daemon's clock, and are compared with nobody's: the API server's own dates tell how
-old a renewal is, and in doubt the Lease is watched for a change. Who may not read it is not held
-up.
+old a renewal is, and in doubt the Lease is watched for a change. A user who may not read it is not
+held up.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -269,7 +269,7 @@ async def silence(client: Client, namespace: str) -> str:
 
 
 def verdict(seen: Look | None, before: Look | None) -> str:
-    """What a Lease says of its holder: nothing, or why there is none.
+    """Why a Lease has no living holder; empty where it has one, or where that is in doubt.
 
     Args:
         seen: as it is.
@@ -291,7 +291,7 @@ def verdict(seen: Look | None, before: Look | None) -> str:
 
 
 async def webhook_verdict(client: Client) -> str:
-    """What the daemon noted of the way from the API server to its webhook: ``true``, or why not.
+    """The daemon's record of the way from the API server to its webhook: ``true``, or why not.
 
     Empty where nothing is noted, or it may not be read.
     """

@@ -1,4 +1,4 @@
-"""What a command is at, on stderr, so that its output on stdout stays parseable."""
+"""Shows the progress of a command, on stderr, so that its output on stdout stays parseable."""
 
 import os
 import sys

@@ -122,7 +122,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
 
 
 class _Lists:
-    """What can be listed, and in ``refused`` the kinds that this user may not."""
+    """Lists objects, and keeps in ``refused`` the kinds that this user may not list."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

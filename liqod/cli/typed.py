@@ -1,4 +1,4 @@
-"""What people type, checked before anything is done: each mistake is one sentence with what to do,
+"""Checks input of people before anything is done: each mistake is one sentence with what to do,
 and exit status 2.
 """
 
@@ -20,7 +20,7 @@ NOTHING: Final = "there is no invitation on standard input: give it the line of 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SPAN: Final = re.compile(r"([0-9]{1,9})([smhd])", re.ASCII)
 _QUOTES: Final = ("''", '""', "``", "‘’", "“”", "<>")
-"""What mail programs and documents put around a line."""
+"""Pairs of characters that mail programs and documents put around a line."""
 _KEY: Final = re.compile("[0-9a-f]{64}")
 _RESOURCE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 """The part of a resource's name after its domain (``IsQualifiedName`` of Kubernetes)."""
@@ -105,7 +105,7 @@ def domain(text: str) -> str:
 
 
 def addresses(given: Iterable[str]) -> list[str]:
-    """What was said by ``--address``. Raises Misuse where one is none, or there are too many."""
+    """The addresses of ``--address``. Raises Misuse where one is none, or there are too many."""
     found = list(dict.fromkeys(given))
     for each in found:
         problem = tokens.address_problem(each)
@@ -134,12 +134,12 @@ def only_for(what: str, given: Mapping[str, object]) -> None:
 
 
 def is_line(text: str) -> bool:
-    """Whether it is meant as an invitation."""
+    """True if it is meant as an invitation."""
     return text.lower().startswith(tokens.SCHEME)
 
 
 def token(line: str) -> Token:
-    """What an invitation says. Raises Misuse where it is none; nothing of it is shown."""
+    """The contents of an invitation. Raises Misuse where it is none; nothing of it is shown."""
     try:
         return tokens.parse_token(line)
     except ConfigError as error:

@@ -22,8 +22,8 @@ async def check(
 ) -> None:
     """Read the configuration as `liqod run` would.
 
-    What it read is the file of --config or LIQOD_CONFIG and the variables LIQOD_…; it says which.
-    It also says what whoever runs it lacks for joining the networks of peers.
+    It reads the file of --config or LIQOD_CONFIG and the variables LIQOD_…, and says which. It also
+    says what its user lacks for joining the networks of peers.
     """
     read = configured(config)
     tables = read.plugins

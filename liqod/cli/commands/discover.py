@@ -1,4 +1,4 @@
-"""``discover``: which clusters are seen, and what to do about them."""
+"""``discover``: show the clusters that are seen, and what to do about them."""
 
 import time
 from collections.abc import Sequence
@@ -35,13 +35,13 @@ async def discover(
     address: MetAt = None,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
-    """Which clusters are seen, and what to do about them.
+    """Show the clusters that are seen, and what to do about them.
 
     It shows where, how and since when each is seen, what it offers, and whether it is a peer.
 
-    A sighting is a hint, and peers with nobody. `signed` says that what a cluster tells of itself
-    is signed by the key that it names; whether that is the right one, its operator knows. Which
-    ways of seeing clusters are on, `liqod plugins` says.
+    A sighting is a hint, and peers with nobody. `signed` says that a cluster's announcement is
+    signed by the key that it names; only its operator knows if that is the right one.
+    `liqod plugins` lists the ways of seeing clusters that are on.
 
     With --dns-records it prints what makes this cluster be seen by others: the records that an
     administrator puts into the zone of a domain which they name in [plugins.settings.dns-srv].
@@ -105,7 +105,7 @@ def _table(found: Sequence[Cluster]) -> str:
 
 
 def _who(found: Cluster) -> str:
-    """Whether it is signed, by which key, and what vouches for where it was seen."""
+    """The signature of a cluster, its key, and the proofs of the sources that have seen it."""
     key = f" {found.key[:SHOWN]}" if found.key else ""
     proofs = sorted({source.proof for source in found.sources if source.proof})
     return ", ".join([f"{found.verified}{key}", *proofs])

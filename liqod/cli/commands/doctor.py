@@ -79,7 +79,7 @@ async def doctor(
 
 
 def unhealthy(found: "Diagnosis") -> bool:
-    """Whether something is wrong, by the rule of ``liqod status``."""
+    """True if something is wrong, by the rule of ``liqod status``."""
     return not wrong.well(found.problems)
 
 

@@ -1,4 +1,4 @@
-"""``events``: what the daemon decided."""
+"""``events``: show decisions of the daemon."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ async def events(
     peer: Annotated[str, typer.Option(help="Of one peer only.")] = "",
     last: Annotated[int, typer.Option(help="How many past ones.", min=0, max=1000)] = 50,
 ) -> None:
-    """What the daemon decided, one line each.
+    """Show decisions of the daemon, one line each.
 
     With `-o json` each is an object on a line of its own. Where the daemon does not run on this
     machine, it is what it wrote as Events of objects, and the exit status is 1.
@@ -72,7 +72,7 @@ async def _by_daemon(frame: Frame, follow: bool, peer: str, last: int) -> None:
 
 
 async def _by_objects(frame: Frame, follow: bool, peer: str, last: int) -> None:
-    """What the daemon wrote as Events of objects; Kubernetes keeps them for an hour."""
+    """Shows what the daemon wrote as Events of objects; Kubernetes keeps them for an hour."""
     async with frame.client() as client:
         tenants = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
         chosen = Selection(labels=tenants, metadata_only=True)

@@ -64,8 +64,8 @@ async def accept(
 ) -> None:
     """Let a cluster borrow what it asks for, or less.
 
-    What is granted bounds all that it is ever given here, later slices included, until something
-    else is agreed. A request that was denied, or is over, is not let in any more: its
+    The grant bounds all that it is ever given here, later slices included, until something else is
+    agreed. A request that was denied, or is over, is not let in any more: its
     cluster asks again. For one that was let in already, --always says that it is for later, too.
 
     \b

@@ -121,9 +121,9 @@ async def install(
     With --cluster-profiles the daemon gets the rights of the discovery plugin `clusterprofile`, in
     the ClusterRole liqod-clusterprofiles; an upgrade keeps them, and `liqod uninstall` takes them.
 
-    Of other packages no code is loaded but of the plugins that --plugin and --lend name. What
-    their reflectors declare is shown before it is granted, and --dry-run prints it; an upgrade
-    keeps it.
+    Of other packages no code is loaded but of the plugins that --plugin and --lend name. The rights
+    that their reflectors declare are shown before they are granted, and --dry-run prints them; an
+    upgrade keeps them.
 
     \b
     Examples:
@@ -171,7 +171,7 @@ async def install(
 
 
 def _granted(here: Sequence[str], lent: Sequence[str]) -> tuple[Manifest, ...]:
-    """What is granted for the reflectors of plugins, the rights here before those of consumers.
+    """Manifests of the grants for reflectors of plugins, rights here before those of consumers.
 
     Raises:
         ConfigError: there is no such plugin, or it declares what it may not have.

@@ -50,14 +50,14 @@ async def invite(
 ) -> None:
     """Let another cluster borrow here, or lend, by a line.
 
-    Whoever brings the line to `liqod peer` is let in without being asked, once, for as long as it
-    is good, and gets no more than is said here; of what is not said, what the configuration grants
-    where a slice names nothing. Hand it over as you would a password: only its hash is kept.
+    A cluster that brings the line to `liqod peer` is let in without being asked, once, for as long
+    as it is good, and gets no more than is said here; of what is not said, what the configuration
+    grants where a slice names nothing. Hand it over as you would a password: only its hash is kept.
 
-    With --borrow the line asks whoever brings it to lend this much to this cluster: one behind a
-    NAT, say, which nobody can dial. It decides for itself what it lends. This cluster's pods, with
-    the secrets that they use, go to whoever brings the line: --for-key names the one cluster that
-    may.
+    With --borrow the line asks the cluster that brings it to lend this much to this one: a cluster
+    behind a NAT, say, which nobody can dial. It decides for itself what it lends. This cluster's
+    pods, with the secrets that they use, go to any cluster that brings the line: --for-key names
+    the only one that may.
 
     \b
     Examples:
@@ -174,6 +174,6 @@ def _row(found: Invitation) -> dict[str, Any]:
 
 
 def _meant(resources: dict[str, str], *, borrow: bool) -> str:
-    """What a line grants, or asks for."""
+    """The resources that a line grants, or asks for."""
     amounts = ", ".join(f"{name} {n}" for name, n in resources.items()) or "the defaults"
     return f"borrows {amounts}" if borrow else amounts

@@ -40,7 +40,7 @@ async def migrate(
 
     Liqo's programs go; its peerings and joined networks are left to liqod. Pods at peers and those
     of peers run on.
-    Whatever broke off is continued by doing it again. docs/migration.md has every step.
+    A migration that was broken off is continued by doing it again. docs/migration.md has all steps.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ async def migrate(
 
 
 def lines(found: Found) -> list[str]:
-    """What goes and what stays, for a person."""
+    """Lines that say what goes and what stays, for a person."""
     kinds = Counter(one.kind.name for one in found.doomed)
     made = [f"cluster {found.cluster_id}"]
     made += [f"goes: {one}" for one in found.doomed]

@@ -127,7 +127,7 @@ def _asked(
     remote: str,
     selectors: list[str] | None,
 ) -> dict[str, Any]:
-    """What is named on the command line, and no more."""
+    """The fields that are named on the command line, and no more."""
     asked: dict[str, Any] = {}
     if pods is not None:
         asked["podOffloadingStrategy"] = pods.value

@@ -187,8 +187,8 @@ async def peer(
     to be asked.
 
     An invitation of `liqod invite --borrow` asks this cluster to lend. Its daemon dials the other's
-    and keeps that connection, by which the other one comes: nobody has to reach this cluster. What
-    is asked is shown, and lent if somebody here, a policy or --yes says so: --cpu at most, say.
+    and keeps that connection, by which the other one comes: nobody has to reach this cluster. The
+    request is shown, and lent if somebody here, a policy or --yes says so: --cpu at most, say.
 
     --words goes on with the request that waits, as it is. Each cluster needs its daemon. Done
     again, it changes what is asked for or continues; a known provider must be where it was.

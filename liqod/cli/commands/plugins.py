@@ -1,4 +1,4 @@
-"""``plugins``: what each plugin is, whether it works, and why one is left out."""
+"""``plugins``: list the plugins, whether each works, and why one is left out."""
 
 from pathlib import Path
 from typing import Annotated
@@ -36,7 +36,7 @@ async def plugins(
         Path | None, typer.Option(help="A configuration: what a daemon would load by it here.")
     ] = None,
 ) -> None:
-    """What each plugin is, whether it works, and why one is left out.
+    """List the plugins: what each is, whether it works, and why one is left out.
 
     Where this cluster's daemon runs on this machine, it is asked. Elsewhere, and with --config, it
     is what `liqod run` would load here.
@@ -66,14 +66,14 @@ async def plugins(
 
 
 def _shown(plugin: Plugin) -> Shown:
-    """A plugin as a daemon tells of it."""
+    """A plugin as a daemon reports it."""
     failing = plugin.state == "active" and plugin.failure
     state, why = ("failing", plugin.failure) if failing else (plugin.state, plugin.why)
     return Shown(plugin.name, plugin.kind, plugin.version, plugin.package, state, why)
 
 
 def _here(config: Path | None) -> list[Shown]:
-    """What would be loaded by this program."""
+    """The plugins that this program would load."""
     from liqod.plugins import loader
 
     tables = configured(config).plugins

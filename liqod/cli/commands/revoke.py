@@ -49,7 +49,7 @@ async def revoke(
 
 
 def _doomed(peer: str, roles: tuple[str, ...], shared: list[str]) -> str:
-    """What goes; of its records only the invitations by which others could have come, too."""
+    """Says what a revocation removes; of records, only invitations that others could use, too."""
     parts = [*shared]
     if "consumer" in roles:
         parts.append(f"every right that {peer} has here, its namespaces and every pod in them")

@@ -33,8 +33,8 @@ async def key(
     Peers whose liqod can follow take the other key on the word of the present one, each as soon
     as its daemon is there; no pod and no peering ends by it. Peers that run Liqo, or an older
     liqod, are named before: with them the present key stays in use until each peering is ended
-    on both sides and made again. When no peer needs it any more the daemon destroys it. What was
-    signed for it has no rights at the peers that have followed.
+    on both sides and made again. When no peer needs it any more the daemon destroys it.
+    Certificates for it have no rights at the peers that have followed.
 
     While somebody needs a former key, no other one is made: the command waits for who has not
     followed yet, and says so (`made` is false in the output). Exit status 1: somebody still knows
@@ -94,7 +94,7 @@ async def _make(
 
 
 def _meant(now: Standing) -> str:
-    """What is about to be done, and what is not."""
+    """Says what is about to be done, and what is not."""
     parts = ["makes another key for this cluster"]
     if now.follow:
         parts.append(f"which {', '.join(now.follow)} will follow")

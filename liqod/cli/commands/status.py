@@ -79,7 +79,7 @@ async def status(
 
 
 async def _read(client: Client, namespace: str, peer: str, timeout: float) -> Overview:
-    """What the custom resources say; raises Unreachable while there is time to ask the daemon."""
+    """The status by custom resources; raises Unreachable while there is time to ask the daemon."""
     patience = max(timeout - ASKING, timeout / 2)
     with trio.move_on_after(patience):
         return overview(await take(client, namespace), peer)

@@ -17,7 +17,7 @@ async def tasks(
     frame: Frame,
     peer: Annotated[str, typer.Option(help="Of one peer only.")] = "",
 ) -> None:
-    """What the daemon is at, and what each task waits for.
+    """Show the daemon's tasks, and what each waits for.
 
     Below them are the queues, the watches and the requests. How long a task has waited is known
     from the second look on.
@@ -40,7 +40,7 @@ async def tasks(
 
 
 def _of_peer(found: Tasks, peer: str, server: str) -> Tasks:
-    """What of it is for one peer, whose API server is at that URL."""
+    """The part that is for one peer, whose API server is at that URL."""
     return msgspec.structs.replace(
         found,
         tasks=tuple(each for each in found.tasks if each.peer == peer),

@@ -29,8 +29,8 @@ async def uninstall(
     """Take everything of liqod's out of a cluster.
 
     Refused while it is peered. Stop the daemon first, unless it runs in the cluster. Custom
-    resource definitions stay without --purge. What a killed daemon left of its peers' networks on
-    this machine goes too, where that may be done.
+    resource definitions stay without --purge. Garbage that a killed daemon left of its peers'
+    networks on this machine goes too, where that may be done.
 
     \b
     Examples:
