@@ -139,7 +139,7 @@ async def _version(client: Client) -> str:
 
 
 async def _unread(client: Client, error: LiqodError, ask: Examine) -> Diagnosis:
-    """The API server does not tell: the daemon that works with it may know more."""
+    """The diagnosis where the API server fails: the daemon that works with it may know more."""
     if isinstance(error, NotFound):
         return _of_one(client.server, ClusterFacts(now=0.0, api=ANSWERED, uninstalled=str(error)))
     refused = isinstance(error, Unauthorized)

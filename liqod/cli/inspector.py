@@ -200,7 +200,7 @@ async def beside(server: str) -> Path | None:
 
 
 async def _id_of(found: Credentials) -> str:
-    """The id of a cluster, as its API server tells it."""
+    """The id of a cluster, as its API server reports it."""
     problem = "it does not answer"
     with trio.move_on_after(ASKING):
         try:

@@ -22,7 +22,7 @@ WAITS: Final = "Waiting"
 async def lend(
     frame: Frame, request: Request, most: dict[str, str], *, yes: bool, namespace: str
 ) -> None:
-    """Have the daemon offer, decide about what is asked, and wait for what comes of it.
+    """Have the daemon offer, decide about the request, and wait for the result.
 
     Args:
         frame: of the command.

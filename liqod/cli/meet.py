@@ -54,7 +54,7 @@ async def have_met(
 
 
 async def _meet(frame: Frame, request: Request, words: str, namespace: str) -> None:
-    """Have the daemon ask, and wait for what comes of it."""
+    """Have the daemon ask, and wait for the result."""
     async with (
         frame.client() as client,
         presence.daemon(client, namespace, frame.progress),
@@ -86,7 +86,7 @@ async def _meet(frame: Frame, request: Request, words: str, namespace: str) -> N
 
 
 class _Person:
-    """Has somebody compare the words, where nothing else tells who is there."""
+    """Has somebody compare the words, where nothing else proves who is there."""
 
     def __init__(
         self, frame: Frame, client: Client, namespace: str, request: Request, words: str

@@ -43,7 +43,7 @@ ASKING = 5.0
 CHECK_AGAIN = 3.0
 """Seconds between two checks while a verb waits for what the daemon does."""
 CONFIRM = 1.5 * LEADER_RENEWS_EVERY
-"""Seconds for which a Lease that seems old is watched: whoever leads changes it meanwhile."""
+"""Seconds for which a Lease that seems old is watched: a leader changes it meanwhile."""
 
 
 class Beat(msgspec.Struct, frozen=True):

@@ -39,7 +39,7 @@ FIRST = (
 )
 POD_NETWORKS = ("routed", "tunnel")
 WEBHOOK = ("reachable", "not proved yet", NO_WEBHOOK)
-"""States of the webhook that are no problem; any other is told among the problems."""
+"""States of the webhook that are no problem; any other is reported among the problems."""
 
 
 def render(view: Overview, width: int = 0, *, now: float, live: "Live | None" = None) -> str:

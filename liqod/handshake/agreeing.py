@@ -114,7 +114,7 @@ class Agreeing:
             return self.refuse("protocol", str(error))
 
     def lost(self, reason: str = "the channel broke") -> Outputs:
-        """The channel is gone: nothing can be said any more."""
+        """Ends the meeting since the channel is gone: nothing can be sent any more."""
         return () if self.stage == "over" else self._over("gone", reason, "us", 0)
 
     def refuse(self, code: str, reason: str, again: int | None = None) -> Outputs:
@@ -173,7 +173,7 @@ class Agreeing:
         return self.refuse("protocol", f"{name} came at a time at which it means nothing")
 
     def _clash(self, other: Hello | Welcome) -> Outputs:
-        """Refuses who has this cluster's key or id."""
+        """Refuses a peer that has this cluster's key or id."""
         if keys.same_public(other.public_key.encode(), self._public):
             return self.refuse("itself", "a cluster cannot peer with itself")
         if other.cluster_id == self._own.cluster_id:
@@ -206,7 +206,7 @@ class Agreeing:
         return not self.borrows and self.stage == "asked"
 
     def ask(self, ask: Ask) -> Outputs:
-        """Asks for a peering, as who borrows.
+        """Asks for a peering, as the borrower.
 
         Raises:
             ValueError: it holds an invitation, and no key was expected: its secret is for the one
@@ -227,7 +227,7 @@ class Agreeing:
         return (Send(encode(Attach())),)
 
     def report(self, report: Report) -> Outputs:
-        """Says what became of a request, of this meeting or an earlier one.
+        """Reports the result of a request, of this meeting or an earlier one.
 
         The other side answers ``Noted``. After ``Cancel`` nothing that is still on its way is an
         acceptance any more.
@@ -287,7 +287,7 @@ class Agreeing:
         return (Send(encode(Attached())),)
 
     def note(self, request: str) -> Outputs:
-        """Says that what was :class:`Reported` of a request is kept."""
+        """Confirms that the report (:class:`Reported`) on a request is kept."""
         if self.stage == "over" or request not in self._unnoted:
             return ()
         self._unnoted.remove(request)

@@ -37,16 +37,16 @@ log = logging.getLogger(__name__)
 
 
 Pursuing = Callable[[ClusterContext, OutgoingPeering], Pursued]
-"""Makes what pursues a request: to ask whom it dials, to ask who dials it, or to lend."""
+"""Makes the pursuit of a request: to ask a lender that it dials or that dials it, or to lend."""
 
 
 class Asking(Controller[str]):
-    """Has each request pursued, and lets go of those whose peering was ended.
+    """Pursues each request, and releases those whose peering was ended.
 
     Args:
         home: this cluster.
         pursuing: makes what pursues a request.
-        left: is told the id of a cluster of which nothing is borrowed any more.
+        left: is notified of the id of a cluster of which nothing is borrowed any more.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Asking(Controller[str]):
         self._nursery.start_soon(self._ask_configured)
 
     def requests(self) -> Iterator[OutgoingPeering]:
-        """All that there are, from memory."""
+        """All requests, from memory."""
         return self._known.store.values(OutgoingPeering)
 
     def phases(self) -> Counter[Standing]:
@@ -80,7 +80,7 @@ class Asking(Controller[str]):
         yield change.key[1]
 
     def _on_namespace(self, change: Change) -> Iterator[str]:
-        """A tenant namespace went, so a peering was ended; or a provider was revoked."""
+        """Handles a tenant namespace that went, so a peering was ended; or a revoked provider."""
         body = change.new or change.old
         assert body is not None
         namespace = msgspec.json.decode(body, type=Partial)
@@ -97,7 +97,7 @@ class Asking(Controller[str]):
                 yield request.name
 
     async def reconcile(self, name: str) -> float | None:
-        """Begin with a request that is new, end one that is gone, let go of one that is over."""
+        """Begin with a request that is new, end one that is gone, release one that is over."""
         request = self._known.store.decode((self.home.namespace, name), OutgoingPeering)
         uid = request.metadata.uid if request is not None and not request.leaving else ""
         if name in self._pursued and self._pursued[name][0] != uid:
@@ -111,7 +111,7 @@ class Asking(Controller[str]):
         return await self._follow(request) if request.status.phase == "Done" else None
 
     async def _take_back(self, uid: str, scope: trio.CancelScope, pursuit: Pursued) -> None:
-        """The resource was deleted: so is the request."""
+        """End the request of a resource that was deleted."""
         await pursuit.take_back(uid)
         scope.cancel()
 
@@ -161,7 +161,7 @@ class Asking(Controller[str]):
         )
 
     async def _ask_configured(self) -> None:
-        """Ask those that the configuration names; who was asked before is not asked again."""
+        """Ask the clusters that the configuration names, unless they were asked before."""
         for peer in self.home.config.peers:
             if peer.addresses:
                 with suppress(LiqodError):

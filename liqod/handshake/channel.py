@@ -309,7 +309,7 @@ class Stream:
         self._channel.probe(setting)
 
     async def finish(self) -> None:
-        """Tell the other side that nothing more comes. Raises Unreachable."""
+        """Notify the other side that nothing more comes. Raises Unreachable."""
         await trio.lowlevel.checkpoint()
         self._channel.check(self._state)
         if not self._state.closing:

@@ -135,7 +135,7 @@ class Dialler:
         raise Unconnected("; ".join(f"{where}: {why}" for where, why in errors.items()))
 
     async def _secured(self, address: str, expected: Expected) -> TlsWire:
-        """TLS with whoever is at an address. Raises Unreachable, ConfigError."""
+        """TLS with the listener at an address. Raises Unreachable, ConfigError."""
         host, port = tokens.address(address)
         proxy = self._proxy or environment.of_environment(host, self._environ)
         way = proxies.through(self._dial, proxy if proxy != environment.NONE else None)
@@ -156,7 +156,7 @@ class Dialler:
 
 
 def _other(wire: TlsWire, expected: Expected) -> Closed | None:
-    """Why the one who answers is not who is expected; None where it may be."""
+    """Why a listener is not the expected one; None where it may be."""
     try:
         found = keys.print_of(key_of(wire.shown_certificate))
     except ProtocolError as error:

@@ -16,7 +16,7 @@ REFUSALS: Final = (
 OTHER: Final = "other"
 """The code under which any other code is counted."""
 ENDINGS: Final = frozenset(("gone", "cancelled", "denied"))
-"""Codes that refuse nobody, or say again what was answered."""
+"""Codes that refuse nobody, or repeat an answer."""
 
 
 class Figures:
@@ -34,7 +34,7 @@ class Figures:
         self._past = [0, 0]
 
     def refuse(self, code: str) -> None:
-        """A meeting was ended by this side."""
+        """Counts a meeting that this side has ended."""
         if code not in ENDINGS:
             self.refused[code if code in REFUSALS else OTHER] += 1
 

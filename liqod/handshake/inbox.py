@@ -1,4 +1,4 @@
-"""The inbox: who asks to borrow from this cluster, and what is answered.
+"""The inbox: the requests of others to borrow from this cluster, and the answers.
 
 Each request is an IncomingPeering, named by the cluster's id and key. An operator writes
 ``spec.decision``, this room writes ``status.phase``, and whoever waits at the other end of a
@@ -55,7 +55,7 @@ REVOKED: Final = "revoked key"
 
 
 class Inbox(Controller[str]):
-    """Carries out what is decided about who asks, and lets go of what is over.
+    """Carries out decisions about requests, and removes those that are over.
 
     Args:
         home: this cluster.
@@ -117,7 +117,7 @@ class Inbox(Controller[str]):
         return bool(self._namespaces.store.indexed(REVOKED, key))
 
     def lets_in(self, cluster_id: str) -> None:
-        """One of that id is being let in: said before it is written."""
+        """Records that a cluster of that id is being let in, before it is written."""
         self._let_in_at = trio.current_time()
         if len(self._ids_let_in) >= REMEMBERED:
             self._ids_let_in.clear()
@@ -128,7 +128,7 @@ class Inbox(Controller[str]):
         return self._changed.setdefault(name, trio.Event())
 
     def forget(self, name: str) -> None:
-        """There is no such entry: whoever waits for its change looks once more, and nobody more."""
+        """Drops an entry that is gone: tasks that wait for its change look once more."""
         if name in self._changed:
             self._changed.pop(name).set()
 
@@ -153,7 +153,7 @@ class Inbox(Controller[str]):
 
     @contextmanager
     def writing(self, name: str, place: str) -> Iterator[None]:
-        """Write an entry: it counts from now on, until the cache has told of it, or of its end."""
+        """Write an entry: it counts from now on, until the cache shows it, or its end."""
         self._written[name] = place, trio.current_time() + UNTOLD
         try:
             yield
@@ -172,7 +172,7 @@ class Inbox(Controller[str]):
         yield name
 
     def _on_namespace(self, change: Change) -> Iterator[str]:
-        """A tenant namespace changed: whoever is its consumer may be none any more."""
+        """Handles a change of a tenant namespace: its consumer may be none any more."""
         bodies = (each for each in (change.old, change.new) if each is not None)
         peers = {tenant_of(msgspec.json.decode(each, type=Partial)) for each in bodies} - {None}
         for peer in peers & self._moved.keys():
@@ -184,7 +184,7 @@ class Inbox(Controller[str]):
                     yield entry.name
 
     async def reconcile(self, name: str) -> float | None:
-        """Take a decision up, and let go of what is over."""
+        """Take a decision up, and remove an entry that is over."""
         entry = self._entries.store.decode((self.home.namespace, name), IncomingPeering)
         if entry is None or entry.leaving or entry.spec.request != entry.status.request:
             return None
@@ -207,7 +207,7 @@ class Inbox(Controller[str]):
         return None
 
     async def _decide(self, entry: IncomingPeering) -> float | None:
-        """Move on what is waiting, where somebody has decided or its time is over."""
+        """Move a waiting entry on, where somebody has decided or its time is over."""
         spec = entry.spec
         if spec.decision == DENY:
             why = "its operator says no"
@@ -250,7 +250,7 @@ class Inbox(Controller[str]):
         return answering.key_problem(entry.name, who, await self.key_here(who), shown)
 
     async def _follow(self, entry: IncomingPeering) -> float | None:
-        """Let the record of a consumer go that has left; a decision for ever stays."""
+        """Remove the record of a consumer that has left; a decision for ever stays."""
         if self._namespaces.doubtful:
             return DOUBT
         if await find_tenant_namespace(self._client, entry.spec.cluster_id) is None:
@@ -283,7 +283,7 @@ class Inbox(Controller[str]):
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
 
     async def used(self, entry: IncomingPeering) -> None:
-        """That another key replaces the one before was said for this peering, and for no later."""
+        """Clear ``replace``: it allowed another key for this peering, and for no later one."""
         if entry.spec.replace:
             patch = {"metadata": {"uid": entry.metadata.uid}, "spec": {"replace": None}}
             await self._client.patch(INCOMING_PEERINGS, entry.name, patch, self.home.namespace)
@@ -299,7 +299,7 @@ class Inbox(Controller[str]):
         await self._client.delete(INCOMING_PEERINGS, entry.name, self.home.namespace, uid=uid)
 
     async def close(self, entry: IncomingPeering) -> None:
-        """Nothing came of it: no way in is left behind, nor a namespace that nobody uses.
+        """Clean up after a request that failed: revoke its way in, delete an unused namespace.
 
         Another key's way in, and the word that this key replaces another, stay.
         """

@@ -1,4 +1,4 @@
-"""An entry of the inbox as values: its name, its time, its place, what is written of it."""
+"""An entry of the inbox as values: its name, its time, its place, its spec and status."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final

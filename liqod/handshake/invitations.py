@@ -30,11 +30,11 @@ from liqod.resources import INVITATIONS, Invitation
 from liqod.resources.peering import VALID, Use
 
 KEPT: Final = 24 * 3600.0
-"""Seconds for which an invitation that is over is kept, so that who brings it is told so."""
+"""Seconds for which an invitation that is over is kept, so that its bearer gets that answer."""
 LONGEST: Final = 366 * 24 * 3600.0
 """Seconds for which one may be good."""
 APART: Final = 5.0
-"""Seconds by which the clock of whoever invites may differ from the cluster's."""
+"""Seconds by which the inviter's clock may differ from the cluster's."""
 TRIES: Final = 20
 """How often redeeming is tried where others redeem the same one at the same time."""
 
@@ -64,7 +64,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def invite(client: Client, namespace: str, wanted: Wanted) -> tuple[Token, str]:
-    """Make an invitation: what is handed over, and when it ends.
+    """Make an invitation; returns the line to hand over, and when it ends.
 
     Args:
         client: an administrator's.
@@ -167,7 +167,7 @@ async def redeem(client: Client, namespace: str, bearer: Bearer) -> dict[str, in
 
 
 async def enter(client: Client, namespace: str, bearer: Bearer) -> None:
-    """Note that what a bearer asks was written down, so that it is let in by that alone.
+    """Note that the request of a bearer was written down, so that it is let in by that alone.
 
     Raises:
         LiqodError: the API server does not answer, or refuses.
@@ -190,7 +190,7 @@ async def enter(client: Client, namespace: str, bearer: Bearer) -> None:
 
 
 def problem(found: Invitation | None, bearer: Bearer, now: str) -> Refused | None:
-    """Why an invitation is no good for whoever brings it, at a time (RFC 3339). Pure."""
+    """Why an invitation is not valid for its bearer, at a time (RFC 3339). Pure."""
     if found is None or found.leaving or not same_secret(found.spec.secret_hash, bearer.secret):
         return Refused(
             code="invitation-unknown",
@@ -240,7 +240,7 @@ def _is_use_of(use: Use, bearer: Bearer) -> bool:
 
 
 class Invitations(Controller[str]):
-    """Says of each invitation whether it is good still, and lets it go when it has been over.
+    """Keeps the condition of each invitation that shows if it is valid, and deletes old ones.
 
     Args:
         home: this cluster.
@@ -253,7 +253,7 @@ class Invitations(Controller[str]):
         super().__init__(home, "invitations", self._known)
 
     async def reconcile(self, name: str) -> float | None:
-        """Write the condition where it is not so, or delete what is long over."""
+        """Write the condition where it has changed, or delete an invitation that is long over."""
         found = self._known.store.decode((self._namespace, name), Invitation)
         if found is None or found.leaving:
             return None

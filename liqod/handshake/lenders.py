@@ -49,7 +49,7 @@ SOON: Final = 2
 GOODBYE: Final = 1.0
 """Seconds for telling it so."""
 COMES_WITHIN: Final = 1.0
-"""Seconds for which whoever wants a connection waits for a lender that is not there."""
+"""Seconds for which a client that wants a connection waits for a lender that is not there."""
 
 log = logging.getLogger(__name__)
 
@@ -158,13 +158,13 @@ class Lenders:
         return await self._present(proxies.listener_of(url)[0]) == peer.key
 
     async def _present(self, key: str) -> str:
-        """The key that a lender has now, whose key was that."""
+        """The present key of the lender that had that key."""
         return await present_key(self._client, key)
 
     # --- the connections -----------------------------------------------------------------------
 
     async def taken_up(self, meeting: Meeting) -> Refused:
-        """Keep a meeting for whoever has to do with that lender; why it is to end, once it is."""
+        """Keep a meeting for all that use that lender; returns why it is to end, once it is."""
         peer = meeting.peer
         before, mine = self._here.get(peer.key), _Kept(meeting)
         self._here[peer.key] = mine
@@ -196,7 +196,7 @@ class Lenders:
                 del self._here[peer.key]
 
     def left(self, cluster_id: str) -> None:
-        """Nothing is borrowed from a cluster any more: its connection ends."""
+        """Ends the connection of a cluster from which nothing is borrowed any more."""
         for kept in self._here.values():
             if kept.meeting.peer.cluster_id == cluster_id:
                 kept.left.set()

@@ -39,7 +39,7 @@ from liqod.websocket import Websocket
 PROVE_WITHIN: Final = 5.0
 """Seconds for TLS, the websocket and the proof together."""
 ACCEPTED_FOR: Final = 3600.0
-"""Seconds that a channel lasts for who was accepted and is not a tenant yet."""
+"""Seconds that a channel lasts for a cluster that was accepted and is not a tenant yet."""
 
 _CHANGES: Final = Refused(
     code="busy", reason="this cluster's key is being changed: ask its new one", again=AGAIN
@@ -76,7 +76,7 @@ class Side(NamedTuple):
 
 
 def chosen(sides: Sequence[Side], name: str | None) -> Side:
-    """The side that is shown to who calls a name.
+    """The side that is shown to a caller of a name.
 
     Args:
         sides: the present key first, then the former one where there is one.
@@ -121,7 +121,7 @@ class Listener:
         self.sides: tuple[Side, ...] = (Side.of(own),)
 
     def take(self, own: Own, former: Own | None) -> None:
-        """Prove these keys from now on, each to who expects it.
+        """Prove these keys from now on, each to the peers that expect it.
 
         Raises:
             ProtocolError, ConfigError: one cannot be used.
@@ -137,7 +137,7 @@ class Listener:
             made[0].context.sni_callback = choose
 
     async def run(self, listeners: list[trio.SocketListener]) -> NoReturn:
-        """Meet whoever comes, until cancelled."""
+        """Meet all daemons that connect, until cancelled."""
         await serve_listeners(self._serve, listeners)
         raise AssertionError("listeners are served until cancelled")
 

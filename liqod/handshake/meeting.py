@@ -15,7 +15,7 @@ from liqod.handshake.outputs import Closed, Expected, Peer
 from liqod.kube.http.wire import Wire
 
 Lasting = Callable[[int], None]
-"""Told that nobody has decided yet, and after how many seconds the request ends by itself."""
+"""Called while nobody has decided, with the seconds after which the request ends by itself."""
 
 
 class Host(Protocol):
@@ -24,7 +24,7 @@ class Host(Protocol):
     async def asked(
         self, peer: Peer, source: str, ask: Ask, pending: Lasting
     ) -> Accepted | Denied | Refused:
-        """The answer to a request, as soon as there is one; cancelled when who asks goes.
+        """The answer to a request, as soon as there is one; cancelled when the borrower goes.
 
         Args:
             peer: who asks.
@@ -40,7 +40,7 @@ class Host(Protocol):
         """Wait until a tenant is none any more, and say why: its channel is to be closed then."""
 
     async def reported(self, peer: Peer, report: Report) -> None:
-        """Keep what a consumer says of its request; it is told once this returns."""
+        """Keep a consumer's report on its request; the consumer is notified once this returns."""
 
 
 class Over(TransientError):
@@ -75,7 +75,7 @@ class Meeting(Protocol):
         """
 
     async def report(self, report: Report) -> None:
-        """Say what became of a request, until that is noted. Raises Over where the channel ends."""
+        """Report the result of a request, until it is noted. Raises Over where the channel ends."""
 
     async def dial(self, host: str, port: int) -> Wire:
         """A connection to the lender's API server, whatever host and port are called.
@@ -100,7 +100,7 @@ class Borrower(Protocol):
         """Why nothing is borrowed of it; None where something is, or is to be."""
 
     async def taken_up(self, meeting: Meeting) -> Refused:
-        """Keep a meeting for whoever has to do with that lender; why it is to end, once it is."""
+        """Keep a meeting for all that use that lender; returns why it is to end, once it is."""
 
 
 class _Nobody:

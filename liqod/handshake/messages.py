@@ -30,7 +30,7 @@ PEM_LIMIT: Final = 1_000
 """Characters of a public key; RSA of 4096 bits has 800."""
 REASON_LIMIT: Final = 1_000
 LONGEST: Final = 366 * 24 * 3600
-"""Seconds that a request may wait, and that anybody is told to wait."""
+"""Seconds that a request may wait, and the most that a peer is asked to wait."""
 SAID: Final = 300
 """Characters of what is said of a message that is none: some of it may be in it."""
 PEM_BEGINS: Final = "-----BEGIN PUBLIC KEY-----"
@@ -70,7 +70,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class Hello(Message, frozen=True, kw_only=True, tag="hello"):
-    """The dialler's first word.
+    """The first message of the dialler.
 
     Attributes:
         versions: of the protocol that it speaks.
@@ -234,7 +234,7 @@ class Cancel(Message, frozen=True, kw_only=True, tag="cancel"):
 
 
 class Done(Message, frozen=True, kw_only=True, tag="done"):
-    """The consumer has made what a peering is made of."""
+    """The consumer has made the objects of the peering."""
 
     request: RequestId
 

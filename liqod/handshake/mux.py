@@ -1,4 +1,4 @@
-"""Streams in one connection: what is sent, what may come, and how much of it is kept. Pure.
+"""Multiplexes streams in one connection, with flow control. Pure.
 
 A message is a byte for its :class:`Kind`, four for the stream's number, and what the kind wants:
 

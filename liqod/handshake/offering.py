@@ -109,7 +109,7 @@ class Offering(Pursued):
         return False
 
     async def take_back(self, uid: str) -> None:
-        """Keep the connection for who is a tenant still: what it has here goes by that way."""
+        """Keep the connection while the borrower is a tenant: all that it has here uses it."""
         if self._peer is not None:
             with suppress(LiqodError):
                 await self._host.distrusted(self._peer)
@@ -165,7 +165,7 @@ class Offering(Pursued):
         return await self._host.distrusted(peer)
 
     async def reported(self, peer: Peer, report: Report) -> None:
-        """Keep what the consumer says of its request."""
+        """Keep the consumer's report on its request."""
         await self._host.reported(peer, report)
         match report:
             case Done():

@@ -1,4 +1,4 @@
-"""A request of this cluster's as values: what is asked, what is written of it."""
+"""A request of this cluster's as values: its messages, its spec and its status."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -17,7 +17,7 @@ from liqod.handshake.messages import (
 
 Side = Literal["us", "peer"]
 LENDER_DIALS: Final = "lender-dials"
-"""The capability to lend to who is dialled, and to borrow from who dials."""
+"""The capability to lend to the side that is dialled, and to borrow from the one that dials."""
 CAPABILITIES: Final = (LENDER_DIALS,)
 """All that this version has."""
 

@@ -55,7 +55,7 @@ class Verdict(msgspec.Struct, frozen=True):
 def judge(
     policies: tuple[PeerPolicy, ...], asker: Asker, asked: Resources, defaults: Resources
 ) -> Verdict:
-    """The verdict on whoever brings no invitation.
+    """The verdict on a cluster that brings no invitation.
 
     Args:
         policies: of the configuration, the first that fits counts.
@@ -76,7 +76,7 @@ def judge_invited(
     offered: Resources,
     defaults: Resources,
 ) -> Verdict:
-    """The verdict on whoever brings an invitation that is good for it.
+    """The verdict on a cluster that brings an invitation that is good for it.
 
     A policy that denies goes before it, and so does a revocation. Of what it does not offer nothing
     is granted.

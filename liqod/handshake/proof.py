@@ -24,7 +24,7 @@ CONTEXT: Final = b"liqod peering 1\0"
 """Keeps these signatures apart from whatever else a cluster's key signs: a nonce of Liqo is base64
 (``consumer/identities/signing.py``), TLS signs what begins with 64 spaces."""
 WORDS: Final = b"liqod words 1\0"
-"""The same for what the words are made of."""
+"""The same for the digest of the words."""
 NONCE: Final = 32
 """Bytes of each side's nonce."""
 

@@ -1,4 +1,4 @@
-"""The record of one request of this cluster's, as whoever pursues it reads and writes it."""
+"""The record of one request of this cluster's, as its pursuit reads and writes it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class Pursued(ABC):
 
     @abstractmethod
     async def take_back(self, uid: str) -> None:
-        """Tell the other side that a request is not meant any more, if it is there."""
+        """Notify the other side that a request is withdrawn, if it is there."""
 
     async def _read(self) -> OutgoingPeering | None:
         """The request as it is; where it expects no key yet, the one that the operator named."""
@@ -101,7 +101,7 @@ class Pursued(ABC):
         return True
 
     async def _give_up(self, ending: Event, reason: str) -> None:
-        """Write an end that is not this cluster's word."""
+        """Write the end of a request that was refused or has expired, and why."""
         why = printable(reason)
         await self._write("asked", {"message": why}, {ACCEPTED: ("False", why)})
         request = await self._write(ending, {"message": why})

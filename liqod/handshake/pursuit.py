@@ -51,7 +51,7 @@ MOST: Final = 16
 TOLD_AFTER: Final = 1.0
 """Seconds for which a step has to last to be written down."""
 PAUSES: Final = Backoff(first=0.5, last=60.0)
-"""Seconds between tries to reach, or to be peered with, whoever does not answer."""
+"""Seconds between tries to reach, or to be peered with, a cluster that does not answer."""
 GOODBYE: Final = 3.0
 """Seconds for telling that a request is taken back."""
 
@@ -59,7 +59,7 @@ Where = Callable[[str, str], tuple[str, ...]]
 """Addresses, as ``HOST:PORT``, at which a cluster id was seen with a key, or with any."""
 
 LetIn = Callable[[str], None]
-"""Is told the SHA-256 of a key, hexadecimal."""
+"""Is called with the SHA-256 of a key, hexadecimal."""
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class Pursuit(Pursued):
             self._meeting = None
 
     async def take_back(self, uid: str) -> None:
-        """Tell the other side that a request is not meant any more, if it is there."""
+        """Notify the other side that a request is withdrawn, if it is there."""
         if self._meeting is not None:
             with trio.move_on_after(GOODBYE), suppress(LiqodError):
                 await self._meeting.report(Cancel(request=uid))
@@ -328,7 +328,7 @@ class Pursuit(Pursued):
         self._home.hub.publish(PeeringStep(step=step), self._name)
 
     async def _keep_telling(self) -> None:
-        """Write each step that lasts into the resource, for whoever waits elsewhere."""
+        """Write each step that lasts into the resource, for commands that wait elsewhere."""
         told = ""
         while True:
             await trio.sleep(TOLD_AFTER)

@@ -1,4 +1,4 @@
-"""Where requests come in: what is said to whoever asks, and what is written of it.
+"""Receives requests: answers the clusters that ask, and writes their requests into the inbox.
 
 Behind it is the :class:`~liqod.handshake.inbox.Inbox`: a request is written into it, decided at
 once where a policy or an invitation says so, and its answer is what becomes of it there.
@@ -51,7 +51,7 @@ BARRED: Final = "its operator has denied this cluster for ever"
 WAITS: Final = 7 * 24 * 3600
 """Seconds for which a request waits for a person at the most."""
 BACK: Final = 60
-"""Seconds after which whoever is refused for now may come back."""
+"""Seconds after which a cluster that is refused for now may come back."""
 WRITES: Final = 10
 """How often an entry is written where somebody else writes it at the same time."""
 _YES: Final = ("True", "")
@@ -142,7 +142,7 @@ class Reception:
             await moved.wait()
 
     async def reported(self, peer: Peer, report: Report) -> None:
-        """Keep what a consumer says of its request."""
+        """Keep a consumer's report on its request."""
         name = incoming.name_of(peer.cluster_id, peer.key)
         for _ in range(WRITES):
             entry = await self._inbox.find(name)

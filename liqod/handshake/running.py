@@ -1,4 +1,4 @@
-"""All of the hand-shake, while this daemon leads: who asks here, whom this cluster asks, channels.
+"""Runs all of the hand-shake, while this daemon leads: requests in and out, and channels.
 
 A port that is taken is said, and everything else goes on without; it is tried again now and then.
 """
@@ -113,7 +113,7 @@ class Handshake:
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """All of it, until cancelled."""
+        """Runs all of the hand-shake, until cancelled."""
         home = self._home
         async with trio.open_nursery() as nursery:
             await nursery.start(self.ways.run)
@@ -223,7 +223,7 @@ class Handshake:
 
     @contextmanager
     def _met_at(self, port: int) -> Iterator[None]:
-        """Daemons are met at a port while this lasts."""
+        """Shows a port as the one where daemons are met, while the block lasts."""
         self.port, self.problem = port, ""
         log.info("other clusters' daemons are met at port %d", port)
         try:
@@ -236,12 +236,12 @@ class Handshake:
         return f"[{address}]" if ":" in address else address
 
     async def _note(self) -> None:
-        """Say where this daemon is reached, for who makes an invitation."""
+        """Publishes the addresses of this daemon, for makers of invitations."""
         addresses = self._home.config.handshake.advertise or (f"{self._host()}:{self.port}",)
         await self._annotate(",".join(addresses))
 
     async def _unmet(self) -> bool:
-        """Take back where the last run was met: that leads nowhere, or to somebody else.
+        """Removes the addresses of the last run: they lead nowhere, or to somebody else.
 
         Returns whether that is done; where it is not, it is said why.
         """

@@ -36,7 +36,7 @@ EVERY: Final = 2.0
 PATIENCE: Final = 60.0
 """Seconds for which one that is asked may be unseen: a daemon that has just begun sees nobody."""
 MOST: Final = 16
-"""Requests by policy that wait at once: a crowd that is announced is not asked all together."""
+"""Requests by policy that wait at once: a flood of announced clusters is not asked at once."""
 
 Everybody = Callable[[], Iterable[Seen]]
 """All that is seen."""
@@ -76,7 +76,7 @@ def sought(wishes: tuple[PeerPolicy, ...], seen: Seen) -> Request | None:
 
 
 class Seeking:
-    """Looks at what is seen, and asks.
+    """Looks at the clusters that are seen, and asks.
 
     Args:
         home: this cluster.
@@ -150,7 +150,7 @@ class Seeking:
         return lent is not None or labels.REVOKED_PROVIDER in tenant.annotations
 
     async def _take_back(self, wanted: dict[str, Request]) -> int:
-        """Take back what is asked of those who are gone: how many requests by policy wait then."""
+        """Withdraw requests to clusters that are gone; returns how many by policy wait then."""
         now, waits = trio.current_time(), 0
         mine = [each for each in self._requests() if labels.SOUGHT in each.metadata.labels]
         for each in mine:

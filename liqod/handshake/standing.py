@@ -1,4 +1,4 @@
-"""How a request goes on over several meetings: what each side keeps, and what changes it. Pure.
+"""The state machine of a request over several meetings: phases on each side, and events. Pure.
 
 Each side keeps one word of a request in its custom resource, and changes it by :func:`after`, which
 takes what happened. It is written first and said afterwards: whoever is killed in between says it

@@ -47,7 +47,7 @@ from liqod.websocket import FAREWELL, Websocket
 ANSWER_WITHIN: Final = 15.0
 """Seconds for what needs no person: to be let in as a tenant, to have a report noted."""
 AGAIN: Final = 10
-"""Seconds after which who met an error of ours may come again."""
+"""Seconds after which a peer that met an error of ours may come again."""
 API: Final = "api"
 """The name of a lender's API server as a target of streams."""
 TEXTS, TEXT_RATE = 32, 1.0
@@ -142,7 +142,7 @@ class Talk:
         raise Unreachable(f"{self.address}: no answer within {ANSWER_WITHIN:g} s")
 
     async def report(self, report: Report) -> None:
-        """Say what became of a request, until that is noted. Raises Over, Unreachable."""
+        """Report the result of a request, until that is noted. Raises Over, Unreachable."""
         self._noted.discard(report.request)
         with trio.move_on_after(ANSWER_WITHIN):
             await self._perform(self._both.report(report))
@@ -262,7 +262,7 @@ class Talk:
             await self._lot.park()
 
     async def _listen(self, socket: Websocket) -> None:
-        """Take in what comes, until it is over."""
+        """Receive messages, until it is over."""
         while self._closed is None:
             try:
                 message = await socket.receive()

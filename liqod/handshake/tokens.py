@@ -154,6 +154,6 @@ def _body(kind: str, where: str, text: str) -> bytes:
 
 
 def _sum(kind: str, where: str, body: bytes) -> bytes:
-    """Over the whole line; what it is for, too, where the first lines did not say that."""
+    """Checksum of the whole line; also over its kind, where the first version had none."""
     whole = where if kind == _LENDS else f"{kind}{where}"
     return hashlib.sha256(whole.encode() + b"\0" + body).digest()[:_CHECK]

@@ -92,14 +92,14 @@ class _Way:
 
 
 async def dialled_by_nobody(key: str) -> Wire:
-    """No lender dials whoever keeps these ways."""
+    """Raises Unconnected: no lender dials the owner of these ways."""
     raise Unconnected(
         "that cluster dials this one's daemon, which alone reaches it: no command goes that way"
     )
 
 
 async def itself(key: str) -> str:
-    """No key has followed another."""
+    """Returns the same key: none has followed another."""
     return key
 
 

@@ -1,4 +1,4 @@
-"""Policies that hold the daemon itself: what its rights would allow and its work never needs.
+"""Policies that limit the daemon itself: they deny what its rights allow and it never needs.
 
 RBAC gives a right to a kind, in all namespaces; some of what the daemon may so write would give it,
 or whoever has its kubeconfig, everything: the token of a privileged ServiceAccount as a Secret, a
@@ -214,7 +214,7 @@ def _cluster_policies(namespace: str) -> list[Manifest]:
 
 
 def _gates(root: str) -> str:
-    """CEL: what keeps a pod from being scheduled."""
+    """CEL: the scheduling gates of a pod."""
     return f"{root}.spec.?schedulingGates.orValue([]).map(g, g.name)"
 
 

@@ -1,4 +1,4 @@
-"""The daemon's pod as a gateway, and what is beside it on every node. Pure.
+"""The daemon's pod as a gateway, and the programs beside it on every node. Pure.
 
 Packets of pods go through the node's own network, so the pod is in it. It has the capabilities of a
 daemon on a host there, and no more; the keeper, by which tunnels outlive the daemon's pod, has

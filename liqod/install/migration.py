@@ -86,7 +86,7 @@ API_SERVICES: Final = Kind(
 )
 CRON_JOBS: Final = Kind("batch", "v1", "CronJob", "cronjobs")
 OF_LIQO: Final = f"{labels.APP_PART_OF}={labels.APP_LIQO},{labels.APP_MANAGED_BY}!={INSTALLER}"
-"""Selects what Liqo's chart has made."""
+"""Selects the objects that Liqo's chart has made."""
 KUBELETS: Final = f"{labels.OFFLOADING_COMPONENT}={labels.VIRTUAL_KUBELET}"
 """Selects the Deployments of virtual kubelets, and their pods."""
 OF_KUBELETS: Final = f"{labels.APP_MANAGED_BY}={labels.APP_LIQO}"

@@ -62,7 +62,7 @@ PEERED: Final = (
 )
 """Kinds by whose objects a peering, or a joined network, is known."""
 STOPPED_WITHIN: Final = 30.0
-"""Seconds that a daemon may take to let go of its Lease, or to be found dead."""
+"""Seconds that a daemon may take to release its Lease, or to be found dead."""
 GONE_WITHIN: Final = 60.0
 """Seconds that namespaces may take to go."""
 OURS: Final = (

@@ -70,7 +70,7 @@ async def configured(client: Client, namespace: str) -> str:
 
 
 async def advertised(client: Client, asked: str) -> str:
-    """The URL that peers are told: the one that is asked for, or else the administrator's.
+    """The URL that is advertised to peers: the one asked for, or else the administrator's.
 
     Raises:
         ConfigError: peers cannot reach the administrator's, or what is asked for is no URL.

@@ -46,7 +46,7 @@ from liqod.resources import CRD_REVISION, DEFINITIONS, networking
 from liqod.resources.manifests import crd_manifests, merge_crd
 
 Progress = Callable[[str], None]
-"""Told, in a few words, what is being done or waited for."""
+"""Called with a few words on what is being done or waited for."""
 
 PRUNED: Final[tuple[tuple[Kind, bool], ...]] = (
     (ADMISSION_POLICY_BINDINGS, False),

@@ -7,4 +7,4 @@ that goes on (rooms of :mod:`liqod.consumer` and :mod:`liqod.provider`) knows no
 from collections.abc import Callable
 
 Progress = Callable[[str], None]
-"""Told in a few words what is waited for."""
+"""Called with a few words on what is waited for."""

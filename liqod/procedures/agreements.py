@@ -42,7 +42,7 @@ class Found(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """It in words, and what others lose with it."""
+        """The record in words, and the loss of others with it."""
         loss = f", which others could have used ({self.left} more): they need another one"
         return f"{self.kind.name} {self.meta.name}{loss if self.left else ''}"
 

@@ -1,4 +1,4 @@
-"""Answering who asks to borrow, as ``liqod inbox`` does it.
+"""Answers requests to borrow, as ``liqod inbox`` does it.
 
 The decision is written into the entry, and the daemon goes on. A cluster that is known by another
 key is accepted where that is said, and by nothing else.

@@ -143,7 +143,7 @@ def taking_back(namespace: str, name: str) -> str:
 
 
 def going_on(namespace: str, name: str) -> str:
-    """The daemon goes on where a command stops waiting, said to whoever stopped it."""
+    """The hint, after a command stopped waiting, that the daemon goes on."""
     return f"the daemon goes on asking {name}: {taking_back(namespace, name)} ends that"
 
 

@@ -54,7 +54,7 @@ ANSWERS_WITHIN: Final = 15.0
 EXPOSED_WITHIN: Final = 60.0
 """Seconds that a cloud may take for the address of a load balancer."""
 BEGUN_WITHIN: Final = 5.0
-"""Seconds in which who has told the ranges makes a gateway, too."""
+"""Seconds in which a side that has sent the ranges makes a gateway, too."""
 LOOK_EVERY: Final = 0.25
 TRIES: Final = 5
 """How often an object is found or made, where somebody else does the same."""
@@ -268,7 +268,7 @@ async def _is_begun(server: Site, client: Site) -> bool:
 
 
 async def _somebody_begins(one: Site, other: Site) -> None:
-    """Ranges were told before: whoever told them, maybe at this moment, makes a gateway first."""
+    """Waits, where ranges are there already, for their maker to make a gateway first."""
     with trio.move_on_after(BEGUN_WITHIN):
         while not (  # noqa: ASYNC110  # of another's doing
             await _is_begun(one, other) or await _is_begun(other, one)

@@ -34,7 +34,7 @@ async def parts(client: Client, namespace: str) -> list[str]:
 
 
 async def take(client: Client, namespace: str) -> list[str]:
-    """Delete what a joined network is made of; what went, one line for each object."""
+    """Delete the objects of a joined network; returns those deleted, one line for each."""
     lines = []
     for kind in ORDER:
         found = await client.list(kind, Selection(namespace), decode=Partial)

@@ -20,7 +20,7 @@ from liqod.resources.networking import CONNECTIONS, Connection
 CONNECTED_WITHIN: Final = 30.0
 """Seconds until packets have gone both ways."""
 CONNECTED: Final = "Connected"
-"""Status of a Connection whose tunnel stands."""
+"""Status of a Connection whose tunnel is up."""
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class _Waiting(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The same as a reader is told it."""
+        """The state of the tunnel and of the pods behind it, in words."""
         if self.connected:
             return f"{CONNECTED}, pods {self.pods.text}"
         return self.state or "no Connection yet"

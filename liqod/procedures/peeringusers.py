@@ -144,7 +144,7 @@ async def _bind(
     *,
     list_secrets: bool,
 ) -> None:
-    """Give a peering user what its consumer needs, in its tenant namespace and in liqod's.
+    """Give a peering user the roles that its consumer needs, in its tenant namespace and liqod's.
 
     Args:
         who: the consumer, the user's name, the consumer's key.
@@ -280,7 +280,7 @@ async def _revoke(client: Client, consumer: str, kinds: tuple[Kind, ...], key: s
 
 
 def _marks(consumer: str, key: str) -> dict[str, str]:
-    """The labels of what is made for a peering user."""
+    """The labels of the objects that are made for a peering user."""
     of_key = {labels.PEERING_USER_KEY: key[:SHOWN]} if key else {}
     return {labels.MANAGED: labels.TRUE, labels.PEERING_USER: consumer, **of_key}
 

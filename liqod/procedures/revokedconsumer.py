@@ -112,7 +112,7 @@ async def certificates_of(client: Client, consumer: str, namespace: str) -> tupl
 
 
 async def take(client: Client, consumer: str, namespace: str) -> list[str]:
-    """Delete every right of the consumer's, then what it runs here; what went, one line for each.
+    """Delete every right of the consumer, then what it runs here; returns those, one line each.
 
     Raises:
         LiqodError: the API server refuses, or does not answer.

@@ -52,7 +52,7 @@ async def held(client: Client, provider: str, namespace: str) -> list[tuple[str,
 
 
 async def take(client: Client, namespace: str) -> list[str]:
-    """Delete the way in; what went, one line for each object.
+    """Delete the way in; returns the deleted objects, one line for each.
 
     Raises:
         LiqodError: the API server refuses, or does not answer.

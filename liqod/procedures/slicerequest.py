@@ -132,7 +132,7 @@ async def _keep_slice(
     asked: Asked,
     request: dict[str, Any],
 ) -> tuple[Any, ...]:
-    """Create the slice, or change what it asks for; the conditions that it had before."""
+    """Create the slice, or change its request; returns the conditions that it had before."""
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": namespace,

@@ -1,4 +1,4 @@
-"""The Tenant that this cluster is at a provider: what it says, and why it is refused."""
+"""The Tenant of this cluster at a provider: its contents, and why it is refused."""
 
 from base64 import b64encode
 from contextlib import suppress
@@ -121,7 +121,7 @@ def asks_for(tenant: Tenant, own: ClusterKeys) -> bool:
 
 
 async def refusal(sides: Sides, tenant: Tenant) -> str:
-    """The provider's newest word on why it refuses; empty if it says nothing."""
+    """The provider's newest reason for a refusal; empty if it gives none."""
     try:
         found = await sides.remote.list(EVENTS, Selection(sides.remote_namespace), decode=Event)
     except Forbidden:

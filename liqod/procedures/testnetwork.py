@@ -67,7 +67,7 @@ class Trier(msgspec.Struct, frozen=True):
 
 
 async def test_network(client: Client, asked: Asked, progress: Progress) -> list[Row]:
-    """Bring everything, have it try, take it away; what came of it.
+    """Make the test's objects, have its clients try, delete them; returns the results.
 
     Raises:
         ConfigError: there is no peer to try, or a namespace of somebody else's is in the way.
@@ -293,7 +293,7 @@ async def _started(client: Client, servers: list[Place], asked: Asked) -> dict[s
 
 
 async def _no_address(client: Client, place: Place) -> str:
-    """Why the pods of a peer have no address here, as the node tells."""
+    """Why the pods of a peer have no address here, as the node reports."""
     node = await client.find(NODES, place.node, decode=Node)
     told = None
     if node is not None:

@@ -316,7 +316,7 @@ def _answer(detail: str) -> str:
 
 
 def skipped(sources: Iterable[str], target: str, why: str) -> list[Row]:
-    """Rows of what was not tried."""
+    """Rows of tries that were skipped."""
     return [Row(source, target, "skipped", why) for source in sources]
 
 

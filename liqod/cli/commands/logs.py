@@ -1,4 +1,4 @@
-"""``logs``: what a pod that runs on a peer has written."""
+"""``logs``: print the logs of a pod that runs on a peer."""
 
 from typing import Annotated, Any
 

@@ -294,7 +294,7 @@ async def _relay(path: Path | None, context: str, *, own: bool) -> "AsyncIterato
 
 
 def _tell(frame: Frame, provider: str, asked: Asked, joining: "Joining | None") -> None:
-    """Say what came of a peering by kubeconfig, and of the networks."""
+    """Print the result of a peering by kubeconfig, and of the networks."""
     node = asked.name or provider
     if frame.show({"clusterID": provider, "node": node}):
         return

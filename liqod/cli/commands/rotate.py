@@ -16,7 +16,7 @@ from liqod.procedures import rotating
 from liqod.procedures.rotating import Standing
 
 REST = 10.0
-"""Seconds of the command's time that are left for saying what has come of it."""
+"""Seconds of the command's time that are left for printing the result."""
 
 
 @command(timeout=120.0, outputs=OUTPUTS)

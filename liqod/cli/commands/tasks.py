@@ -1,4 +1,4 @@
-"""``tasks``: what the daemon is at, and what each task waits for."""
+"""``tasks``: show the daemon's tasks, and what each waits for."""
 
 from typing import Annotated
 
