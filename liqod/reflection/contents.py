@@ -1,4 +1,4 @@
-"""Tells a change of an object's content from one of no more than its status, by its metadata."""
+"""Distinguishes a change of an object's content from one of its status alone, by its metadata."""
 
 import msgspec
 
@@ -21,6 +21,6 @@ _content = msgspec.json.Decoder(_Object)
 
 
 def differs(old: bytes, new: bytes) -> bool:
-    """Whether more changed than the status; without a generation, whatever changed counts."""
+    """True if more changed than the status; without a generation every change counts."""
     content = _content.decode(new).metadata
     return not content.generation or content != _content.decode(old).metadata

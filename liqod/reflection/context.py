@@ -1,7 +1,7 @@
-"""What the parts of one peer's reflection share, and what one turn at an object works with.
+"""The state that the parts of one peer's reflection share, and the inputs of one reconciliation.
 
 A :class:`Context` is the memory of one engine: what is mapped, which stores are open, who depends
-on what. The engine alone changes it; workers read it. A :class:`Work` lives for one turn.
+on what. The engine alone changes it; workers read it. A :class:`Work` lives for one reconciliation.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,7 +51,7 @@ Version = tuple[str, str]
 
 
 class Context:
-    """What reflection of one peer shares.
+    """The shared state of one peer's reflection.
 
     Args:
         peer: the peer.
@@ -186,7 +186,7 @@ class Context:
         return None if session is None else session.local(reflector.kind, reflector.selector)
 
     def policy(self, reflector: str) -> Policy:
-        """The policy in force for a reflector; one that is always on cannot be configured."""
+        """The effective policy of a reflector; one that is always on cannot be configured."""
         worker = self.workers.get(reflector)
         default = Policy.DENY_LIST if worker is None else worker.reflector.policy
         if default is Policy.ALWAYS:
@@ -212,7 +212,7 @@ class Context:
             self.peer.report(KindRead(kind=kind.plural, problem=""))
 
     def publish(self, subject: Subject, action: str, reason: str = "", *, kind: str = "") -> None:
-        """Tell the hub what was done about an object, and why."""
+        """Report to the hub what was done about an object, and why."""
         self.peer.report(
             Reflected(
                 reflector=subject.reflector,
@@ -299,7 +299,7 @@ class Work(msgspec.Struct):
         return self.subject.reflector, self.subject.name
 
     def has(self, reflector: Reflector) -> list[tuple[RemoteKind, Partial]]:
-        """What it has at the peer, of all kinds that the reflector declares."""
+        """The object's reflections at the peer, of all kinds that the reflector declares."""
         if self.session is None:
             return []
         return [

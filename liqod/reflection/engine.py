@@ -5,7 +5,7 @@ is shared by all of them. A change of the map starts and ends sessions, a change
 of the link has everything reconciled again. Everything that lasts is in resources: an engine that
 is killed is begun anew from what the two clusters hold.
 
-The way of an event: a watch tells :meth:`Worker.enqueue` of an object (a pod by way of
+The way of an event: a watch notifies :meth:`Worker.enqueue` of an object (a pod by way of
 :mod:`liqod.kube.cache.placement`, an object at the peer by way of
 :mod:`liqod.reflection.remotecache`), its key waits in the worker's queue, and the worker decides
 and has it written.
@@ -85,11 +85,11 @@ class Engine:
             if each.scope is Scope.NODE:
                 self.context.opened[each.kind] = trio.Event()
         self._scopes: dict[str, trio.CancelScope] = {}
-        """What ends each session."""
+        """The cancel scope of each session, by its local namespace."""
         self._followed: dict[tuple[str, str], Callable[[], None]] = {}
-        """What ends following a virtual node, by reflector and node."""
+        """The function that ends following a virtual node, by reflector and node."""
         self._borrows = False
-        """Whether this peer lends us anything: what is watched everywhere is watched from then."""
+        """True once this peer lends us anything: cluster-wide watches start only then."""
         self._changed = trio.Event()
         self._withdrawals = Withdrawals(self.context)
 
@@ -202,13 +202,13 @@ class Engine:
             self._renamed()
 
     async def _follow_networks(self, own: OwnNetworks) -> NoReturn:
-        """What a peer's pod may claim as its address has changed."""
+        """Reconcile all when this cluster's networks change: no peer's pod may claim these."""
         while True:
             await own.changed()
             self._renamed()
 
     async def _follow_ranges(self, ranges: PeerRanges | None) -> NoReturn:
-        """What addresses are translated by has changed, maybe before this task had its turn."""
+        """Reconcile all when the ranges for translation change, also before this task ran first."""
         network = self.peer.network
         while True:
             if network.ranges != ranges:
@@ -277,7 +277,7 @@ class Engine:
             self._followed.pop(followed)()
 
     def _follow_nodes(self) -> None:
-        """Have workers told of the objects on the peer's own virtual nodes, and on no others."""
+        """Have workers notified of the objects on the peer's own virtual nodes, and no others."""
         workers = [
             worker
             for worker in self.context.workers.values()
@@ -351,7 +351,7 @@ class Engine:
             self._requeue_all()
 
     async def _follow_link(self) -> NoReturn:
-        """What waits for a peer that does not answer is reconciled as soon as it does."""
+        """Reconcile all that waits for a peer that does not answer, as soon as it does."""
         link = self.peer.link
         lost = link.lost
         while True:
@@ -376,6 +376,6 @@ def _in(store: Store, namespace: str, kind: type[T]) -> list[T]:
 
 
 def _switched_off(config: Config) -> tuple[str, ...]:
-    """What is not to run, beside what the configuration names: without ``[storage]`` the daemon
-    may not have the rights on claims."""
+    """Reflectors that are off beside those that the configuration names: without ``[storage]`` the
+    daemon may not have the rights on claims."""
     return () if config.storage.enabled else (CLAIMS.plural,)

@@ -1,7 +1,7 @@
-"""Follows the Events of one mapped namespace at the peer, and has those of our objects told here.
+"""Follows the Events of one mapped namespace at the peer; has those of our objects written here.
 
-Events are not kept: each is read, told to the writer and forgotten. So nothing is listed but at the
-start, and after an interruption in which the server has let go of what came between; what was
+Events are not kept: each is read, given to the writer and forgotten. So nothing is listed but at
+the start, and after an interruption of which the server no longer has the changes; what was
 written here before is then not written again. Servers send no bookmarks for Events: where nothing
 happens, the place to go on from is asked for once with each watch.
 """
@@ -48,8 +48,8 @@ least (``--etcd-compaction-interval``), so that the next goes on where it began.
 SLACK: Final = 15.0
 """Seconds that a server may take to end a watch when its time is over."""
 LISTED_EVERY: Final = 60.0
-"""Seconds from one list to the next, where a server lets go of what we have not read: nothing is
-lost, and a server that always does so is not read in full without end."""
+"""Seconds from one list to the next, where a server drops changes that we have not read: nothing
+is lost, and a server that always does so is not read in full without end."""
 MOST_LISTED: Final = 5000
 """Events that are read then: those of 1,000 pods that have just started."""
 PAUSES: Final = Backoff(first=0.5, last=30.0)
@@ -68,7 +68,7 @@ _partial = msgspec.json.Decoder(Partial)
 
 
 class PeerEvents:
-    """What all mapped namespaces of one peer share.
+    """The state that the Event watches of one peer's mapped namespaces share.
 
     Args:
         client: of this cluster.
@@ -140,7 +140,7 @@ class EventWatch:
                 await self._news.wait()
 
     def _trouble(self, error: LiqodError, failures: int) -> float:
-        """Seconds until the next try. Pods go on without; who is away is told by the link."""
+        """Seconds until the next try. Pods go on without; the link reports a peer that is away."""
         lasts = isinstance(error, PermanentError)
         if lasts and self._events.seldom.allows(type(error).__name__):
             facts = {"namespace": self._session.namespace, "reason": explain(error)}
@@ -181,7 +181,7 @@ class EventWatch:
             self._events.writer.say(said[0], known=known)
 
     async def _read_all(self) -> None:
-        """What is there already, without what was written here before."""
+        """Read the Events that exist there already; queue those that are not written here yet."""
         read, version = 0, ""
         before: dict[str, str] | None = None
         async for page in self._session.client.pages(EVENTS, self._selection):
@@ -201,7 +201,7 @@ class EventWatch:
         self._version = version
 
     async def _written(self) -> dict[str, str]:
-        """What is here of this peer's in the namespace: what each was said to be, by name."""
+        """The hashes of this peer's Events that are here in the namespace, by name."""
         peer = f"{labels.REMOTE_CLUSTER_ID}={self._context.peer.id}"
         where = Selection(self._session.namespace, labels=peer)
         try:
@@ -267,10 +267,10 @@ class EventWatch:
 
 
 def _is_of(found: Event, there: Partial, kind: Kind) -> bool:
-    """Whether an Event is about this very object there, and not about one before it.
+    """True if an Event is about this very object there, and not about one before it.
 
-    A ShadowPod has another UID than its pods, of which it may have had several: whatever happened
-    since it was made is about one of them.
+    A ShadowPod has another UID than its pods, of which it may have had several: every Event since
+    it was made is about one of them.
     """
     told, made = found.metadata.creation_timestamp, there.metadata.creation_timestamp
     if kind not in PODLIKE:

@@ -1,10 +1,10 @@
-"""Writes here what one peer's Events say of the objects that are reflected there.
+"""Writes here the Events of one peer about the objects that are reflected there.
 
 An Event is history, not state: none is worth that a pod waits for it, nor memory without end. So
 what waits to be written is bounded in bytes, and written at a pace, Normals and Warnings each by
-their own, so that no flood of the one is heard instead of the other. An Event that is told again
-and again is written now and then, each time as it is by then. What there is no room for is left
-out and counted.
+their own, so that no flood of the one displaces the other. An Event that comes again and again is
+written now and then, each time as it is by then. Events that there is no room for are left out and
+counted.
 
 The bounds are those of a kubelet, whose part this is: so many a second, and of one object so many
 at once and few afterwards, whatever the peer says.
@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 class _Waiting(NamedTuple):
     body: bytes
     known: bool
-    """Whether it was seen before: it may be there already."""
+    """True if it was seen before: it may be there already."""
 
     @property
     def size(self) -> int:
@@ -71,7 +71,7 @@ class _Lane:
         client: of this cluster.
         type: ``Normal`` or ``Warning``.
         peer: whose they are; in each of their labels.
-        count: told what became of each.
+        count: called with the outcome of each.
     """
 
     def __init__(self, client: Client, type: str, peer: str, count: Callable[[str], None]) -> None:
@@ -172,7 +172,7 @@ class _Lane:
             del self._written[oldest]
 
     def _allowed(self, uid: str, now: float) -> bool:
-        """Whether one more Event may come of an object."""
+        """True if one more Event of an object may be written."""
         bucket = self._objects.pop(uid, None) or TokenBucket(OBJECT_RATE, OBJECT_BURST)
         self._objects[uid] = bucket
         if len(self._objects) > OBJECTS:
@@ -195,7 +195,7 @@ class EventWriter:
         peer: the peer's id.
 
     Attributes:
-        counts: what became of those that were told, by type and outcome.
+        counts: the Events received, by type and outcome.
     """
 
     def __init__(self, client: Client, peer: str) -> None:

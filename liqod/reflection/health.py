@@ -1,9 +1,9 @@
-"""What degrades reflection at a peer that answers: checked every few seconds, told to the link.
+"""Checks every few seconds for degraded reflection at a peer that answers; reports to the link.
 
 A server may answer the link's small question and nothing else: one kind cannot be followed, no
-object can be written. What two checks in a row find is told. What concerns the kinds of plugins
-alone, or a kind that the peer has not or gives no right to, keeps no pod from running there. A
-watch that does not show what was written long ago is begun anew.
+object can be written. A fault that two checks in a row find is reported. One that concerns the
+kinds of plugins alone, or a kind that the peer has not or gives no right to, keeps no pod from
+running there. A watch that does not show what was written long ago is begun anew.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class HealthCheck:
             self._link.degradations.tell(ROOM, None)
 
     def _find(self) -> Found:
-        """What does not work now, by what it is about."""
+        """The present faults, by their subject."""
         found: Found = {}
         if not self._link.up:
             return found
@@ -89,7 +89,7 @@ class HealthCheck:
 
 
 def _summary(found: Found, before: Found) -> Degradation | None:
-    """What lasts, in one clause."""
+    """Joins the faults that two checks in a row found into one; None without any."""
     lasting = [found[what] for what in sorted(found) if what in before]
     if not lasting:
         return None

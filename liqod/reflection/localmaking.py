@@ -49,7 +49,7 @@ def owned(made: Json, kind: Kind, source: Json, reflector: str, peer: str) -> Js
 
 
 def made_from(found: Partial, reflector: str, name: str, uid: str) -> bool:
-    """Whether an object here was made by a reflector from the object of that name and UID."""
+    """True if an object here was made by a reflector from the object of that name and UID."""
     meta = found.metadata
     marked = meta.annotations.get(labels.SOURCE) == f"{reflector}/{name}"
     return marked and any(owner.uid == uid for owner in meta.owner_references)
@@ -72,7 +72,7 @@ class Lately:
         self._made[kind, namespace, name] = now
 
     def has(self, kind: Kind, namespace: str, name: str) -> bool:
-        """Whether one was made so lately that it may be there unseen."""
+        """True if one was made so lately that it may be there unseen."""
         at = self._made.get((kind, namespace, name))
         return at is not None and trio.current_time() - at <= SHOWN_WITHIN
 
@@ -88,7 +88,7 @@ async def make(
 ) -> None:
     """Make one object here be as wanted, also where another peer's engine made it.
 
-    What was made lately and is not shown yet is read, and not made a second time.
+    An object that was made lately and is not shown yet is read, and not made a second time.
 
     Raises:
         Conflict: it exists and was made by somebody else, or of another object.

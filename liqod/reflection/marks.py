@@ -6,7 +6,7 @@ that one object may become several, under other names; where it is missing (Liqo
 the name is the local one. The hash of what was wanted at the last write says whether something
 else is wanted now.
 
-What is to be done about a wanted object follows from its metadata (:func:`judge`): labels and
+The next step for a wanted object follows from its metadata (:func:`judge`): labels and
 annotations are compared as they are, and the content is taken as unchanged while its generation
 (or, for kinds without one, its resourceVersion) is the one that our last write left. Only where
 that is not known is the object read whole: after a restart, or after somebody wrote to it. Pure.
@@ -53,7 +53,7 @@ def selector(consumer: str, peer: str) -> str:
 
 
 def ours(marks: Mapping[str, str], consumer: str, peer: str) -> bool:
-    """Whether an object with these labels is a reflection from ``consumer`` to ``peer``."""
+    """True if an object with these labels is a reflection from ``consumer`` to ``peer``."""
     return marks.get(labels.ORIGIN) == consumer and marks.get(labels.DESTINATION) == peer
 
 
@@ -68,8 +68,8 @@ def decorate(
 ) -> Json:
     """A wanted object as it is to be written: in its namespace, with the marks of ownership.
 
-    Nothing is changed in place. Fields of metadata that must not cross are dropped. What is made
-    for objects on nodes names its ``creator``, the user who writes it: providers book by it.
+    Nothing is changed in place. Fields of metadata that must not cross are dropped. A reflection
+    of an object on a node names its ``creator``, the user who writes it: providers book by it.
     """
     meta = {k: v for k, v in wanted.get("metadata", {}).items() if k not in SERVER_FIELDS}
     own = source["metadata"]
@@ -118,27 +118,27 @@ def source_of(
 
 
 def _local_name(marked: Marked, kind: Kind) -> str:
-    """The name at home of what Liqo made: the same, but for the root CA."""
+    """The name in this cluster of an object that Liqo made: the same, but for the root CA."""
     root = ids.root_ca_name(marked.labels.get(labels.ORIGIN, ""))
     return labels.ROOT_CA if kind == CONFIG_MAPS and marked.name == root else marked.name
 
 
 class Step(Enum):
-    """What comes next for one object."""
+    """The next step for one object."""
 
     CREATE = "create"
     UPDATE = "update"
     VERIFY = "verify"
     """Read it whole; update it if it is not as wanted."""
     REMOVE = "remove"
-    """It stands for another local object of the same name: it goes, then ours comes."""
+    """It was made for another local object of the same name: it is removed, then ours created."""
     WAIT = "wait"
     """It is going; its end calls us again."""
     KEEP = "keep"
 
 
 def version(meta: ObjectMeta) -> str:
-    """What identifies the content of an object: its generation where it has one."""
+    """The version of an object's content: its UID and generation, or else its resourceVersion."""
     return f"{meta.uid}/{meta.generation or meta.resource_version}"
 
 
@@ -168,20 +168,20 @@ def _recorded(live: Partial) -> str:
 
 
 def changed(wanted: Json, live: Partial, remote: RemoteKind) -> bool:
-    """Whether what follows, or is fixed, is another than at the last write."""
+    """True if the fields that follow, or are fixed, differ from those of the last write."""
     return _content(wanted, remote) != _recorded(live)
 
 
 def contains(live: Mapping[str, str], wanted: Mapping[str, str] | None) -> bool:
-    """Whether labels or annotations hold all that is wanted."""
+    """True if labels or annotations hold all that is wanted."""
     return all(live.get(key) == value for key, value in (wanted or {}).items())
 
 
 def as_made(wanted: Json, live: Partial | None, remote: RemoteKind) -> Json:
-    """What is wanted of an object, given who made it.
+    """The wanted form of an object, given who made it.
 
-    What Liqo made is adopted: it gets our marks, and keeps its creator, which is fixed when a
-    ShadowPod is made.
+    An object that Liqo made is adopted: it gets our marks, and keeps its creator, which is fixed
+    when a ShadowPod is made.
     """
     if live is None or remote.write is not Write.ONCE or not is_adopted(live.metadata.annotations):
         return wanted
@@ -236,9 +236,9 @@ def judge(
 
 
 def edited(live: Partial, remote: RemoteKind, settled: str | None) -> bool:
-    """Whether somebody may have written to the content since our last write.
+    """True if somebody may have written to the content since our last write.
 
-    Of an object written once only a generation tells: without one, everybody who writes a label
+    Of an object written once only a generation shows it: without one, everybody who writes a label
     or a status would have it read.
     """
     meta = live.metadata
@@ -284,7 +284,7 @@ def followed(wanted: Json, whole: Json, remote: RemoteKind) -> Json:
 def relabel(wanted: Json, live: Partial, remote: RemoteKind, *, alone: bool = False) -> Json:
     """Merge patch that brings labels and annotations of an object written once up to date.
 
-    What others added stays; what we wanted at our last write and want no more goes.
+    Keys that others added stay; those that we wanted at our last write and want no more go.
 
     Args:
         wanted: what is wanted.

@@ -1,18 +1,18 @@
-"""When a write waits: after the peer refused it, where somebody contests it, where it is frequent.
+"""Delays writes that the peer refused, that somebody else contests, or that are too frequent.
 
-What the peer refused (:class:`Refused`) is shown on the object. The first 403 in a new namespace is
+A refusal of the peer (:class:`Refused`) is shown on the object. The first 403 in a new namespace is
 the authorizer's cache over there, so it is tried again at once and not shown; further ones wait
 longer each time. An object that the peer cannot accept (422) is not sent again until it is a
 different object.
 
 A status is fought over (:class:`Contest`) where it is written again and again, as somebody else
-changes it. Nothing here can know who is right. What can be known is that the same was written
+changes it. Nothing here can know who is right. It can only be known that the same was written
 several times within seconds, so that somebody must have undone it each time; then it is not
 written for a while, and for a longer one each time that goes on.
 
 And no status is written too often (:class:`Rate`), whatever the peer says of it. A few changes go
-at once: pods that start or end have no more. What goes on changing, such as a readiness that flaps,
-is written at a steady pace, each time as it is by then.
+at once: pods that start or end have no more. A status that goes on changing, such as a readiness
+that flaps, is written at a steady pace, each time as it is by then.
 
 Times are Trio's, in seconds.
 """
@@ -45,7 +45,7 @@ EVERY: Final = 2.0
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """What the peer refused of one object.
+    """The peer's refusal of one object's reflections.
 
     Attributes:
         refusals: those of the last try.
@@ -75,7 +75,7 @@ class Refused(msgspec.Struct, frozen=True):
 def refused(
     before: Refused | None, refusals: tuple[Refusal, ...], asked: str, now: float
 ) -> Refused:
-    """What is known after another refusal."""
+    """The record after another refusal, with the time of the next try."""
     tries = 1 if before is None or before.asked != asked else before.tries + 1
     if not all(refusal.retried for refusal in refusals):
         pause = UNCHANGED
@@ -93,7 +93,7 @@ class _Writes(msgspec.Struct):
 
 
 class Contest:
-    """What one reflector wrote lately of the statuses of objects, for one peer.
+    """Detects that somebody else undoes the statuses that one reflector writes, for one peer.
 
     Args:
         pauses: seconds for which a status is not written that is in a contest, doubling.

@@ -57,7 +57,7 @@ class _Written(msgspec.Struct):
 
 
 class RemoteCache:
-    """What the peer has of one kind in one mapped namespace.
+    """The peer's objects of one kind in one mapped namespace.
 
     Args:
         client: with the identity of a slice.
@@ -115,7 +115,7 @@ class RemoteCache:
 
     @property
     def synced(self) -> bool:
-        """Whether everything of ours that is there is known."""
+        """True if everything of ours that is there is known."""
         return self._empty or (self._informer is not None and self._informer.store.synced)
 
     @property
@@ -226,7 +226,7 @@ class RemoteCache:
 
         The watch may have been faster than the answer, or slower: what it shows of this version or
         of a later one counts, and until then the answer does. False where it has shown that the
-        object has gone: its deletion was told before the answer, and is not told again.
+        object has gone: its deletion was notified before the answer, and is not notified again.
         """
         meta = partial.metadata
         body = self._body(meta.name)
@@ -244,10 +244,10 @@ class RemoteCache:
         return True
 
     def ready_for(self, source: Source) -> bool:
-        """Whether something may be written now; if not, the source is reconciled when it may.
+        """True if something may be written now; if not, the source is reconciled when it may.
 
-        Somebody who is about to write needs the watch, so a kind that was only listed now and
-        then is watched from here on.
+        A write needs the watch, so a kind that was only listed now and then is watched from here
+        on.
         """
         if self._informer is not None and self._informer.store.synced:
             return True
@@ -320,7 +320,7 @@ class RemoteCache:
         return self._informer.store.get((self.namespace, name))
 
     def _shows_all_of(self, version: str) -> bool:
-        """Whether everything that was there at a version is shown: what is not, was not there."""
+        """True if everything that was there at a version is shown: what is not, was not there."""
         return self._informer is not None and not self._fields and self._informer.shows(version)
 
     def _on_change(self, change: Change) -> None:
@@ -353,7 +353,7 @@ class RemoteCache:
         return self._workers[source[0]].pause(debounce, body)
 
     def _differs(self, old: bytes | None, new: bytes) -> bool:
-        """Whether a change is more than one of the status of an object watched by its metadata."""
+        """True unless only the status of an object watched by its metadata changed."""
         if old is None or self.watch is Watch.FULL:
             return True
         return differs(old, new)

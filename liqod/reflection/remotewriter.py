@@ -1,9 +1,9 @@
-"""Brings at the peer what a plan wants there, with the fewest requests, and removes the rest.
+"""Writes the objects of a plan at the peer, with the fewest requests, and removes the rest.
 
-Each object is written by the identity it belongs to. What the peer's API server refuses is kept as
-a :class:`Refusal` until another try is due, and shown on the local object; what fails for a while
-(no connection, overload) is raised and tried again. Nothing is removed for the absence of its local
-object while that absence is in doubt.
+Each object is written by the identity it belongs to. A write that the peer's API server refuses is
+kept as a :class:`Refusal` until another try is due, and shown on the local object; one that fails
+for a while (no connection, overload) is raised and tried again. Nothing is removed for the absence
+of its local object while that absence is in doubt.
 """
 
 from collections.abc import Iterable
@@ -92,7 +92,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of one object.
+    """The result of writing one object.
 
     Attributes:
         done: the step that was taken; KEEP where nothing was written.
@@ -112,7 +112,7 @@ UNCHANGED = Outcome()
 
 
 class RemoteWriter:
-    """What one reflector writes at one peer."""
+    """Writes the objects of one reflector at one peer."""
 
     def __init__(self, reflector: Reflector, context: Context) -> None:
         self._reflector = reflector
@@ -239,7 +239,7 @@ class RemoteWriter:
         return wanted
 
     def _learns(self, refusals: Iterable[Refusal]) -> bool:
-        """Whether a refusal names keys that the peer takes from nobody: they are left out then."""
+        """True if a refusal names further keys that the peer takes from nobody, to be left out."""
         learned = False
         for each in refusals:
             labelled, annotated = keys.refused(each.message)
@@ -382,10 +382,10 @@ class RemoteWriter:
     async def _restore(
         self, work: Work, wanted: Wanted, live: Partial, cache: RemoteCache, client: Client
     ) -> Outcome:
-        """Labels and annotations of an object written once; its content, where that follows, or
-        others edited it.
+        """Update labels and annotations of an object written once; its content, where that follows,
+        or others edited it.
 
-        What was adopted keeps its content, but for what follows.
+        An adopted object keeps its content, but for the fields that follow.
         """
         remote, name, namespace = wanted.remote, wanted.name, cache.namespace
         content: Json = {}
@@ -476,7 +476,7 @@ class RemoteWriter:
                 self._context.publish(work.subject, "remove", kind=remote.kind.name)
 
     async def _lives(self, work: Work, surplus: Iterable[Partial]) -> bool:
-        """Whether what runs there stands for an object that the store lacks: a list may lie.
+        """True if what runs there was made for an object that the store lacks: a list may lie.
 
         Objects that hold no work are made again, so nobody is asked about those.
         """
@@ -516,11 +516,11 @@ class RemoteWriter:
     # Who writes
 
     def _owner(self, work: Work, live: Partial) -> Remote:
-        """Who wrote an object that is there, and so removes it."""
+        """The identity that wrote an object that is there, and so removes it."""
         return self._writer(work, live.metadata.labels.get(labels.NODE_NAME))
 
     def _writer(self, work: Work, node: str | None) -> Remote:
-        """Who writes there: for objects on nodes the identity of the node's slice."""
+        """The identity that writes there: for objects on nodes that of the node's slice."""
         remotes = self._context.remotes
         known = work.names.nodes.get(node or "")
         if self._reflector.scope is Scope.NODE and known is not None:
@@ -535,14 +535,14 @@ class RemoteWriter:
 
 
 def _written(work: Work, cache: RemoteCache, written: Partial, step: Step) -> Outcome:
-    """What came of a write, by its answer. Nothing was settled where the object has gone."""
+    """The outcome of a write, by its answer. Nothing was settled where the object has gone."""
     if cache.wrote(work.origin, written):
         return Outcome(step)
     return Outcome(again=AGAIN_SOON)
 
 
 def _held(remote: RemoteKind, live: Partial | None) -> Reason | None:
-    """Whose finalizers keep an object that is going, where there are any."""
+    """The reason that an object is kept while it is being deleted: its finalizers, if any."""
     if live is None or live.metadata.deletion_timestamp is None:
         return None
     others = [each for each in live.metadata.finalizers if each not in COLLECTORS]
@@ -554,12 +554,12 @@ def _held(remote: RemoteKind, live: Partial | None) -> Reason | None:
 
 
 def _digest(wanted: Iterable[Wanted]) -> str:
-    """What tells whether the peer is asked for the same again."""
+    """A digest of the wanted objects, to see that the peer is asked for the same again."""
     return "/".join(marks.hash_of(each.body, each.remote) for each in wanted)
 
 
 def _stands(work: Work, live: Partial) -> bool:
-    """Whether what is there was made for the object of this turn."""
+    """True if the object there was made for the local object that is being reconciled."""
     assert work.source is not None
     meta = live.metadata
     return stands_for(work.source, meta.annotations, meta.creation_timestamp)

@@ -1,9 +1,9 @@
 """Takes back what was written here of an object for a peer that has nothing more to do with it.
 
-A namespace that is brought home, or a peer that is left, leaves no status behind that says what is
-not so any more, and nothing that was made here in its name. The peer's own task is gone by then, so
-this is a room of the whole cluster. What it is told while the daemon runs it does as often as it
-takes; a daemon that ends in between leaves what a next reflection of the object puts right.
+A namespace that is offloaded no more, or a peer that is left, leaves no status behind that says
+what is not so any more, and nothing that was made here in its name. The peer's own task is gone by
+then, so this is a room of the whole cluster. It tries each retraction as often as it takes while
+the daemon runs; if that ends in between, the next reflection of the object puts the rest right.
 """
 
 import logging
@@ -29,7 +29,7 @@ Said = tuple[Subject, str]
 
 
 class Retractions(Controller[Said]):
-    """Takes back what nobody says any more.
+    """Takes back statuses and objects here that no peer's engine wants any more.
 
     Args:
         home: this cluster.
@@ -43,7 +43,7 @@ class Retractions(Controller[Said]):
         super().__init__(home, "retractions", concurrency=AT_ONCE, backoff=pauses)
 
     async def prepare(self) -> None:
-        """Be told of what is to be taken back."""
+        """Subscribe to retractions."""
         self._voices.retracted = self._take_note
 
     def _take_note(self, retraction: Retraction) -> None:

@@ -1,8 +1,8 @@
-"""One mapped namespace: what is watched here and there for it, and which reflectors can work.
+"""One mapped namespace: the watches here and there for it, and the reflectors that can work.
 
 A session lives while the peer has the namespace. Each reflector starts by itself, as soon as the
 kinds that it reads here and writes there are known: one whose kind a peer does not serve, or may
-not be read, waits and says so, and stands in nobody's way. Ending a session removes nothing: the
+not be read, waits and says so, and blocks no other. Ending a session removes nothing: the
 peer ends the namespace with all that is in it.
 """
 
@@ -41,7 +41,7 @@ EMPTY_KEPT = 1.0
 
 
 class Session:
-    """What is watched for one mapped namespace.
+    """The watches for one mapped namespace.
 
     Args:
         namespace: its local name.
@@ -127,9 +127,10 @@ class Session:
         return {local for name, local in found if name == reflector.name} - set(reflector.always)
 
     def serves(self, meta: ObjectMeta) -> bool:
-        """Whether something there is a token that Liqo made for a pod which runs there still.
+        """True if an object there is a token that Liqo made for a pod which runs there still.
 
-        The pods that Liqo made have theirs mounted. What liqod made, or renews, is its reflector's.
+        The pods that Liqo made have theirs mounted. Tokens that liqod made, or renews, are its
+        reflector's.
         """
         pod = meta.annotations.get(marks.SERVICE_ACCOUNT_POD_NAME)
         if pod is None or marks.SOURCE in meta.annotations:
@@ -248,7 +249,7 @@ class Session:
         return lambda change: self._context.read_changed(kind, change.key)
 
     def _made_changed(self, worker: "Worker") -> Callable[[Change], None]:
-        """What was made here has changed, or is gone: its maker is asked."""
+        """A listener that reconciles the source of an object made here that changed or is gone."""
 
         def heard(change: Change) -> None:
             for body in (change.old, change.new):

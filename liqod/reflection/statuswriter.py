@@ -1,6 +1,6 @@
-"""Writes here what comes of a plan, for the local object itself.
+"""Writes to this cluster the results of a plan for the local object itself.
 
-Its status, objects made here, reasons told as Events, and the end of an object that only waits for
+Its status, objects made here, reasons as Events, and the end of an object that only waits for
 it. The status is patched with the object's UID, so that an object of the same name that came
 meanwhile is not given the status of the one before. Objects made here are owned by the local object
 they belong to, and go with it.
@@ -54,11 +54,11 @@ LOST = 1.0
 
 
 MOST_REASONS = 32
-"""Reasons of one object that are told; the first ones."""
+"""Reasons of one object that are written as Events; the first ones."""
 
 
 class StatusWriter:
-    """What one reflector writes here, for one peer."""
+    """Writes the results of one reflector here, for one peer."""
 
     def __init__(self, reflector: Reflector, context: Context) -> None:
         self._reflector = reflector
@@ -129,7 +129,7 @@ class StatusWriter:
                 self._context.publish(work.subject, "end")
 
     def _agreed(self, work: Work, source: Json, said: Plan, made: Iterable[Json]) -> Plan:
-        """What this engine is to write of the status, where other peers may have a say, too."""
+        """The part of a plan that this engine writes where several peers reflect the object."""
         reflector, voices = self._reflector, self._context.voices
         if reflector.scope is Scope.NODE:
             return said
@@ -157,7 +157,7 @@ class StatusWriter:
         return self._gauge.judge(unwritable, combine, bare(source), statuses)
 
     def _left(self, work: Work) -> Iterable[Partial]:
-        """What an end waits for: not for what is going and only held by somebody's finalizer."""
+        """Reflections that an end waits for; not those being deleted, held by a finalizer alone."""
         for remote, live in work.has(self._reflector):
             if remote.write is None or live.metadata.deletion_timestamp is None:
                 yield live
@@ -329,8 +329,8 @@ async def tell(client: Client, kind: Kind, source: Json, reason: Reason, peer: s
 
     ``related`` names the peer's ForeignCluster, for those who read it.
 
-    One that the API server refuses is let go: its namespace may be going, and what is told there
-    must not hold that up.
+    One that the API server refuses is dropped: its namespace may be going, and an Event there must
+    not hold that up.
     """
     meta = msgspec.convert(source, Partial).metadata
     made = events.event(

@@ -1,9 +1,9 @@
-"""What is to be reflected: the namespaces that the peer's NamespaceMap maps, the nodes that its
-VirtualNodes name, and which objects follow their namespace.
+"""Selects the objects to reflect: the namespaces that the peer's NamespaceMap maps, the nodes that
+its VirtualNodes name, and the objects that follow their namespace.
 
 Pure. A map that is not there decides nothing: an object that vanished is not the same as a
 namespace that was taken off it, and pods are given up only for the latter, after a grace time.
-Which objects follow is the policy of their kind and what they say themselves: annotations of the
+The policy of their kind and their annotations decide whether objects follow: annotations of the
 object win over those of the object that governs it (the Service of an EndpointSlice), and both over
 the policy.
 """
@@ -139,7 +139,7 @@ def _default(offered: Iterable[tuple[str, bool]]) -> str:
 def absence(
     current: NamespaceMapping, namespace: str, unmapped_for: float | None, grace: float
 ) -> Absence:
-    """Whether a namespace is mapped.
+    """The state of a namespace on the map: mapped, awaited, absent or unknown.
 
     Args:
         current: the mapping.
@@ -165,7 +165,7 @@ def _slice_of(node: Node) -> str:
 
 
 def verdict(annotations: Mapping[str, object], policy: Policy) -> bool | None:
-    """What an object's own annotations decide under a policy; None where they say nothing.
+    """The decision of an object's own annotations under a policy; None where they say nothing.
 
     Under a deny list only ``skip-reflection`` speaks, under an allow list only
     ``allow-reflection``: an annotation that a policy has no use for decides nothing.
@@ -183,7 +183,7 @@ def follows(
     governing: Mapping[str, object] | None = None,
     governing_policy: Policy | None = None,
 ) -> bool:
-    """Whether an object follows its namespace to a peer.
+    """True if an object follows its namespace to a peer.
 
     Args:
         policy: the policy of its kind.

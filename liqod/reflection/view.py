@@ -1,10 +1,10 @@
-"""What a reflector sees while it decides, and the memory of what it read and asked for.
+"""The view that a reflector decides by, and the memory of what it read and asked for.
 
 Every other object that is read is remembered as a dependency of the object at hand; when that
 object changes, :class:`Dependencies` says whose decision it was part of, and those are taken
 again.
 
-What it asks for and no store has is a need, fetched by :func:`fulfil` and kept until it expires. A
+A request that no store can answer is a need, fetched by :func:`fulfil` and kept until it expires. A
 need is a value, so two objects that ask for the same share one answer. Nothing here is written to
 a disk or a resource: after a restart the needs are asked again.
 """
@@ -62,7 +62,7 @@ class Subject(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was read: an object, or with an empty name all of a namespace."""
+    """A dependency that was read: an object, or with an empty name all of a namespace."""
 
     kind: Kind
     namespace: str
@@ -70,7 +70,7 @@ class Seen(NamedTuple):
 
 
 class Dependencies:
-    """Who read what."""
+    """The objects that each decision read, and the decisions that read each object."""
 
     def __init__(self) -> None:
         self._readers: dict[Seen, set[Subject]] = {}
@@ -100,7 +100,7 @@ class Dependencies:
             self.record(subject, ())
 
     def readers(self, kind: Kind, key: Key) -> frozenset[Subject]:
-        """Whose decisions a change of this object may alter."""
+        """The subjects whose decisions a change of this object may alter."""
         one = self._readers.get(Seen(kind, key[0], key[1]), ())
         every = self._readers.get(Seen(kind, key[0], ""), ())
         return frozenset(one).union(every)
@@ -171,12 +171,12 @@ class LiveView:
         return tuple(msgspec.json.decode(body) for body in bodies if body is not None)
 
     def remote(self, kind: Kind) -> tuple[Json, ...]:
-        """What the object at hand has at the peer, by name."""
+        """The peer's objects of a kind that reflect the object at hand, by name."""
         self.asked = True
         return self._remote.get(kind, ())
 
     def fulfilled(self, need: Need) -> Any:
-        """What fulfils a need; None until it has been fetched."""
+        """The answer to a need; None until it has been fetched."""
         self.used.add(need)
         return self._answers(need)
 
@@ -188,7 +188,7 @@ class LiveView:
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """What was fetched.
+    """The fetched answer to a need.
 
     Attributes:
         value: it.
@@ -208,7 +208,7 @@ class Needs:
         self._turns = Turns()
 
     def get(self, need: Need) -> Any:
-        """What fulfils a need, while it holds."""
+        """The answer to a need, until it expires; None otherwise."""
         answer = self._answers.get(need)
         if answer is None or answer.until <= trio.current_time():
             return None

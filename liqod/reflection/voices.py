@@ -1,9 +1,9 @@
-"""What several peers say of one object here, and whose word is written: by the reflector's rule.
+"""Arbitrates the status of an object that several peers reflect, by the reflector's rule.
 
 Each peer's engine *says* what its plan wants of the object's status and makes from it here, whether
-or not it is written; the rule (:class:`liqod.plugins.contracts.Several`) tells who writes what.
-When one says something else, or falls silent, those whose turn it may be now are asked again. What
-was written last is remembered, so that what nobody says any more is taken back: by the next who
+or not it is written; the rule (:class:`liqod.plugins.contracts.Several`) decides who writes what.
+When one says something else, or falls silent, those whose turn it may be now are asked again. The
+status written last is remembered, so that what nobody says any more is taken back: by the next who
 writes, or, when the last one has gone, by :mod:`liqod.reflection.retractions`.
 """
 
@@ -19,11 +19,11 @@ from liqod.reflection.view import Subject
 Made = tuple[str, str]
 """Kind and name of an object that is made here."""
 ALL = ""
-"""Whose status it is where it is that of all peers together."""
+"""The key, in place of a peer's, of a status that is that of all peers together."""
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What one peer says of an object.
+    """The status and the objects here that one peer's engine wants for an object.
 
     Attributes:
         status: what its status is to be; None for nothing.
@@ -35,12 +35,12 @@ class Said(msgspec.Struct, frozen=True):
 
     @property
     def anything(self) -> bool:
-        """Whether it says anything."""
+        """True if it wants a status or any object."""
         return self.status is not None or bool(self.made)
 
 
 class Retraction(msgspec.Struct, frozen=True):
-    """What is to be taken back where a peer said something of an object, and does not any more.
+    """A status and objects to take back, as a peer does not say anything of an object any more.
 
     Attributes:
         reflector: whose object it is.
@@ -73,10 +73,10 @@ class _Object(msgspec.Struct):
 
 
 class Voices:
-    """What all peers say, of all objects.
+    """Arbitrates between all peers over the status of each object and the objects made from it.
 
     Attributes:
-        retracted: told of what is to be taken back, where no peer is left to do it.
+        retracted: called with what is to be taken back, where no peer is left to do it.
     """
 
     def __init__(self) -> None:
@@ -85,12 +85,12 @@ class Voices:
         self.retracted: Callable[[Retraction], None] = lambda _: None
 
     def knows(self, subject: Subject, peer: str) -> bool:
-        """Whether a peer says anything of an object, or has to take back what was said."""
+        """True if a peer says anything of an object, or has to take back what was said."""
         found = self._objects.get(subject)
         return found is not None and (peer in found.said or peer in found.shown or not found.said)
 
     def says(self, subject: Subject, peer: str) -> bool:
-        """Whether a peer says anything of an object."""
+        """True if a peer says anything of an object."""
         found = self._objects.get(subject)
         return found is not None and peer in found.said
 
@@ -125,7 +125,7 @@ class Voices:
         peer: str,
         combine: Callable[[Mapping[str, Json]], Json],
     ) -> Json | None:
-        """What a peer's engine is to see to that the status holds; None where it is not its turn.
+        """The status that a peer's engine is to write; None where it is not its turn.
 
         Args:
             subject: the object.
@@ -177,7 +177,7 @@ class Voices:
             del self._objects[subject]
 
     def others(self, subject: Subject, peer: str) -> frozenset[Made]:
-        """What others make here, and this peer therefore does not."""
+        """The objects that other peers' engines make here, so that this one does not."""
         found = self._objects.get(subject)
         if found is None:
             return frozenset()
@@ -185,7 +185,7 @@ class Voices:
         return frozenset().union(*before)
 
     def makes(self, subject: Subject, peer: str) -> bool:
-        """Whether it is this peer's turn to make objects here."""
+        """True if it is this peer's turn to make objects here."""
         found = self._objects.get(subject)
         if found is None or found.reflector.several is not Several.FIRST:
             return True
@@ -240,7 +240,7 @@ class Voices:
 def taken_back(shown: Json, live: Json, wanted: Json) -> dict[str, Any]:
     """Merge patch that removes of a status what was shown, is still so, and is wanted no more.
 
-    What somebody else has written in its place stays.
+    A value that somebody else has written in its place stays.
     """
     patch: dict[str, Any] = {}
     for key, value in shown.items():

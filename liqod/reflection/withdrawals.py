@@ -1,11 +1,11 @@
 """Takes the readiness of the pods at a peer to which nothing gets through, and gives it back.
 
-On a node of this cluster Kubernetes does that as soon as nothing is heard of its kubelet. A virtual
-node is heard of as long as this daemon lives, so its pods are this daemon's to withdraw; what is
-not Ready leaves its Services by itself. What is done goes by this cluster's API server alone: no
-worker that waits for the peer (:mod:`liqod.reflection.worker`) holds it up, and it works where
-nothing of the peer has been read yet. Whatever a worker writes of such a pod meanwhile, Ready is
-not among it (``Names.unreachable``).
+On a node of this cluster Kubernetes does that as soon as its kubelet sends nothing. A virtual
+node's Lease is renewed as long as this daemon lives, so its pods are this daemon's to withdraw; a
+pod that is not Ready leaves its Services by itself. All of this goes by this cluster's API server
+alone: no worker that waits for the peer (:mod:`liqod.reflection.worker`) holds it up, and it works
+where nothing of the peer has been read yet. A worker writes no Ready of such a pod meanwhile
+(``Names.unreachable``).
 """
 
 from typing import Final, NoReturn
@@ -36,7 +36,7 @@ RETRIES: Final = Backoff(first=0.2, last=10.0)
 
 
 class Withdrawals:
-    """What becomes of the readiness of the pods on one peer's virtual nodes.
+    """Withdraws and restores the readiness of the pods on one peer's virtual nodes.
 
     Args:
         context: of the peer's reflection.

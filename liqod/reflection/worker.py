@@ -1,6 +1,6 @@
 """One reflector at one peer: takes a key, decides with the reflector, has it carried out.
 
-Level-triggered: a key says no more than "reconcile this object". What is so now is read from the
+Level-triggered: a key says no more than "reconcile this object". The present state is read from the
 stores, the reflector's functions say what is wanted, and the difference is written
 (:mod:`liqod.reflection.remotewriter` there, :mod:`liqod.reflection.statuswriter` here).
 """
@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 
 
 class _Settled(NamedTuple):
-    """What an object was last decided by, and how it was left.
+    """The state that an object was last decided by, our own write included.
 
     Attributes:
         state: what was so then, our own write of the object's status included.
@@ -74,7 +74,7 @@ class _Settled(NamedTuple):
     over: Version | None
 
     def covers(self, now: State) -> bool:
-        """Whether nothing has changed since, our own write aside."""
+        """True if nothing has changed since, our own write aside."""
         if now.source == self.over:
             now = now._replace(source=self.state.source)
         return now == self.state
@@ -112,7 +112,7 @@ class Worker:
 
     @property
     def own(self) -> bool:
-        """Whether the reflector is part of liqod."""
+        """True if the reflector is part of liqod."""
         return self._gauge.own
 
     async def run(
@@ -131,7 +131,7 @@ class Worker:
             self._gauge.leave(peer.id)
 
     def serves(self) -> bool:
-        """Whether the peer takes what the reflector writes, on any of its nodes.
+        """True if the peer takes what the reflector writes, on any of its nodes.
 
         One that breaks at the question has nothing to do with the peer until its nodes change; one
         that is parked stays as it was.
@@ -187,7 +187,7 @@ class Worker:
         self.queue.add(key)
 
     def unsettle(self) -> None:
-        """What was decided by may have changed: each object is decided anew next time."""
+        """Have each object decided anew next time: the state it was decided by may have changed."""
         self._settled.clear()
 
     def told(self) -> Iterator[tuple[Subject, Reason]]:
@@ -259,7 +259,7 @@ class Worker:
         return pause
 
     async def _complain(self, key: Key, error: PluginError) -> None:
-        """Tell of an object that it cannot be worked on, by an Event on it."""
+        """Report that an object cannot be worked on, by an Event on it."""
         work = self._begin(key, self._state(key))
         if work is not None and work.source is not None:
             with suppress(LiqodError):
@@ -297,9 +297,9 @@ class Worker:
         return min(work.pauses, default=None)
 
     async def _write(self, work: Work, outgoing: Plan) -> bool:
-        """Write what is wanted there; whether the reflector is to be asked again.
+        """Write what is wanted there; True if the reflector is to be asked again.
 
-        What it says of a write is said, too, where the peer cannot be reached.
+        The plan's reasons are written here also where the peer cannot be reached.
         """
         try:
             return await self.remote.carry_out(work, outgoing)
@@ -322,7 +322,7 @@ class Worker:
         return State(session, context.names(key[0]), version, remote)
 
     def _begin(self, key: Key, state: State) -> Work | None:
-        """What is so now; None where it is too early to judge."""
+        """The present state of an object; None where it is too early to judge."""
         context, reflector = self._context, self.reflector
         session, names = state.session, state.names
         placed = reflector.scope is Scope.NODE
@@ -353,7 +353,7 @@ class Worker:
         return work
 
     def _stands_for(self, work: Work, source: Json) -> bool:
-        """Whether something at the peer was made for exactly this object."""
+        """True if something at the peer was made for exactly this object."""
         found = (live.metadata for _, live in work.has(self.reflector))
         return any(stands_for(source, meta.annotations, meta.creation_timestamp) for meta in found)
 
@@ -390,7 +390,7 @@ class Worker:
         return await client.find(wanted.kind, wanted.name, namespace)
 
     def _ask(self, work: Work) -> tuple[Plan, Plan]:
-        """What the reflector wants now; notes what it read."""
+        """Both plans of the reflector for the present state; notes what it read."""
         source, session, reflector = work.source, work.session, self.reflector
         if source is None:
             return NOTHING, NOTHING
@@ -430,13 +430,13 @@ class Worker:
         return outgoing, incoming
 
     def _call(self, function: Callable[P, Plan], *args: P.args, **named: P.kwargs) -> Plan:
-        """What a function of the reflector wants. Raises PluginError where it breaks."""
+        """The plan of a function of the reflector. Raises PluginError where it breaks."""
         if self._gauge.own:
             return self._gauge.ask(function, *args, **named)
         return self._gauge.judge(strange, function, *args, **named)
 
     def _allowed(self, source: Json, view: LiveView) -> bool:
-        """Whether the object is to be reflected at all."""
+        """True if the object is to be reflected at all."""
         reflector, meta = self.reflector, source["metadata"]
         if (meta.get("labels") or {}).get(labels.ORIGIN) == self._context.peer.id:
             return False  # it came from there
