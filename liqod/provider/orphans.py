@@ -1,4 +1,4 @@
-"""What a consumer leaves behind when its tenant namespace, its Tenant or its map is gone.
+"""Collects the garbage of a consumer whose tenant namespace, Tenant or map is gone.
 
 Namespaces, cluster-wide bindings and signing requests live outside the tenant namespace, so nothing
 collects them with it, and no finalizer holds it back for them. This room looks for them: at start,
@@ -56,7 +56,7 @@ def map_of(namespace: Partial) -> tuple[str, str] | None:
 
 
 class Orphans(Controller[Suspect]):
-    """Collects what consumers left behind in this cluster.
+    """Collects the garbage of consumers in this cluster.
 
     Args:
         home: this cluster.
@@ -132,7 +132,7 @@ class Orphans(Controller[Suspect]):
             self._home.hub.publish(OrphanSwept(kind="requests", swept=swept))
 
     async def reconcile(self, suspect: Suspect) -> float | None:
-        """Collect one suspect, if nobody stands for it."""
+        """Collect one suspect, if its owner is gone."""
         if suspect.kind == "bindings":
             await self._list_bindings()
             return None
@@ -170,7 +170,7 @@ class Orphans(Controller[Suspect]):
         return None
 
     async def _is_awaited(self, namespace: Partial, owner: tuple[str, str]) -> bool:
-        """Whether the consumer still borrows here, so that it will put its map back."""
+        """True if the consumer still borrows here, so that it will put its map back."""
         tenant, peer = owner[0], namespace.metadata.labels[labels.REMOTE_CLUSTER_ID]
         store = self._slices.store
         known = [store.decode(key, Partial) for key in store.indexed("namespace", tenant)]
@@ -207,10 +207,10 @@ def _peer(peer: str) -> Iterator[Suspect]:
 
 
 def _ended(found: Partial | None) -> bool:
-    """Whether an object is gone, or on its way: whose finalizers hold it back does not matter."""
+    """True if an object is gone or being deleted, whatever finalizers hold it back."""
     return found is None or found.metadata.deletion_timestamp is not None
 
 
 def _lends(found: Partial | None, peer: str) -> bool:
-    """Whether an object is the replica of a slice that the peer has here and does not give back."""
+    """True if an object is the replica of a slice that the peer has here and does not give back."""
     return found is not None and not _ended(found) and is_from(found.metadata.labels, peer)

@@ -1,8 +1,8 @@
-"""What a consumer's NamespaceMap comes to: which namespaces are made, accepted, refused, removed.
+"""Plans the namespaces that a consumer's NamespaceMap makes, accepts, refuses and removes.
 
 Pure. A namespace is the map's own only if its annotation names the map; one that was here before
 is never touched, whatever the map says. It belongs to the one namespace of the consumer's that it
-was made for, by that one's UID where the consumer tells it and by its name in any case: no other
+was made for, by that one's UID where the consumer gives it and by its name in any case: no other
 one inherits it, and what is in it.
 """
 
@@ -32,7 +32,7 @@ QUOTA_NAME = "liqod-objects"
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What one entry of the map comes to.
+    """The plan for one entry of the map.
 
     Attributes:
         local: the namespace's name at the consumer.
@@ -41,7 +41,7 @@ class Step(msgspec.Struct, frozen=True):
         make: the namespace has to be created.
         keep: it is there and ours: its binding and quota have to be right.
         reason: why it cannot be had, for the log and the inspector.
-        uid: the UID of the consumer's namespace; empty where it tells none.
+        uid: the UID of the consumer's namespace; empty where it gives none.
     """
 
     local: str
@@ -54,7 +54,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def is_of(namespace: Partial, owner: str, peer: str) -> bool:
-    """Whether a namespace was made for the map ``owner`` (``<tenant namespace>/<map>``)."""
+    """True if a namespace was made for the map ``owner`` (``<tenant namespace>/<map>``)."""
     meta = namespace.metadata
     return (
         meta.annotations.get(labels.MANAGED_BY_NAMESPACE_MAP) == owner
@@ -63,12 +63,12 @@ def is_of(namespace: Partial, owner: str, peer: str) -> bool:
 
 
 def is_for(namespace: Partial, local: str, uid: str) -> bool:
-    """Whether a namespace was made for that one of the consumer's, as far as both are known.
+    """True if a namespace was made for that one of the consumer's, as far as both are known.
 
     Args:
         namespace: one that was made for the consumer's map.
         local: a name at the consumer.
-        uid: the UID of what has that name there; empty where the consumer tells none.
+        uid: the UID of what has that name there; empty where the consumer gives none.
     """
     notes = namespace.metadata.annotations
     noted = notes.get(labels.LOCAL_UID) or uid
@@ -89,7 +89,7 @@ def plan(
     """The steps for a map's entries, in the order of their local names.
 
     Where there are more than one consumer may have, those that are there come first; of the rest
-    as many are told why as may be made.
+    as many get a reason as may be made.
 
     Args:
         desired: name here by name at the consumer.
@@ -99,7 +99,7 @@ def plan(
         liqo: liqod's own namespace.
         guests: what consumers may ask for.
         others: the peer's namespaces that were made for other maps.
-        uids: UIDs of the consumer's namespaces by their names, as far as it tells them.
+        uids: UIDs of the consumer's namespaces by their names, as far as it gives them.
     """
     steps = []
     uids = uids or {}
@@ -134,7 +134,7 @@ def orphans(
         live: the namespaces of this cluster.
         owner: ``<tenant namespace>/<map>``.
         peer: the consumer's id.
-        uids: UIDs of the consumer's namespaces by their names, as far as it tells them.
+        uids: UIDs of the consumer's namespaces by their names, as far as it gives them.
     """
     ours = {each.metadata.name: each for each in live if is_of(each, owner, peer)}
     uids = uids or {}

@@ -1,8 +1,8 @@
-"""Which namespaces here belong to a peer: those that its NamespaceMap made.
+"""Finds the namespaces here that belong to a peer: those that its NamespaceMap made.
 
 The annotation that ties a namespace to the map of this tenant, and the label with the peer's id,
 decide; both are written by :mod:`liqod.provider.namespaces.namespacemaps` only, no consumer can
-write Namespaces. What a peer puts into its own objects decides nothing.
+write Namespaces. The contents of a peer's own objects decide nothing.
 """
 
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ class NamespaceMappings:
 
 
 def note_end(ended: set[Key], change: Change) -> None:
-    """Keep the keys of the objects of whose end a watch has told.
+    """Keep the keys of the objects whose deletion a watch has reported.
 
     That others are not there is no more than what a list says: the API server is to be asked.
     """

@@ -1,9 +1,9 @@
 """NamespaceMaps: the namespaces that a consumer has in this cluster.
 
 Each entry of a map gets a namespace with the consumer's role in it, a Pod Security level and a
-bound on the number of objects. What was removed by hand is made again; what the map no longer names
-is deleted, and so is what it names for another namespace of the consumer's than before. Maps that
-are gone altogether are :mod:`liqod.provider.orphans`' business.
+bound on the number of objects. A namespace removed by hand is made again; one that the map no
+longer names is deleted, and so is one that it names for another namespace of the consumer's than
+before. Maps that are gone altogether are :mod:`liqod.provider.orphans`' business.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -183,7 +183,7 @@ class NamespaceMaps(Controller[str]):
         )
 
     async def _refuse(self, found: KeptMap) -> None:
-        """Tell the consumer that its map has too many entries; what there is of it stays."""
+        """Report to the consumer that its map has too many entries; what there is of it stays."""
         why = f"the map has {found.too_large} entries, and {MAX_MAPPED} are read at most"
         self._peer.report(NamespaceMapped(name=found.name, reason=why))
         await events.tell(self._client, NAMESPACE_MAPS, found.metadata, "TooLarge", why)
@@ -249,8 +249,8 @@ class NamespaceMaps(Controller[str]):
     async def _lend(self, extra: Extra, namespace: str, who: tuple[str, ...]) -> float:
         """Give an extra right where the settings say so, and take it back where they do no more.
 
-        Nobody has it while a policy is missing that would hold him. What was made by it and would
-        hold up others goes with it. Returns the seconds until the next look.
+        Nobody has it while a policy is missing that would hold him. Objects that were made by it
+        and would block others go with it. Returns the seconds until the next look.
         """
         grant = extra.grant(self._peer.id, self._peer.tenant_namespace, namespace, who)
         fence = self._peer.home.fence

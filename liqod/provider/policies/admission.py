@@ -1,7 +1,7 @@
-"""The admission policies of a provider: what a consumer's identities may not write.
+"""The admission policies of a provider, which restrict the writes of a consumer's identities.
 
 ValidatingAdmissionPolicies in CEL, evaluated by the API server itself, so that no webhook of ours
-stands in the way of anybody's write. They close what RBAC leaves open: a ShadowPod booked on
+blocks anybody's write. They close what RBAC leaves open: a ShadowPod booked on
 another slice's user, a ShadowPod that claims another origin, a tenant that lifts its own cordon,
 and a tenant that grants itself resources by writing a status that flows from the provider to it. A
 tenant namespace also holds what this cluster asks of the same peer: a tenant may write nothing
@@ -9,11 +9,11 @@ there but replicas of its own, or it would have this cluster offload to it what 
 user may say what a handshake says, and no more. Liqo's replicator and commands write none of these
 (objects of a real peering), so a Liqo consumer is not held up.
 
-Who is held: in namespaces of peers only, and there whoever has the rights of a peer and not those
-of this cluster's daemon, asked of the authorizer. So it makes no difference whether the rights came
-with a certificate, a token, or a binding that an administrator made by hand. What consumers write
-into the namespaces that they have here is :mod:`liqod.provider.policies.guestobjects`' part. The
-functions are pure and return manifests.
+They hold, in namespaces of peers only, everybody who has the rights of a peer and not those of this
+cluster's daemon, asked of the authorizer. So it makes no difference whether the rights came with a
+certificate, a token, or a binding that an administrator made by hand. Writes of consumers to the
+namespaces that they have here are :mod:`liqod.provider.policies.guestobjects`' part. The functions
+are pure and return manifests.
 """
 
 from typing import Final
@@ -179,7 +179,7 @@ def _replica_validations() -> list[Manifest]:
 
 
 def _peering_user_policies() -> list[Manifest]:
-    """What belongs to this cluster of a Tenant, and which Secrets lead to other things."""
+    """The policies that keep peering users off a Tenant's provider fields and off other Secrets."""
     held = {"held": PEERING_USER}
     terms = (("tenantCondition", "Active"), ("authzPolicy", "KeysExchange"))
     kept = " && ".join(

@@ -49,12 +49,12 @@ TENANT_NAMESPACES: Final[Manifest] = {
 
 
 def refusal(expression: str, message: str) -> Manifest:
-    """What has to hold, and what is said where it does not."""
+    """A validation: the expression that has to hold, and the message where it does not."""
     return {"expression": expression, "message": message, "reason": "Forbidden"}
 
 
 def no_finalizers(*spared: str, unless: str = "false") -> Manifest:
-    """What a consumer holds back cannot be taken from it, so it adds no finalizer.
+    """The validation that a consumer adds no finalizer, which would block deletions here.
 
     Args:
         spared: finalizers that the API server itself adds to what is created.
@@ -86,7 +86,7 @@ def label(root: str, key: str) -> str:
 
 
 def rule(group: str, resources: list[str], operations: list[str] | None = None) -> Manifest:
-    """What a policy looks at; only updates unless said otherwise."""
+    """The resources and operations that a policy matches; only updates by default."""
     return {
         "apiGroups": [group],
         "apiVersions": ["*"],

@@ -1,8 +1,8 @@
-"""Sees that the admission policies that hold consumers are in force: else nothing new is lent.
+"""Checks that the admission policies that hold consumers are effective: else nothing new is lent.
 
 They are the installation's, and this daemon may not write them: somebody may delete one, or its
-binding, have it only warn, or narrow it until it holds nobody. What runs already goes on; no tenant
-and no slice is accepted, and no namespace and no pod is made for a consumer, until they are back
+binding, have it only warn, or narrow it until it holds nobody. Running pods go on; no tenant and no
+slice is accepted, and no namespace and no pod is made for a consumer, until they are back
 (:class:`liqod.fence.Fence`).
 """
 
@@ -53,7 +53,7 @@ class PolicyBinding(msgspec.Struct, frozen=True):
 
     @property
     def denies(self) -> bool:
-        """Whether it has its policy deny, wherever that looks."""
+        """True if the binding has its policy deny, on all that this matches."""
         spec = self.spec
         whole = spec.match_resources is None and spec.param_ref is None
         return whole and DENY in spec.validation_actions
@@ -74,7 +74,7 @@ class Policy(msgspec.Struct, frozen=True):
     spec: PolicySpec = PolicySpec()
 
     def stands(self, wanted: Mapping[str, Any]) -> bool:
-        """Whether it still holds somebody, as far as can be told without reading what it validates.
+        """True if the policy still holds somebody, as far as is seen without its validations.
 
         Args:
             wanted: the policy as it is installed.
@@ -86,7 +86,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 def bounds(policies: Iterable[Policy]) -> dict[str, str]:
-    """What the policies of packages' kinds bound, of which installations note it there.
+    """The object quotas that installations note on the policies of packages' kinds.
 
     An administrator's note that is none counts for nothing.
     """
@@ -127,7 +127,7 @@ def missing(
 
 
 class Fences(Controller[str]):
-    """Keeps what :attr:`liqod.context.ClusterContext.fence` says true; there is one key.
+    """Keeps :attr:`liqod.context.ClusterContext.fence` up to date; there is one key.
 
     Args:
         home: this cluster.

@@ -1,10 +1,10 @@
-"""What guests may name in their objects here, by lists of what is allowed.
+"""Restricts, by lists of what is allowed, the names that guests may use in their objects here.
 
 Keys, hosts, classes, and fields by which they would choose addresses and ports.
 
 The lists are the operator's (``[guests]``). The daemon writes them on each namespace of a consumer,
 as annotations that no consumer can write, and the admission policies read them there; where one is
-missing the default holds. What goes through the daemon (ShadowPods) is held to the same lists here:
+missing the default holds. ShadowPods, which go through the daemon, are held to the same lists here:
 annotations that are not on the list are left out, and the pod says which; a label that is not on
 the list keeps the pod from being made, since Services and policies find it by its labels. The
 functions are pure.
@@ -38,7 +38,7 @@ FIELDS_POLICY: Final = "liqod-guest-fields"
 _OURS: Final = {labels.LEFT_OUT, labels.CHANGES}
 """Annotations that the daemon writes on a guest's Pod itself."""
 ALLOWED: Final = "liqod.io/allowed-"
-"""What the names of those annotations begin with; a name of ``[guests]`` with hyphens follows."""
+"""Prefix of the names of those annotations; a name of ``[guests]`` with hyphens follows."""
 LISTS: Final = (
     *("annotations", "labels", "ingress_hosts"),
     *("ingress_classes", "storage_classes", "load_balancer_classes", "fields"),

@@ -25,7 +25,7 @@ from liqod.provider.policies.cel import (
 
 OBJECTS_POLICY: Final = "liqod-guest-objects"
 PREFIX: Final = "liqod-guest-"
-"""What the names of the reflectors' policies begin with."""
+"""Prefix of the names of the reflectors' policies."""
 
 
 def policies() -> list[Manifest]:

@@ -1,4 +1,4 @@
-"""What consumers may ask of this cluster, as far as nothing in Kubernetes says it. Pure.
+"""Checks consumers' pods against the restrictions that nothing in Kubernetes enforces. Pure.
 
 Host namespaces, host paths, privileges and host ports are Pod Security's, counts of objects and
 affinity across namespaces ResourceQuotas', fields of other objects admission policies'
@@ -21,8 +21,8 @@ NOT_ALLOWED: Final = "NotAllowed"
 PROJECTED: Final = frozenset(
     {"clusterTrustBundle", "configMap", "downwardAPI", "secret", "serviceAccountToken"}
 )
-"""What ``projected`` stands for: all else has to be allowed by its own name, first of all a
-certificate of a signer of this cluster's (``podCertificate``)."""
+"""Volume sources that ``projected`` allows; all others have to be allowed by their own names, first
+of all a certificate of a signer of this cluster's (``podCertificate``)."""
 
 
 class NotAllowed(Invalid):
@@ -30,7 +30,7 @@ class NotAllowed(Invalid):
 
 
 def remedy(setting: str) -> str:
-    """Who can change what was refused, as the end of a sentence."""
+    """The end of a refusal: the setting that allows it, and that the administrator can set it."""
     return f"the provider's administrator can allow it ({setting} under [guests])"
 
 
@@ -72,7 +72,7 @@ def _check_claim(volume: Mapping[str, Any], guests: Guests) -> None:
     """See that the claim of an ephemeral volume names nothing that guests may not name.
 
     A controller makes it, and what is not looked at here is refused to that one by admission
-    policies (:mod:`liqod.provider.policies.guestkeys`), of which nobody is told.
+    policies (:mod:`liqod.provider.policies.guestkeys`), which nobody is notified of.
 
     Raises:
         NotAllowed: it does.
@@ -109,7 +109,7 @@ def tolerations(spec: Mapping[str, Any], guests: Guests) -> list[Any]:
 
 
 def allowed(name: object, patterns: Iterable[str]) -> bool:
-    """Whether one of the patterns is of that name."""
+    """True if one of the patterns matches that name."""
     return isinstance(name, str) and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 

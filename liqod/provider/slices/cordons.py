@@ -31,7 +31,7 @@ class Cordons:
         self._known: dict[str, str] | None = None
 
     async def keep(self, wanted: ResourceSlice) -> bool:
-        """Whether a slice is cordoned by itself; puts back a cordon that was shed."""
+        """True if a slice is cordoned by itself; puts back a cordon that was shed."""
         known = await self._read()
         uid, noted = wanted.metadata.uid, known.get(wanted.name)
         if labels.CORDON in wanted.metadata.annotations:

@@ -36,7 +36,7 @@ NO_BOUNDS: Final = Share()
 
 
 class SliceVerdict(msgspec.Struct, frozen=True):
-    """What is decided about a slice before anything is signed.
+    """The decision about a slice, before anything is signed.
 
     Attributes:
         refusal: why it gets no certificate; empty if it gets one.
@@ -101,12 +101,12 @@ def _nonsense(asked: Mapping[str, int | str]) -> str:
 
 
 def asked_of(wanted: ResourceSlice, settings: Provider) -> dict[str, int | str]:
-    """What a slice of the default class comes to: what it names, and this cluster's defaults."""
+    """The resources that a slice of the default class asks for, with this cluster's defaults."""
     return {**settings.default_resources, **wanted.spec.resources}
 
 
 def is_default(wanted: ResourceSlice) -> bool:
-    """Whether this controller decides about the slice's resources."""
+    """True if this controller decides about the slice's resources."""
     return class_of(wanted) == DEFAULT_CLASS
 
 
@@ -132,7 +132,7 @@ def status_of(
         given: the way in, where there is no refusal.
         settings: what this cluster lends.
         now: RFC 3339 time, for conditions that change.
-        theirs: whether a class of its own can have written what stands there; False where it was
+        theirs: whether a class of its own can have written what is there; False where it was
             granted while the slice was of another.
     """
     status: dict[str, Any] = {}
@@ -184,7 +184,7 @@ def _classes(settings: Provider) -> dict[str, Any]:
 
 
 def _terms(settings: Provider) -> str:
-    """What holds for every pod of the slice and would otherwise be met only by its refusal."""
+    """The Pod Security level of every pod of the slice, which else only a refusal would show."""
     if settings.pod_security == "privileged":
         return ""
     return f"; pods must fit the Pod Security level {settings.pod_security}"

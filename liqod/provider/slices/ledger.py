@@ -109,7 +109,7 @@ class QuotaLedger:
         return self._ledger.grow(key, tuple(sorted(cost.items())), unstated)
 
     def holds(self, key: Key) -> bool:
-        """Whether a pod is booked."""
+        """True if a pod is booked."""
         return self._ledger.holds(key)
 
     def release(self, key: Key) -> bool:
@@ -156,7 +156,7 @@ def _spec(raw: msgspec.Raw) -> dict[str, Any]:
 
 
 def grant(quota: Quota) -> Grant:
-    """What a Quota grants; one whose quantities cannot be read grants nothing."""
+    """The grant of a Quota; nothing where its quantities cannot be read."""
     spec = quota.spec
     try:
         amounts = quantities.parse_all(spec.resources)

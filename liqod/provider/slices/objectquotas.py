@@ -41,7 +41,7 @@ TENANT_QUOTA: Final = "liqod-tenant"
 
 
 def tenant_bounds(max_slices: int) -> dict[str, str]:
-    """What may be in a tenant namespace; this cluster's own requests of the peer are there too."""
+    """The object quota of a tenant namespace; this cluster's own requests of the peer count too."""
     slices = str(4 * max_slices)
     networking = ("configurations", "gatewayclients", "gatewayservers", "publickeies")
     return {

@@ -35,7 +35,7 @@ LIMITS_NOT_SET: Final = "LimitsNotSet"
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """What one user of a consumer may use.
+    """The resources that one user of a consumer may use.
 
     Attributes:
         user: the user, as its certificate names it.
@@ -51,7 +51,7 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What one pod asks for.
+    """The resources that one pod asks for.
 
     Attributes:
         user: the user it is booked on, empty where only the consumer is known.
@@ -63,7 +63,7 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 class Admission(NamedTuple):
-    """Whether a pod may be made, or why not yet.
+    """The decision that a pod may be made, or the reason that it waits.
 
     Attributes:
         admitted: it may, and is booked.
@@ -102,7 +102,7 @@ class Ledger:
             self._sum_grants()
 
     def grant_of(self, user: str) -> Grant | None:
-        """What the user may use, if anything was granted to it."""
+        """The user's grant; None without one."""
         return self._grants.get(user)
 
     def enforcement(self, user: str) -> str:
@@ -153,7 +153,7 @@ class Ledger:
     def ask(self, key: Key, demand: Demand, complaint: str = "") -> Admission:
         """Book a pod that is to be made, or say why it waits.
 
-        What is booked under this key already does not stand in its own way.
+        An earlier booking under this key does not count against it.
 
         Args:
             key: the ShadowPod.
@@ -188,7 +188,7 @@ class Ledger:
         return True
 
     def holds(self, key: Key) -> bool:
-        """Whether the pod is booked."""
+        """True if the pod is booked."""
         return key in self._held
 
     def booked_on(self, key: Key) -> str:
@@ -219,7 +219,7 @@ class Ledger:
         return found
 
     def usage(self) -> dict[str, dict[str, int]]:
-        """What is booked, billionths by user and resource; without a user under the empty name."""
+        """The booked amounts, billionths by user and resource; the empty name for no user."""
         return {user: dict(sums) for user, sums in self._used.items()}
 
     def _judge(
@@ -247,9 +247,9 @@ class Ledger:
     def _judge_open(
         self, demand: Demand, used: Mapping[str, dict[str, int]], total: Mapping[str, int]
     ) -> Admission:
-        """Whether a pod of no known user fits into what is granted and not cordoned.
+        """The admission of a pod of no known user, by what is granted and not cordoned.
 
-        What is used there is all but what is booked on users whose slices are cordoned.
+        The usage there is all but what is booked on users whose slices are cordoned.
         """
         granted, taken = dict(self._granted), dict(total)
         for grant in self._grants.values():

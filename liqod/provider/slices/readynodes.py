@@ -1,4 +1,4 @@
-"""Whether the nodes that this cluster lends are Ready, followed: consumers are told if not."""
+"""Follows the Ready conditions of the nodes that this cluster lends, for reports to consumers."""
 
 from weakref import WeakKeyDictionary
 
@@ -16,7 +16,7 @@ _node = msgspec.json.Decoder(Node)
 
 
 class ReadyNodes:
-    """What is to be told of this cluster's own nodes.
+    """Follows the readiness of this cluster's own nodes, as reported to consumers.
 
     Args:
         informer: follows all Nodes.

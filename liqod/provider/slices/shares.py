@@ -1,4 +1,4 @@
-"""What all slices of one consumer may have together, and each of them of that. Pure."""
+"""Bounds the resources of all slices of one consumer, and divides them among these. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -30,7 +30,7 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What the bounds leave to a slice.
+    """The decision about one slice under the bounds.
 
     Attributes:
         excess: why it may not have all that it asks for; empty if it may.
@@ -49,7 +49,7 @@ def within_number(wishes: Iterable[Wish], guests: Guests) -> frozenset[str]:
 def shares(
     wishes: Iterable[Wish], guests: Guests, approved: Resources | None = None
 ) -> dict[str, Share]:
-    """What each slice of the default class may have, by name.
+    """The shares of the slices of the default class, by name.
 
     Args:
         wishes: the consumer's slices.
@@ -57,9 +57,9 @@ def shares(
         approved: what this one was granted by the hand-shake, beside that; a resource that it does
             not name is not granted. None where nobody has bounded it.
 
-    What was granted stays granted before anything grows, and a growth is denied for itself,
-    resource by resource. Older slices come first; one that does not fit takes nothing from the
-    next. What slices of other classes have is decided elsewhere, and leaves that much less to grow.
+    Former grants are kept before anything grows, and a growth is denied for itself, resource by
+    resource. Older slices come first; one that does not fit takes nothing from the next. Grants of
+    slices of other classes are decided elsewhere, and leave that much less to grow.
     """
     wishes = _by_age(wishes)
     ordered = [each for each in wishes if each.resources is not None]
@@ -145,13 +145,13 @@ def _share(
 
 
 def _is_approved(beyond: list[str], bounds: Amounts, approved: Resources) -> bool:
-    """Whether it is what was approved that is in the way."""
+    """True if the hand-shake's grant is the bound that is exceeded."""
     most = quantities.parse_all(approved)
     return any(bounds[name] == most.get(name, 0) for name in beyond)
 
 
 def _floor(wish: Wish, bounds: Amounts) -> Amounts | None:
-    """What a slice has and still asks for; None where nothing was granted."""
+    """The amounts that a slice has and still asks for; None where nothing was granted."""
     had, asked = _amounts(wish.granted, bounds), _amounts(wish.resources, bounds)
     if had is None or asked is None:
         return had  # nonsense asks for no less than there is

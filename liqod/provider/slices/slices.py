@@ -66,9 +66,10 @@ CONSIDERED = 4
 
 
 def approved_in(namespace: bytes | None) -> dict[str, int | str] | None:
-    """What the hand-shake has granted to the consumer of a tenant namespace; None for no bound.
+    """The hand-shake's grant to the consumer of a tenant namespace; None for no bound.
 
-    What cannot be read bounds everything: somebody has edited it, and meant something by it.
+    A grant that cannot be read bounds everything: somebody has edited it, and meant something by
+    it.
     """
     if namespace is None:
         return None
@@ -95,7 +96,7 @@ def _too_many(wanted: KeptSlice) -> str:
 
 
 def _is_by(quota: Quota, wanted: ResourceSlice) -> bool:
-    """Whether what a slice was granted is by the class that it is of; older daemons noted none."""
+    """True if a slice's grant is by the class that it is of; older daemons noted none."""
     return quota.metadata.annotations.get(labels.GRANTED_BY, class_of(wanted)) == class_of(wanted)
 
 
@@ -114,7 +115,7 @@ class LentSlices(Controller[str]):
         self._issuer = issuer
         self._cordons = Cordons(peer)
         self._wished: dict[str, tuple[Read, Wish | None]] = {}
-        """What each slice asks for, and the JSON that was read for it."""
+        """The request of each slice, and the JSON that was read for it."""
         within = (peer.tenant_namespace,)
         self._slices = Watched(RESOURCE_SLICES, self._on_slice, within=within)
         self._tenants = Watched(TENANTS, self._every_slice, within=within)
@@ -151,7 +152,7 @@ class LentSlices(Controller[str]):
             yield from self._every_slice(change)
 
     def _on_namespace(self, change: Change) -> Iterator[str]:
-        """What was approved for the consumer changed."""
+        """Have every slice decided anew when the hand-shake's grant has changed."""
         if change.key[1] == self._peer.tenant_namespace and (
             change.old is None or approved_in(change.new) != approved_in(change.old)
         ):
@@ -236,7 +237,7 @@ class LentSlices(Controller[str]):
         return problem
 
     def _wishes(self, settings: Provider) -> list[Wish]:
-        """What the peer's slices ask for, all together."""
+        """The requests of all of the peer's slices."""
         known, self._wished = self._wished, {}
         for name in self._known_names():
             key = (self._peer.tenant_namespace, name)
@@ -252,7 +253,7 @@ class LentSlices(Controller[str]):
         return [wish for _, wish in self._wished.values() if wish is not None]
 
     def _wish(self, key: Key, settings: Provider) -> Wish | None:
-        """What a slice asks for, if it is one of the peer's that stays."""
+        """The request of a slice, if it is one of the peer's that stays."""
         each = self._slices.store.decode(key, KeptSlice)
         if each is None or each.leaving or not is_from(each.metadata.labels, self._peer.id):
             return None
@@ -274,7 +275,7 @@ class LentSlices(Controller[str]):
         return quota if any(owner.uid == wanted.metadata.uid for owner in owners) else None
 
     async def _is_served(self, wanted: ResourceSlice, tenant: Tenant | None) -> bool:
-        """Whether something was given for this very slice before.
+        """True if something was given for this very slice before.
 
         Its Quota says so; where that is missing and a cordon or missing policies would deny the
         slice for it, the Secret of its certificate does, unless that was issued under a cordon.
@@ -290,9 +291,9 @@ class LentSlices(Controller[str]):
         return any(owner.uid == wanted.metadata.uid for owner in live.metadata.owner_references)
 
     async def _name_problem(self, name: str, tenant: Tenant) -> str | None:
-        """Whether the names in the slice's certificate mean something here already.
+        """The reason why a name in the slice's certificate is taken here; None where none is.
 
-        Whom the user trusts without a handshake, the user binds by hand, by its id.
+        A consumer that the user trusts without a handshake is bound by hand, by its id.
         """
         taken = [ids.slice_user(name, self._peer.id)]
         if tenant.spec.authz_policy != TOLERATE_NO_HANDSHAKE:
@@ -390,9 +391,9 @@ class LentSlices(Controller[str]):
         await self._write_quota(wanted, user, spec, live, cordoned=cordoned)
 
     async def _withdraw(self, wanted: ResourceSlice) -> None:
-        """Nothing more is lent on a slice that is going, or of a class that has granted nothing.
+        """Delete the Quota of a slice that is going, or of a class that has granted nothing.
 
-        What we made goes with it; the garbage collector would wait until it has gone.
+        Only one that we made for it; the garbage collector would wait until the slice has gone.
         """
         user = ids.slice_user(wanted.name, self._peer.id)
         live = self._quotas.store.decode((wanted.namespace, user), Partial)

@@ -24,7 +24,7 @@ RBAC = "rbac.authorization.k8s.io"
 
 
 class RoleGrant(msgspec.Struct, frozen=True):
-    """Who is given which ClusterRole, where.
+    """A ClusterRole given to subjects, in one namespace or the whole cluster.
 
     Attributes:
         name: name of the binding.
@@ -71,7 +71,7 @@ class RoleGrant(msgspec.Struct, frozen=True):
 def control_plane(
     peer: str, tenant_namespace: str, owner: dict[str, Any], who: tuple[str, ...] = ()
 ) -> RoleGrant:
-    """What the consumer's control plane may do in its tenant namespace."""
+    """The rights of the consumer's control plane in its tenant namespace."""
     return RoleGrant(
         labels.CONTROL_PLANE_BINDING,
         tenant_namespace,
@@ -84,7 +84,7 @@ def control_plane(
 
 
 def cluster_wide(peer: str, who: tuple[str, ...] = ()) -> RoleGrant:
-    """What the consumer's slices may do in the whole cluster."""
+    """The rights of the consumer's slices in the whole cluster."""
     name = ids.cluster_wide_binding(peer)
     return RoleGrant(name, None, labels.CLUSTER_WIDE_ROLE, "Group", peer, who)
 
@@ -92,14 +92,14 @@ def cluster_wide(peer: str, who: tuple[str, ...] = ()) -> RoleGrant:
 def mapped(
     peer: str, tenant_namespace: str, namespace: str, who: tuple[str, ...] = ()
 ) -> RoleGrant:
-    """What the consumer's slices may do in a namespace made for them."""
+    """The rights of the consumer's slices in a namespace made for them."""
     return RoleGrant(tenant_namespace, namespace, labels.REMOTE_ROLE, "Group", peer, who)
 
 
 def opted(
     opt_in: OptIn, peer: str, tenant_namespace: str, namespace: str, who: tuple[str, ...] = ()
 ) -> RoleGrant:
-    """What they may do beside that where this cluster has consented."""
+    """The further rights of the consumer's slices there, where this cluster has consented."""
     name = opt_in.binding(tenant_namespace)
     return RoleGrant(name, namespace, opt_in.role, "Group", peer, who)
 

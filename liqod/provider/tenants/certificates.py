@@ -32,7 +32,7 @@ CSR_FIELD = "csr"
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What is to be issued, and where it is kept.
+    """A certificate to issue, and the Secret that keeps it.
 
     Attributes:
         peer: the consumer's id.
@@ -40,7 +40,7 @@ class Order(msgspec.Struct, frozen=True):
         secret: name of the Secret that keeps the certificate.
         csr: the request, PEM, already checked.
         owner: owner reference of the Secret, as JSON.
-        authority: PEM of this API server's authorities, as consumers are told them. When they are
+        authority: PEM of this API server's authorities, as given to consumers. When they are
             others, what was signed before may be worth nothing, so it is signed anew.
         barren: nothing is given with it. One with which something is, is another: what was issued
             under a cordon is no proof that something was given before.
@@ -56,7 +56,7 @@ class Order(msgspec.Struct, frozen=True):
 
     @property
     def era(self) -> str:
-        """By what to tell that the authorities are those of before."""
+        """SHA-256 of the authorities, hexadecimal, to see that they are those of before."""
         return hashlib.sha256(self.authority).hexdigest()
 
 
@@ -73,7 +73,7 @@ class Issued(msgspec.Struct, frozen=True):
 
 
 def _serves(kept: Secret, order: Order) -> bool:
-    """Whether it was made for this very order, while the authorities were the same."""
+    """True if a kept certificate is for this very order, and the authorities are the same."""
     data, annotations = kept.data or {}, kept.metadata.annotations
     barren = labels.BARREN in annotations
     if data.get(CSR_FIELD) != order.csr or barren != order.barren:

@@ -42,7 +42,7 @@ class Draining:
         self._since = None
 
     async def waits(self) -> str:
-        """What is waited for, in one sentence; empty when nothing is."""
+        """The pods that are waited for, in one sentence; empty when none are."""
         now = trio.current_time()
         if self._since is None:
             self._since = now

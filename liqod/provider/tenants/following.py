@@ -1,9 +1,10 @@
-"""Whether a consumer's key has another one after it, by the consumer's own statement. Pure.
+"""Replaces a consumer's key by its next one, on the consumer's own statement. Pure.
 
 The statement comes in the consumer's standing Renew, beside the requests of the next key. It is
 followed from the key that is known now, and from no other: what is repeated changes nothing, and of
-two statements about one key the second is refused. What was followed stands on the Tenant, where it
-can be verified again: a certificate of the former key proves that the next one was let in, too.
+two statements about one key the second is refused. The statement followed is kept on the Tenant,
+where it can be verified again: a certificate of the former key proves that the next one was let in,
+too.
 
 Until the consumer has all that it needs for its next key, it has its rights under the names with
 the former one as well (:data:`liqod.apimachinery.labels.FORMER_KEY` on its tenant namespace).
@@ -31,7 +32,7 @@ LIMIT: Final = 16_384
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What a consumer says of its next key.
+    """A consumer's statement of its next key, with the requests of that key.
 
     Attributes:
         statement: the text.
@@ -67,7 +68,7 @@ def offered(tenant: Tenant, renews: Iterable[Renew]) -> Offer | str | None:
 
 
 def decoded(text: str) -> bytes:
-    """What a text in base64 is of; nothing where it is none."""
+    """The bytes of a text in base64; empty where it is none."""
     try:
         return b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -107,7 +108,7 @@ def problem(offer: Offer, known: str) -> str:
 
 
 def has_followed(tenant: Tenant, former: str) -> bool:
-    """Whether the Tenant's key follows that one (SHA-256, hexadecimal) by what stands on it."""
+    """True if the Tenant's key follows that one (SHA-256, hexadecimal) by its annotation."""
     text = tenant.metadata.annotations.get(labels.SUCCESSION, "")
     if not text:
         return False

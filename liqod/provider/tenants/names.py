@@ -5,9 +5,9 @@ then every certificate that was signed for it before is good again. So a consume
 also asks for a user and groups that end in a part of its key (:func:`liqod.model.ids.keyed`), in an
 annotation of its Tenant, or in its standing Renew where that Tenant is of a version that did not.
 
-Who comes from the names without a key to the others has his rights under both, which the tenant
-namespace notes, until all that he has is signed under the new ones. So it is with who comes from
-one key to the next (:mod:`liqod.provider.tenants.following`).
+A consumer that changes from the names without a key to the others has its rights under both, which
+the tenant namespace notes, until all that it has is signed under the new ones. So it is with one
+that changes from one key to the next (:mod:`liqod.provider.tenants.following`).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -49,7 +49,7 @@ def request_of(tenant: Tenant, renews: Iterable[Renew]) -> bytes:
 
 
 def is_keyed(csr: bytes, tenant: Tenant) -> bool:
-    """Whether a request is for the control plane under the name with the Tenant's key."""
+    """True if a request is for the control plane under the name with the Tenant's key."""
     try:
         requests.check(
             csr,
@@ -63,7 +63,7 @@ def is_keyed(csr: bytes, tenant: Tenant) -> bool:
 
 
 def has_keyed(tenant: Tenant) -> bool:
-    """Whether the certificate that a consumer was given last is for the name with its key, or with
+    """True if the certificate that a consumer was given last is for the name with its key, or with
     the one that this has followed."""
     given = tenant.status.auth_params
     if given is None:
@@ -92,7 +92,7 @@ def keyed_names(tenant: Tenant, marks: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def is_moved(found: ResourceSlice, keyed: Collection[str]) -> bool:
-    """Whether a slice asks for no other group than those with a key, nor has another."""
+    """True if a slice asks for no other group than those with a key, nor has another."""
     given, csr = found.status.auth_params, found.spec.csr
     try:
         asked = (requests.inspect(csr).organization,) if csr else ()
@@ -138,8 +138,8 @@ def living_problem(tenant: Tenant, marks: Mapping[str, str]) -> str | None:
 
 
 def former_names(namespace: bytes | None) -> tuple[bool, str]:
-    """Which names beside its own a consumer has rights under, by its tenant namespace as JSON:
-    whether those without a key, and SHA-256 of the key before."""
+    """The names beside its own that a consumer has rights under, by its tenant namespace as JSON:
+    True for those without a key, and SHA-256 of the key before (empty for none)."""
     if namespace is None:
         return False, ""
     found = msgspec.json.decode(namespace, type=Partial)

@@ -1,4 +1,4 @@
-"""What becomes of peering users: they end in time, and once their consumer was accepted they read.
+"""Ends peering users in time, and narrows them to reading once their consumer was accepted.
 
 A peering user's kubeconfig is handed over by people, so it is worth little to others: its work is
 done when the consumer has its own certificate. From then on it may read, for a command that is done
@@ -35,7 +35,7 @@ def ends(binding: Binding) -> datetime:
 
 
 def ended(binding: Binding, now: datetime) -> bool:
-    """Whether its time is over; a time that cannot be read is."""
+    """True if a binding's time is over, or cannot be read."""
     try:
         return ends(binding) <= now
     except (ValueError, TypeError):
@@ -90,12 +90,12 @@ async def end(client: Client, consumer: str, now: datetime) -> float | None:
 
 
 def is_narrow(binding: Binding) -> bool:
-    """Whether it gives no more than an accepted consumer's peering user may have."""
+    """True if a binding gives no more than an accepted consumer's peering user may have."""
     return binding.role_ref.kind == "ClusterRole" and binding.role_ref.name in NARROW
 
 
 def is_liqoctls(binding: Binding) -> bool:
-    """Whether its users work with ``liqoctl``, which finds the nonce by listing Secrets."""
+    """True if a binding is for ``liqoctl``, which finds the nonce by listing Secrets."""
     role = binding.role_ref
     return (role.kind, role.name) == ("ClusterRole", labels.PEERING_USER_ROLE)
 

@@ -1,8 +1,8 @@
 """The nonce that a consumer has to sign: asked for by an empty Secret, filled here.
 
-64 random bytes, kept as their base64 text: it is the text that is signed. What the asker has put in
-itself is replaced, or it could choose a text of which it has the signature already: the tenant
-namespace keeps the digest of the nonce that was made here.
+64 random bytes, kept as their base64 text: it is the text that is signed. A value that the asker
+has put in itself is replaced, or it could choose a text of which it has the signature already: the
+tenant namespace keeps the digest of the nonce that was made here.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ def new_nonce() -> bytes:
 
 
 async def is_ours(client: Client, namespace: str, nonce: bytes) -> bool:
-    """Whether a nonce is the one that was made here last for that tenant namespace."""
+    """True if a nonce is the one that was made here last for that tenant namespace."""
     live = await client.find(NAMESPACES, namespace, decode=Partial)
     return live is not None and live.metadata.annotations.get(labels.NONCE_DIGEST) == _digest(nonce)
 

@@ -1,7 +1,7 @@
 """Renewal of control planes: a consumer's Renew is answered with its newest certificate.
 
 The certificate itself is issued anew by :mod:`liqod.provider.tenants.tenants`, in place and for the
-same request; the consumer's standing Renew carries it home.
+same request; the consumer's standing Renew carries it to the consumer.
 """
 
 from collections.abc import Iterator

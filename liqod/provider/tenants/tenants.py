@@ -71,7 +71,7 @@ log = logging.getLogger(__name__)
 
 
 def proven(tenant: Tenant) -> bool:
-    """Whether this very key was accepted before: our status, which no consumer may write, says so.
+    """True if this very key was accepted before, by our status, which no consumer may write.
 
     So a Tenant stays accepted when its nonce is deleted, and no longer when its key changes, unless
     that one has followed by a statement of the key that was accepted.
@@ -89,7 +89,7 @@ def proven(tenant: Tenant) -> bool:
 
 
 def accepted(tenant: Tenant, peer: str, here: str, tenant_namespace: str) -> bool:
-    """Whether the Tenant has passed every check, so that slices may be granted to it."""
+    """True if the Tenant has passed every check, so that slices may be granted to it."""
     if tenant.leaving or trust.identity_problem(tenant, peer, here, tenant_namespace):
         return False
     if tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE:
@@ -107,7 +107,7 @@ def accepted_tenant(tenants: Store, peer: Peer) -> Tenant | None:
 
 
 def _revoked(namespace: bytes | None) -> tuple[bool, str]:
-    """Whether a consumer is revoked, and until when certificates live that were."""
+    """True if a consumer is revoked, and the time until which revoked certificates live."""
     marks = (
         {}
         if namespace is None
@@ -117,7 +117,7 @@ def _revoked(namespace: bytes | None) -> tuple[bool, str]:
 
 
 class _Signing(msgspec.Struct, frozen=True, rename="camel"):
-    """What of an object is about signing."""
+    """The part of an object's spec or status that is about signing."""
 
     csr: str = ""
     auth_params: Any = None
@@ -180,7 +180,7 @@ class Tenants(Controller[str]):
             yield self._peer.id
 
     def _on_request(self, change: Change) -> Iterator[str]:
-        """What is asked to be signed, or was signed, changed."""
+        """Have the Tenant reconciled when a request or a signed certificate has changed."""
         known = (self._peer.tenant_namespace, self._peer.id) in self._tenants.store
         if known and _signing(change.new) != _signing(change.old):
             yield self._peer.id
@@ -231,7 +231,7 @@ class Tenants(Controller[str]):
         return await self._admit(tenant, csr, keyed=keyed)
 
     def _renewals(self) -> list[Renew]:
-        """What the consumer asks for beside its Tenant."""
+        """The consumer's Renews, by which it asks for certificates beside its Tenant."""
         store, place = self._renews.store, self._peer.tenant_namespace
         found = (store.decode(key, Renew) for key in store.indexed("namespace", place))
         return [each for each in found if each and is_from(each.metadata.labels, self._peer.id)]
@@ -390,7 +390,7 @@ class Tenants(Controller[str]):
         return "" if found is None else found.metadata.annotations.get(key, "")
 
     async def _marks(self) -> dict[str, str]:
-        """What is noted on the tenant namespace now."""
+        """The annotations of the tenant namespace now, read from the API server."""
         name = self._peer.tenant_namespace
         live = await self._client.find(NAMESPACES, name, decode=Partial)
         return {} if live is None else live.metadata.annotations
@@ -484,7 +484,7 @@ class Tenants(Controller[str]):
         return await narrowing.end(self._client, name, datetime.now(UTC))
 
     async def _announce_end(self) -> float:
-        """Tell the consumer that its namespaces end; seconds that it is given to take that in.
+        """Report to the consumer that its namespaces end; the seconds that it has to act on that.
 
         A Liqo consumer follows its maps' status: refused before that is empty, it would show its
         pods as running for ever.

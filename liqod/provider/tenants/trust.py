@@ -1,4 +1,4 @@
-"""Whom this cluster gives a certificate to: the checks before anything is signed.
+"""Checks of a consumer's requests before anything is signed.
 
 A cluster id becomes the user and the group of its certificates. So beside the proof that the
 consumer holds the key it shows, nobody may get an id that already means something to this
@@ -24,14 +24,14 @@ from liqod.resources.authentication import (
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """Whom a binding gives something to (``rbac/v1 Subject``)."""
+    """A subject of a binding (``rbac/v1 Subject``)."""
 
     kind: str = ""
     name: str = ""
 
 
 class RoleRef(msgspec.Struct, frozen=True):
-    """What it gives (``rbac/v1 RoleRef``)."""
+    """The role that a binding gives (``rbac/v1 RoleRef``)."""
 
     kind: str = ""
     name: str = ""
@@ -46,7 +46,7 @@ class Binding(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def is_ours(binding: Binding, peer: str, tenant_namespace: str) -> bool:
-    """Whether liqod (or Liqo before it) made this binding for that peer.
+    """True if liqod (or Liqo before it) made this binding for that peer.
 
     By its label, and by name and role together: a label alone anybody could have copied.
     """
@@ -69,7 +69,7 @@ def is_ours(binding: Binding, peer: str, tenant_namespace: str) -> bool:
 def taken(
     bindings: Iterable[Binding], peer: str, tenant_namespace: str, names: Iterable[str]
 ) -> str | None:
-    """Whether one of these names already is a User or Group that some binding here speaks of."""
+    """The reason why one of these names is taken, by a binding here; None where none is."""
     wanted = frozenset(names)
     for binding in bindings:
         for subject in binding.subjects or ():
@@ -85,7 +85,7 @@ def taken(
 
 
 def identity_problem(tenant: Tenant, peer: str, here: str, tenant_namespace: str) -> str | None:
-    """Whether the Tenant is this peer's, in this peer's namespace, under a name that can be."""
+    """The reason why a Tenant is not this peer's, in its namespace and name; None where it is."""
     if tenant.spec.cluster_id != peer:
         return f"the Tenant is of {tenant.spec.cluster_id!r}, but this namespace belongs to {peer}"
     if tenant.name != peer:
@@ -98,7 +98,7 @@ def identity_problem(tenant: Tenant, peer: str, here: str, tenant_namespace: str
 
 
 def request_problem(tenant: Tenant) -> str | None:
-    """Whether the Tenant asks for its own name only, and for the key it shows.
+    """The reason why a Tenant asks for more than its own name and key; None where it does not.
 
     Checked before every signature, not only the first: whoever could change the Tenant later
     would get any name signed otherwise.
@@ -139,7 +139,7 @@ def handshake_problem(tenant: Tenant, nonce: bytes) -> str | None:
 
 
 def key_problem(tenant: Tenant, known: str) -> str | None:
-    """Whether a consumer shows the key by which it was accepted before.
+    """The reason why a consumer's key is not the one accepted before; None where it is.
 
     Args:
         tenant: what it shows.
@@ -155,14 +155,14 @@ def key_problem(tenant: Tenant, known: str) -> str | None:
 
 
 def revoked_problem(peer: str) -> str:
-    """What a consumer is told that was revoked."""
+    """The refusal for a consumer that was revoked."""
     return f"{peer} was revoked here: its provider's administrator lets it in with a peering user"
 
 
 def slice_problem(
     wanted: ResourceSlice, tenant: Tenant | None, peer: str, here: str, former: str = ""
 ) -> str | None:
-    """Whether a slice of this peer may have a certificate.
+    """The reason why a slice of this peer may have no certificate; None where it may.
 
     Args:
         wanted: the replica of the consumer's ResourceSlice.

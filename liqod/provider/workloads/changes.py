@@ -1,10 +1,10 @@
 """Brings what a consumer changes of a ShadowPod to the Pod that was made from it.
 
-What Kubernetes lets one change of a running pod follows (:mod:`liqod.model.objects.podchanges`);
-all else of a ShadowPod's spec counts when a pod is made, and not before. A change is held to what
-creation is held to: the same checks, Pod Security at the API server, and the books, where a pod
-that grows asks for what is added. What is refused is noted on the Pod, where its consumer reads it,
-and the pod runs on as it was.
+The fields that Kubernetes lets one change of a running pod follow
+(:mod:`liqod.model.objects.podchanges`); all else of a ShadowPod's spec counts when a pod is made,
+and not before. A change is held to what creation is held to: the same checks, Pod Security at the
+API server, and the books, where a pod that grows asks for what is added. A refusal is noted on the
+Pod, where its consumer reads it, and the pod runs on as it was.
 """
 
 import contextlib
@@ -29,8 +29,8 @@ from liqod.provider.workloads.shadow import POLICIES_MISSING, REFUSED, Made, Sha
 UNSUPPORTED: Final = "Unsupported"
 """Reason of a change for which this cluster's API server has no subresource."""
 AGAIN: Final = Backoff(first=15.0, last=600.0)
-"""Between tries of a change that was refused for now: by a quota, a policy, a missing right. What
-the API server cannot accept is not tried again until it is another change."""
+"""Pauses between tries of a change that was refused for now: by a quota, a policy, a missing right.
+One that the API server cannot accept is not tried again until it is another change."""
 MOST_EPHEMERAL: Final = 32
 """Ephemeral containers of one pod: they ask for no resources, and are never taken away."""
 LAG: Final = 1.0
@@ -40,7 +40,7 @@ Json = dict[str, Any]
 
 
 class _Refused(msgspec.Struct):
-    """What was refused of a pod: of which, and of which generation of its ShadowPod."""
+    """A refused change: the pod's UID and the ShadowPod's generation, and the next try."""
 
     asked: str
     tries: int = 0
@@ -48,7 +48,7 @@ class _Refused(msgspec.Struct):
 
 
 class _Tried(msgspec.Struct):
-    """What came of the writes of one pod so far.
+    """The result of the writes of one pod so far.
 
     Attributes:
         version: of the pod, after them.
@@ -62,7 +62,7 @@ class _Tried(msgspec.Struct):
 
 
 class Changes:
-    """What is known of them beside the stores.
+    """Brings changes of ShadowPods to running Pods, and remembers those that were refused.
 
     Args:
         peer: the consumer.
@@ -89,7 +89,7 @@ class Changes:
         self._resized.pop(key, None)
 
     def is_shown(self, key: Key, pod: Made) -> bool:
-        """Whether a pod is seen as it was resized last: until then it is booked as it will be."""
+        """True if a pod is seen as it was resized last: until then it is booked as it will be."""
         uid, generation = self._resized.get(key, ("", 0))
         if uid == pod.metadata.uid and pod.metadata.generation < generation:
             return False

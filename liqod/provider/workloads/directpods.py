@@ -3,7 +3,7 @@
 By the setting ``provider.direct_pods``, which there is no more, a consumer had pods here without a
 ShadowPod each: direct pods. Each gets the ShadowPod that its consumer would have written, and is
 left to it as it runs; the finalizer that held it goes. The configuration of the webhook that
-reviewed new ones tells that there may be any. Nobody answers it, so that it refuses them, and it
+reviewed new ones shows that there may be any. Nobody answers it, so that it refuses them, and it
 goes last; role and policies are taken away by the installation.
 
 To be deleted, with all that names it and with ``_is_direct`` of

@@ -1,9 +1,9 @@
-"""Edits of what is there already: how much of the daemon's time one consumer's may take.
+"""Bounds the daemon's time that one consumer's edits of existing objects may take.
 
 A pod is made once and ends once, and quotas bound how many there are; but its labels and
 annotations can be edited without end, and each time a Pod has to follow. So an edit waits its turn
-beside the others of the same consumer, and none gets one while they have had their share. What
-makes, ends or frees something never waits here.
+beside the others of the same consumer, and none gets one while they have had their share. A change
+that makes, ends or frees something never waits here.
 """
 
 from collections.abc import Coroutine
@@ -67,7 +67,7 @@ class Edits(Controller[Key]):
 
 
 def is_edit(change: Change, *, told: bool = True) -> bool:
-    """Whether an object changed that was there and stays.
+    """True if an object changed that was there and stays.
 
     Args:
         change: what happened.

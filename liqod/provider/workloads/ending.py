@@ -45,7 +45,7 @@ class Endings:
         self.asked.pop(key, None)
 
     def lingers(self, key: Key, pod: Made) -> bool:
-        """Whether a pod is being deleted with a longer grace than it may have."""
+        """True if a pod is being deleted with a longer grace than it may have."""
         meta = pod.metadata
         if meta.deletion_timestamp is None:
             return False
@@ -66,7 +66,7 @@ class Endings:
         return self._most if max(own or 0, going or 0) > self._most else None
 
     def _of(self, key: Key, pod: Made) -> int | None:
-        """What was asked for this very pod, within what is allowed."""
+        """The grace (seconds) that was asked for this very pod, within what is allowed."""
         uid, asked = self.asked.get(key, ("", 0))
         if not any(owner.uid == uid for owner in pod.metadata.owner_references):
             return None

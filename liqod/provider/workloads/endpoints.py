@@ -1,8 +1,8 @@
 """The EndpointSlice that is made from a ShadowEndpointSlice. Pure.
 
 A consumer names addresses that pods here will connect to, so every one is checked: not one that
-lies in this cluster's own networks, is a node's, loopback or link-local. What is left is relayed,
-as it came or translated into the address under which it is reached from here
+lies in this cluster's own networks, is a node's, loopback or link-local. The others are relayed,
+as they came or translated into the addresses under which they are reached from here
 (:mod:`liqod.model.network.crossing`), under the consumer's name as node, and never as an endpoint
 that this cluster's own controllers would take for theirs.
 """
@@ -27,7 +27,7 @@ MOST: Final = 10
 
 
 class Translated(msgspec.Struct, frozen=True):
-    """What came of a ShadowEndpointSlice.
+    """The EndpointSlice for a ShadowEndpointSlice, with the addresses refused.
 
     Attributes:
         manifest: the EndpointSlice.

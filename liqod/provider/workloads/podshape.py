@@ -32,14 +32,14 @@ def pod_manifest(
 ) -> dict[str, Any]:
     """The Pod for a ShadowPod: its spec, kept off this cluster's own virtual nodes.
 
-    It notes which state of what can be changed it is made with. No pod is made with ephemeral
+    Its annotation notes the state of the fields that can be changed. No pod is made with ephemeral
     containers; where there are any it notes that it has to follow.
 
     Args:
         shadow: the ShadowPod.
         guests: what guests may have.
-        ranges: of the two clusters, by which its way home is translated; None where no networks
-            are joined.
+        ranges: of the two clusters, by which its way to its own cluster is translated; None where
+            no networks are joined.
 
     Raises: as :func:`pod_spec`.
     """
@@ -61,7 +61,7 @@ def asked_spec(shadow: Shadow) -> dict[str, Any]:
 
 
 def pod_spec(spec: dict[str, Any], guests: Guests) -> dict[str, Any]:
-    """What the Pod of a ShadowPod is to be, by the spec that is asked for.
+    """The spec of a ShadowPod's Pod, made from the spec that is asked for.
 
     Raises:
         NotAllowed: it asks for what guests may not have.
@@ -82,7 +82,7 @@ def pod_spec(spec: dict[str, Any], guests: Guests) -> dict[str, Any]:
 
 
 def awaits_way(shadow: Shadow) -> bool:
-    """Whether a new pod names its own API server: where networks are just being joined, that can be
+    """True if a new pod names its own API server: where networks are just being joined, that can be
     translated in a moment, and as the pod is made only."""
     made = shadow.metadata.creation_timestamp
     return HOST.encode() in bytes(shadow.spec.pod) and made is not None and age(made) < WAY_WAIT

@@ -1,4 +1,4 @@
-"""What a ShadowPod and the Pod of its name say together, and what follows from it. Pure.
+"""Decides the next writes from a ShadowPod and the Pod of its name. Pure.
 
 A ShadowPod asks for one pod. The pod is made again while it is not terminal, for as long as the
 ShadowPod is there; once it has ended, its phase is frozen in the ShadowPod's status and nothing is
@@ -27,7 +27,7 @@ TOO_LARGE: Final = "TooLarge"
 TOO_MUCH: Final = "TooMuch"
 LOST: Final = "PodLost"
 MADE: Final = "made"
-"""What is noted on a Pod that has not followed its ShadowPod yet; no state is called so."""
+"""Note on a Pod that has not followed its ShadowPod yet; no state is called so."""
 POLICIES_MISSING: Final = "PoliciesMissing"
 """Reason of a ShadowPod for which no pod is made, or changed, while nothing would hold its
 consumer."""
@@ -98,7 +98,7 @@ class _Policy(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ShadowPlan(msgspec.Struct, frozen=True):
-    """What is to be done.
+    """The writes that follow from a ShadowPod and its Pod.
 
     Attributes:
         make: a pod is to be made, if the quota has room for it.
@@ -107,7 +107,7 @@ class ShadowPlan(msgspec.Struct, frozen=True):
         holds: whether a pod of this ShadowPod uses resources now.
         changed: what can be changed of a pod that runs may have been changed since it was made.
         remove: the pod is that of a ShadowPod that is gone or going: it is to be deleted.
-        doubtful: the status contradicts what was told before; the API server is to be asked for
+        doubtful: the status contradicts what was reported before; the API server is to be asked for
             the pod itself before it is written.
     """
 
@@ -125,7 +125,7 @@ _made = msgspec.json.Decoder(Made)
 
 
 def only_told(old: bytes | None, new: bytes | None, told: ShadowStatus) -> bool:
-    """Whether a change of a ShadowPod is no more than that it has the status that was told."""
+    """True if a change of a ShadowPod is no more than that it has the status that was written."""
     if old is None or new is None:
         return False
     before, after = _shadow.decode(old), _shadow.decode(new)
@@ -135,7 +135,7 @@ def only_told(old: bytes | None, new: bytes | None, told: ShadowStatus) -> bool:
 
 
 def alike(old: bytes | None, new: bytes | None) -> bool:
-    """Whether a change of a Pod that has not ended is one that nothing follows from."""
+    """True if nothing follows from a change of a Pod, which has not ended."""
     if old is None or new is None:
         return False
     before, after = _made.decode(old), _made.decode(new)
@@ -149,7 +149,7 @@ def _unversioned(meta: ObjectMeta) -> ObjectMeta:
 
 
 def decide(shadow: Shadow, pod: Made | None, consumer: str) -> ShadowPlan:
-    """What follows from a ShadowPod that is there and the Pod of its name.
+    """The writes that follow from an existing ShadowPod and the Pod of its name.
 
     Args:
         shadow: the ShadowPod.
@@ -186,13 +186,13 @@ def decide(shadow: Shadow, pod: Made | None, consumer: str) -> ShadowPlan:
 
 
 def may_differ(shadow: Shadow, pod: Made) -> bool:
-    """Whether a ShadowPod may have been changed since its pod was made."""
+    """True if a ShadowPod may have been changed since its pod was made."""
     noted = pod.metadata.annotations.get(labels.CHANGES)
     return shadow.metadata.generation > 1 or noted == MADE
 
 
 def is_going(shadow: ObjectMeta) -> bool:
-    """Whether a ShadowPod is being deleted, or is about to be: a grace is noted for that alone."""
+    """True if a ShadowPod is being deleted, or is about to be: a grace is noted for that alone."""
     return shadow.deletion_timestamp is not None or noted(shadow.annotations) is not None
 
 
@@ -236,7 +236,7 @@ def _beside(shadow: Shadow, pod: Made, *, holds: bool, going: bool) -> ShadowPla
 
 
 def runs_once(shadow: Shadow) -> bool:
-    """Whether a pod whose containers have ended must not be started again."""
+    """True if a pod whose containers have ended must not be started again."""
     return _policy(shadow.spec.pod) in ("Never", "OnFailure")
 
 
@@ -248,7 +248,7 @@ def _policy(spec: msgspec.Raw) -> str | None:
 
 
 def is_orphan(pod: Made) -> bool:
-    """Whether a pod was made here from a ShadowPod and then taken from it, so that none owns it.
+    """True if a pod was made here from a ShadowPod and then taken from it, so that none owns it.
 
     A copy that somebody made of such a pod has another name than its record.
     """
@@ -259,30 +259,30 @@ def is_orphan(pod: Made) -> bool:
 
 
 def owned(pod: Made, shadow: Shadow) -> bool:
-    """Whether the pod was made from this very ShadowPod."""
+    """True if the pod was made from this very ShadowPod."""
     return any(owner.uid == shadow.metadata.uid for owner in pod.metadata.owner_references)
 
 
 def made_for(pod: Made, name: str) -> bool:
-    """Whether the pod was made from a ShadowPod of this name, be it an earlier one."""
+    """True if the pod was made from a ShadowPod of this name, be it an earlier one."""
     return is_orphan(pod) or any(
         owner.kind == "ShadowPod" and owner.name == name for owner in pod.metadata.owner_references
     )
 
 
 def uses_resources(pod: Made) -> bool:
-    """Whether a marked Pod was made from a ShadowPod, perhaps an earlier one, and has not ended."""
+    """True if a marked Pod was made from a ShadowPod, perhaps an earlier one, and has not ended."""
     return made_for(pod, pod.metadata.name) and pod.status.phase not in TERMINAL
 
 
 def running(pod: Made) -> dict[str, dict[str, Any]]:
-    """The resources that the containers of a pod have now, by their names, where that is told."""
+    """The resources that the containers of a pod have now, by their names, where reported."""
     found = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return {each.name: each.resources for each in found if each.resources}
 
 
 def orphaned(pod: Made) -> ShadowPlan:
-    """What follows for a marked Pod whose ShadowPod is gone: it goes, and counts until it has.
+    """The plan for a marked Pod whose ShadowPod is gone: it goes, and counts until it has.
 
     The cluster's garbage collector would delete it too, but with its client's limits, and not at
     all in the first half minute of a new kind.
@@ -297,8 +297,8 @@ def outcome(pod: Made) -> str | None:
 
     A kubelet lets a pod that is being deleted end as Succeeded or Failed before it goes; that is no
     end of its own, unless all its containers had finished before somebody asked for the deletion
-    (``deletionTimestamp`` minus the grace period). What is restarted where it ends has an end of
-    its own only where ``reason`` names it: a deadline, a node's pressure or shutdown.
+    (``deletionTimestamp`` minus the grace period). A pod that is restarted where it ends has an end
+    of its own only where ``reason`` names it: a deadline, a node's pressure or shutdown.
     """
     if pod.status.phase not in TERMINAL:
         return None
@@ -330,7 +330,7 @@ def _asked(meta: ObjectMeta) -> datetime | None:
 
 
 def refusal(status: ShadowStatus, reason: str, message: str) -> dict[str, Any] | None:
-    """The patch that tells the consumer why there is no pod; None if it has been told.
+    """The status patch that gives the reason why there is no pod; None if it has been written.
 
     The message is not followed while the reason stays: numbers in it change all the time.
     """
@@ -408,10 +408,10 @@ def _phase(status: ShadowStatus, phase: str) -> dict[str, Any] | None:
 
 
 def _progress(shadow: Shadow, phase: str) -> dict[str, Any] | None:
-    """Running is told where it says something: of a pod that runs once, and to Liqo.
+    """The patch of a phase, if to be reported: Running only of a pod that runs once, and to Liqo.
 
     A controller restarts the containers of any other pod, so nobody decides by its phase, and one
-    write for each pod is saved. Otherwise a phase is told where it takes back a reason.
+    write for each pod is saved. Otherwise a phase is reported where it takes back a reason.
     """
     status = shadow.status
     if status.reason or (phase == "Running" and (runs_once(shadow) or _from_liqo(shadow))):
@@ -420,5 +420,5 @@ def _progress(shadow: Shadow, phase: str) -> dict[str, Any] | None:
 
 
 def _from_liqo(shadow: Shadow) -> bool:
-    """Whether Liqo wrote a ShadowPod: liqod notes the UID of its pod."""
+    """True if Liqo wrote a ShadowPod: liqod notes the UID of its pod."""
     return labels.LOCAL_UID not in shadow.metadata.annotations

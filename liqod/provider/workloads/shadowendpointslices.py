@@ -64,9 +64,9 @@ class ShadowEndpointSlices(Controller[Key]):
         self._failures: dict[Key, int] = {}
         self._told: dict[Key, str] = {}
         self._ranges: dict[Key, str] = {}
-        """What each Network of this cluster's stands for."""
+        """The CIDR of each of this cluster's Networks."""
         self._ended: set[Key] = set()
-        """ShadowEndpointSlices of whose end a watch has told."""
+        """ShadowEndpointSlices whose deletion a watch has reported."""
         namespaces = Watched(NAMESPACES, self._on_namespace)
         self._nodes: Watched[Key] = Watched(NODES)
         self._networks: Watched[Key] = Watched(NETWORKS, self._on_network)
@@ -197,7 +197,7 @@ class ShadowEndpointSlices(Controller[Key]):
         return ""
 
     def _reached(self, live: bytes | None) -> bool:
-        """Whether anything gets through to the endpoints; while that is not known, as it was."""
+        """True if anything gets through to the endpoints; while that is not known, as it was."""
         unreachable = self._peer.reach.now
         if unreachable is not None or live is None:
             return not unreachable

@@ -3,9 +3,9 @@
 Per pod up to Ready it writes once, the Pod, and reads nothing: all it decides on is in stores that
 are shared by all peers (:mod:`liqod.provider.workloads.shadow` decides). Of a pod that runs only
 once, and to Liqo, it writes the phase Running too. Quotas are asked here and nowhere else
-(:mod:`liqod.provider.slices.quotas`): a pod that waits is told why in its ShadowPod's status, and
-asked again when something is freed. What the API server refuses is told the same way and tried
-again with growing pauses.
+(:mod:`liqod.provider.slices.quotas`): the reason that a pod waits is in its ShadowPod's status, and
+it is tried again when something is freed. Refusals of the API server are reported the same way and
+tried again with growing pauses.
 """
 
 import contextlib
@@ -70,7 +70,7 @@ class ShadowPods(Controller[Key]):
         """Pods whose metadata was written: the resourceVersion it was written over."""
         self._refusals: dict[Key, int] = {}
         self._ended: set[Key] = set()
-        """ShadowPods of whose end a watch has told; that others are not there is asked for."""
+        """ShadowPods whose deletion a watch has reported; for others the API server is asked."""
         self._lost: set[Key] = set()
         """Pods that went; one is made anew only for a ShadowPod that is still there."""
         quotas = Watched(QUOTAS, self._on_quota, within=(peer.tenant_namespace,))
@@ -239,7 +239,7 @@ class ShadowPods(Controller[Key]):
         return None
 
     async def _lasts(self, key: Key, shadow: Shadow) -> bool:
-        """Whether a ShadowPod whose pod went is still there: a broken watch tells of no end."""
+        """True if a ShadowPod whose pod went is still there: a broken watch reports no deletion."""
         live = await self._client.find(SHADOW_PODS, key[1], key[0], decode=Partial)
         meta = ObjectMeta() if live is None else live.metadata
         return meta.uid == shadow.metadata.uid and not rules.is_going(meta)

@@ -25,11 +25,11 @@ LAG: Final = 1.0
 
 
 class Telling:
-    """What the ShadowPods of one peer were told.
+    """Writes the statuses of one peer's ShadowPods, and remembers what was written.
 
     Args:
         peer: the consumer.
-        queue: where the key of a ShadowPod waits that changed while it was told.
+        queue: where the key of a ShadowPod waits that changed while its status was written.
 
     Attributes:
         told: status that was written: the resourceVersion it was written over, and what it is now.
@@ -42,7 +42,7 @@ class Telling:
         self.told: dict[Key, tuple[str, ShadowStatus]] = {}
 
     def only_told(self, change: Change) -> bool:
-        """Whether a change of a ShadowPod is no more than the status that was written."""
+        """True if a change of a ShadowPod is no more than the status that was written."""
         told = self.told.get(change.key)
         return told is not None and rules.only_told(change.old, change.new, told[1])
 
@@ -76,7 +76,7 @@ class Telling:
             self._peer.report(ShadowPodPhase(namespace=key[0], pod=key[1], phase=after.phase))
 
     async def _tell_liqo(self, key: Key, shadow: Shadow, after: ShadowStatus) -> None:
-        """Tell a consumer that runs Liqo why it has no pod: by an Event about the pod to be.
+        """Report to a consumer that runs Liqo why it has no pod: by an Event about the pod to be.
 
         Its virtual kubelet reads no reason in a ShadowPod, but reflects Events about pods.
         """
