@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 class _Waiting(NamedTuple):
     body: bytes
     known: bool
-    """True if it was seen before: it may be there already."""
+    """True if the Event was seen before: it may be there already."""
 
     @property
     def size(self) -> int:

@@ -89,7 +89,7 @@ class HealthCheck:
 
 
 def _summary(found: Found, before: Found) -> Degradation | None:
-    """Joins the faults that two checks in a row found into one; None without any."""
+    """The faults that two checks in a row found, as one degradation; None without any."""
     lasting = [found[what] for what in sorted(found) if what in before]
     if not lasting:
         return None

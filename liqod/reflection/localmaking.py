@@ -72,7 +72,7 @@ class Lately:
         self._made[kind, namespace, name] = now
 
     def has(self, kind: Kind, namespace: str, name: str) -> bool:
-        """True if one was made so lately that it may be there unseen."""
+        """True if an object was made so lately that it may be there unseen."""
         at = self._made.get((kind, namespace, name))
         return at is not None and trio.current_time() - at <= SHOWN_WITHIN
 

@@ -131,7 +131,7 @@ class Step(Enum):
     VERIFY = "verify"
     """Read it whole; update it if it is not as wanted."""
     REMOVE = "remove"
-    """It was made for another local object of the same name: it is removed, then ours created."""
+    """Remove an object that was made for another local one of the same name; then ours comes."""
     WAIT = "wait"
     """It is going; its end calls us again."""
     KEEP = "keep"

@@ -35,7 +35,7 @@ class Said(msgspec.Struct, frozen=True):
 
     @property
     def anything(self) -> bool:
-        """True if it wants a status or any object."""
+        """True if a status or any object is wanted."""
         return self.status is not None or bool(self.made)
 
 
