@@ -1,7 +1,7 @@
 """Embedded clusters from the shell: ``python -m simulator NAME --write-kubeconfig FILE``.
 
 Several names start several clusters in one process; each kubeconfig is written before the line
-that says so is printed. They run until the process is told to end.
+that says so is printed. They run until the process gets a signal to end.
 """
 
 import argparse

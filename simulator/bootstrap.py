@@ -1,4 +1,4 @@
-"""What is in a cluster when it starts: namespaces, default rights, the ``kubernetes`` Service."""
+"""Creates a cluster's first objects: namespaces, default rights, the ``kubernetes`` Service."""
 
 from typing import Any
 

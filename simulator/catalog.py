@@ -1,4 +1,4 @@
-"""Which kinds a simulated API server serves, and what is particular about each.
+"""The kinds that a simulated API server serves, with the properties of each.
 
 A :class:`Resource` describes one kind at one version; the built-in ones are shared by all
 clusters of a process, those of CustomResourceDefinitions come and go in a cluster's
@@ -69,7 +69,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def api_version(self) -> str:
-        """What a manifest's ``apiVersion`` says."""
+        """The ``apiVersion`` of a manifest: group and version."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property

@@ -49,7 +49,7 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class State(msgspec.Struct, frozen=True):
-    """What makes a cluster the one that it is: a backup, and where another one continues.
+    """The state of a cluster: its keys and objects, as a backup, from which another one continues.
 
     Attributes:
         ca: its authority.

@@ -17,7 +17,7 @@ from simulator.wire.failures import ApiError, expired
 
 
 class Fault(msgspec.Struct, kw_only=True, eq=False):
-    """What happens to which requests.
+    """A fault to inject, and the requests that it hits.
 
     Attributes:
         verb: the Kubernetes verb (``watch``, ``create``, …) or ``*``.
@@ -48,7 +48,7 @@ class Fault(msgspec.Struct, kw_only=True, eq=False):
     hits: int = 0
 
     def matches(self, verb: str, path: str, user: str) -> bool:
-        """Whether it hits a request."""
+        """True if the fault hits a request."""
         return (
             (self.times is None or self.hits < self.times)
             and self.verb in ("*", verb)
@@ -121,7 +121,7 @@ class Faults:
 
     @property
     def frozen(self) -> bool:
-        """Whether the server is frozen."""
+        """True while the server is frozen."""
         return not self._open.is_set()
 
     async def gate(self) -> None:

@@ -52,7 +52,7 @@ def suffix(length: int = 5) -> str:
 
 
 def check_name(resource: Resource, name: str) -> list[Cause]:
-    """What is wrong with an object's name."""
+    """The faults of an object's name."""
     if not name:
         return [required("metadata.name", "name or generateName is required")]
     match resource.names:
@@ -76,7 +76,7 @@ def check_name(resource: Resource, name: str) -> list[Cause]:
 
 
 def check_labels(labels: object, path: str = "metadata.labels") -> list[Cause]:
-    """What is wrong with labels."""
+    """The faults of labels."""
     causes = []
     for key, value in (labels if isinstance(labels, dict) else {}).items():
         prefix, slash, name = key.rpartition("/")

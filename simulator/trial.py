@@ -191,7 +191,7 @@ class Pair:
         )
 
     async def map(self, remote: str | None) -> None:
-        """What milan says of the namespace: its name there, or nothing any more."""
+        """Write milan's mapping of the namespace: its name there, or nothing any more."""
         entry = None if remote is None else {"remoteNamespace": remote, "phase": "Accepted"}
         status = {"currentMapping": {SHOP: entry}}
         await self.here.patch(
@@ -199,7 +199,7 @@ class Pair:
         )
 
     async def desire(self, remote: str | None) -> None:
-        """What rome asks for."""
+        """Write the mapping of the namespace that rome asks for; None for none."""
         await self.here.patch(
             NAMESPACE_MAPS, self.name, {"spec": {"desiredMapping": {SHOP: remote}}}, self.tenant
         )

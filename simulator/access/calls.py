@@ -24,11 +24,11 @@ LONGEST_ANSWER = 3 << 20
 
 
 class Server(NamedTuple):
-    """Whom a webhook's configuration names.
+    """The server that a webhook's configuration names.
 
     Attributes:
         place: host, and port where it is not 443.
-        bundle: who has to vouch for it, PEM in base64; empty for those whom this machine trusts.
+        bundle: authorities to verify it by, PEM in base64; empty for those of this machine.
     """
 
     place: str

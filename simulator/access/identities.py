@@ -1,4 +1,4 @@
-"""Who asks: client certificates, bearer tokens of service accounts and static ones, impersonation.
+"""Authentication: client certificates, bearer tokens (static or ServiceAccounts'), impersonation.
 
 Service account tokens are signed with an HMAC of the cluster's own; nobody but this server
 verifies them.
@@ -38,7 +38,7 @@ class User(msgspec.Struct, frozen=True):
 
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 REQUESTER: ContextVar[User | None] = ContextVar("requester", default=None)
-"""Who asked the request that this task is at; None in the server's own controllers."""
+"""The user whose request this task handles; None in the server's own controllers."""
 
 
 def _segment(value: object) -> str:
@@ -88,7 +88,7 @@ class Authenticator:
         return ANONYMOUS
 
     def of_token(self, token: str, audiences: tuple[str, ...] = (ISSUER,)) -> User | None:
-        """The user a token stands for, or None."""
+        """The user that a token authenticates, or None."""
         if token in self.tokens:
             return self.tokens[token]
         header, dot, signature = token.rpartition(".")

@@ -2,7 +2,7 @@
 
 Rules are compiled from the stored objects when a request comes after one of them has changed.
 ``system:masters`` may do everything. Aggregated ClusterRoles hold the rules of those they select.
-Whoever writes a role or a binding must hold what it gives (or ``escalate`` / ``bind``).
+A user who writes a role or a binding must hold what it gives (or ``escalate`` / ``bind``).
 """
 
 from collections.abc import Iterable
@@ -69,7 +69,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 def access_of(route: Route) -> Access:
-    """What authorization decides about for a request."""
+    """The access that a request needs, as authorization decides about it."""
     return Access(
         route.verb,
         route.resource.group,
@@ -80,7 +80,7 @@ def access_of(route: Route) -> Access:
 
 
 def allows(rule: Rule, access: Access) -> bool:
-    """Whether a rule covers an access."""
+    """True if a rule covers an access."""
     if "*" not in rule.verbs and access.verb not in rule.verbs:
         return False
     if access.path:
@@ -145,7 +145,7 @@ class Authorizer:
         self._grants = None
 
     def allowed(self, user: User, access: Access) -> bool:
-        """Whether a user may."""
+        """True if the user has this access."""
         if MASTERS in user.groups:
             return True
         return any(allows(rule, access) for rule in self.rules(user, access.namespace))
@@ -253,7 +253,7 @@ def _selected(role: _Role, roles: list[_Role]) -> list[str]:
 
 
 def _covered(rule: Rule, held: list[Rule]) -> bool:
-    """Whether every single right of a rule is held."""
+    """True if every single right of a rule is held."""
     for verb in rule.verbs:
         for path in rule.non_resource_urls:
             if not any(allows(each, Access(verb, path=path)) for each in held):

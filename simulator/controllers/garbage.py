@@ -84,7 +84,7 @@ class Garbage:
         deletion.delete(self._registry, resource, item, options)
 
     def _holds(self, reference: Json, item: Item) -> bool:
-        """Whether an owner is there and not waiting for this dependent to go."""
+        """True if an owner exists and does not wait for this dependent to go."""
         place = self._registry.storage.place(reference["uid"])
         if place is None or (place[1] and place[1] != item.namespace):
             return False

@@ -1,4 +1,4 @@
-"""What drives controllers: keys that are due, one task, no timer while nothing is due.
+"""Runs the controllers: keys that are due, one task, no timer while nothing is due.
 
 Reconciling is synchronous, since objects are in this process, except where an admission webhook
 may have to be asked: such a step is run beside the others, never twice for one key.

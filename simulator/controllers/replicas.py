@@ -64,7 +64,7 @@ def pods_of(registry: Registry, owner: Item) -> list[tuple[Item, Json]]:
 
 
 def is_active(pod: Json) -> bool:
-    """Whether a pod counts as a replica."""
+    """True if a pod counts as a replica."""
     phase = (pod.get("status") or {}).get("phase")
     return phase not in _TERMINAL and not pod["metadata"].get("deletionTimestamp")
 
@@ -123,7 +123,7 @@ class ReplicaSets:
         return self._registry.find(builtins.REPLICA_SETS.qualified, *key)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Make or delete pods until their number is right, then say how it stands."""
+        """Make or delete pods until their number is right, then write the status."""
         item = self._get(key)
         if item is None:
             return None

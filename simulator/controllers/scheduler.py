@@ -22,7 +22,7 @@ _EVERYONE: Key = ("", "")
 
 
 class Scheduler:
-    """Follows nodes and pods; its keys are pods, and one that stands for all that wait."""
+    """Follows nodes and pods; its keys are pods, and one for all pods that wait."""
 
     def __init__(self, registry: Registry, manager: Manager) -> None:
         self._registry = registry

@@ -1,4 +1,4 @@
-"""Claims and volumes: binding them, who is told to provision, and volumes of this server's own.
+"""Claims and volumes: binds them, notifies provisioners, and makes volumes of this server's own.
 
 In small what the volume controller and a provisioner do. A class of the provisioner
 :data:`PROVISIONER` gets its volumes here, on any node; of any other class somebody else makes them.
@@ -102,7 +102,7 @@ class Volumes:
         self._registry.update(_CLAIM, item, claim, force=True)
 
     def _grow(self, item: Item, claim: Json, volume: Json) -> None:
-        """What the provisioner's own volumes can at once; nobody shrinks them."""
+        """Grow a claim of the provisioner's own volumes at once; none is shrunk."""
         notes = volume["metadata"].get("annotations") or {}
         wanted = claim["spec"]["resources"]["requests"]["storage"]
         if notes.get("pv.kubernetes.io/provisioned-by") != PROVISIONER:
@@ -129,7 +129,7 @@ class Volumes:
 
 
 def needs(registry: Registry, pod: Json) -> tuple[str, list[list[Json]], list[Item]]:
-    """What a pod's claims mean for its place.
+    """The restrictions that a pod's claims put on its node.
 
     Returns:
         Why it cannot be placed yet, or nothing; the node selector terms of its volumes; and the
@@ -168,7 +168,7 @@ def select(registry: Registry, claims: list[Item], node: str) -> None:
 
 
 def chosen(claims: list[Item]) -> bool:
-    """Whether a node has been chosen for each, and its volume is awaited."""
+    """True if a node has been chosen for each, and its volume is awaited."""
     notes = (each.decode()["metadata"].get("annotations") or {} for each in claims)
     return all(SELECTED in each for each in notes)
 

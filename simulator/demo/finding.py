@@ -1,9 +1,9 @@
 """How the demo's clusters find each other: by mDNS on this machine's loopback, else by a file.
 
-What is announced on loopback, everybody on this machine hears, and every demo has the same three
-names: so only one demo at a time announces its clusters. Where another one does, or where the
-loopback carries no mDNS, the operator of the one cluster is told where the other is, and by which
-key, and writes that into the configuration.
+Everybody on this machine sees adverts on loopback, and every demo has the same three names: so only
+one demo at a time announces its clusters. Where another one does, or where the loopback carries no
+mDNS, the operator of the one cluster is given the address and the key of the other, and writes them
+into the configuration.
 """
 
 import socket
@@ -22,16 +22,16 @@ CLAIM: Final = 6446
 """The UDP port on loopback that a demo holds while it announces: as far as this loopback goes, and
 no longer than the process lives. Nothing is ever sent there."""
 SEEN_WITHIN: Final = 8.0
-"""Seconds for which others are listened for; each is heard some two seconds after its start."""
+"""Seconds for which others are listened for; each is seen some two seconds after its start."""
 LOOK_EVERY: Final = 0.2
 LOOPBACKS: Final = ("lo", "lo0")
-"""What systems call it."""
+"""Names of the loopback interface on various systems."""
 
 ANNOUNCED: Final = """
 [plugins.settings.mdns]
 interfaces = ["{interface}"]
 """
-"""What has a daemon announce its cluster, and listen."""
+"""Configuration by which a daemon announces its cluster, and listens."""
 
 NAMED: Final = """
 [[peers]]
@@ -42,7 +42,7 @@ resources = {{{resources}}}
 pod_network = "routed"
 pod_cidrs = ["10.0.0.0/8"]
 """
-"""What has a daemon ask another one that it does not hear."""
+"""Configuration by which a daemon asks another one that it does not see."""
 
 
 def loopback() -> str:
@@ -74,7 +74,7 @@ async def unseen(path: Path, names: Sequence[str]) -> str:
         names: their cluster ids.
 
     Returns:
-        Why they are not to be told by that, in a clause; empty once all are seen.
+        Why they cannot be found by that, in a clause; empty once all are seen.
     """
     missing = tuple(names)
     with trio.move_on_after(SEEN_WITHIN):
@@ -93,7 +93,7 @@ async def unseen(path: Path, names: Sequence[str]) -> str:
 
 
 async def _seen(path: Path) -> tuple[dict[str, str], str]:
-    """What a daemon knows of who each cluster is that it sees by mDNS, by id; why it sees none."""
+    """The identity state of each cluster that a daemon sees by mDNS, by id; why it sees none."""
     try:
         async with inspector.connect(path) as viewer:
             _, state = await viewer.snapshot()

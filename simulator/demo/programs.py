@@ -38,7 +38,7 @@ def step(text: str) -> None:
 
 
 def indented(output: bytes) -> str:
-    """What a command printed, set off from the commands."""
+    """The output of a command, indented to set it off from the commands."""
     return "\n".join(f"  {line}" for line in output.decode().splitlines())
 
 
@@ -117,8 +117,8 @@ async def daemon(
 ) -> NoReturn:
     """Run the daemon whose configuration is ``NAME.toml`` in a folder until cancelled.
 
-    Its log is ``NAME.log``. When cancelled it is given the time to stop cleanly. Whoever starts it
-    gets the process, to send it signals.
+    Its log is ``NAME.log``. When cancelled it is given the time to stop cleanly. The caller gets
+    the process, to send it signals.
 
     Raises:
         Failed: it ends by itself.

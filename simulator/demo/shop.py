@@ -1,4 +1,4 @@
-"""What the demo creates in its namespace, and when a pod of it counts as ready."""
+"""The objects that the demo creates in its namespace, and the test that a pod of it is ready."""
 
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ def is_ready(pod: dict[str, Any]) -> bool:
 
 
 def shop_objects() -> list[tuple[Kind, dict[str, Any]]]:
-    """What a user would apply: a ConfigMap, a Secret, a Service and a Deployment that uses them."""
+    """The objects of a user: a ConfigMap, a Secret, a Service and a Deployment that uses them."""
     labels = {"app": "web"}
     container = {
         "name": "web",

@@ -2,8 +2,8 @@
 
 One provider has handed over a kubeconfig, the other one is found, asked by its name, and answers.
 Everything that a user does is done here by the very commands that a user would type, each printed
-before it runs; only the clusters are embedded (:mod:`simulator`). What does not depend on
-each other runs at once.
+before it runs; only the clusters are embedded (:mod:`simulator`). Steps that do not depend on each
+other run at once.
 """
 
 import signal
@@ -97,7 +97,7 @@ class Demo:
         """Everything, in order; stays up until cancelled unless ``once``.
 
         Returns:
-            0 when every replica is Running and Ready at home and has its remote pod, 1 otherwise.
+            0 when every replica is Running and Ready here and has its remote pod, 1 otherwise.
 
         Raises:
             Failed: a step did not succeed.
@@ -118,7 +118,7 @@ class Demo:
         return status
 
     async def _work(self, *, once: bool) -> int:
-        """What follows once the daemons are up; see :meth:`run`."""
+        """Run the steps that follow once the daemons are up; see :meth:`run`."""
         step(f"{CONSUMER} borrows from {HANDED}, which has handed over a kubeconfig")
         await self._peer_with(HANDED)
         step(f"{CONSUMER} looks who else is there")
@@ -211,7 +211,7 @@ class Demo:
         say(f"  {provider}: peered; it is the node {provider} in {CONSUMER}")
 
     async def _find(self) -> bool:
-        """Have the one cluster see the other; whether it had to be told where that is."""
+        """Have the one cluster see the other; True if it had to be given the other's address."""
         socket = f"{CONSUMER}.sock"
         why = self._silent or await finding.unseen(self.folder / socket, PROVIDERS)
         if why:
@@ -370,7 +370,7 @@ async def happens(look: Callable[[], Awaitable[T | None]], otherwise: str) -> T:
 
 
 async def request(client: Client) -> OutgoingPeering | None:
-    """What the provider that was found is asked, once it has been met or is named for good."""
+    """The request to the provider that was found, once it has been met or is named for good."""
     found = await client.find(
         OUTGOING_PEERINGS, FOUND, labels.LIQO_NAMESPACE, decode=OutgoingPeering
     )
@@ -378,7 +378,7 @@ async def request(client: Client) -> OutgoingPeering | None:
 
 
 async def waiting(client: Client) -> IncomingPeering | None:
-    """Who asks, and waits for an answer."""
+    """The peering that asks, and waits for an answer; None while there is none."""
     for entry in await answering.entries(client, labels.LIQO_NAMESPACE):
         if entry.status.phase == "Waiting" and entry.status.words:
             return entry

@@ -1,4 +1,4 @@
-"""What is particular about each built-in kind when it is written: defaults, preparation, checks."""
+"""Strategies for writes of each built-in kind: defaults, preparation, checks."""
 
 from simulator.catalog import Resource
 from simulator.kinds.base import Strategy

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 class Surroundings(Protocol):
-    """What a strategy may look at beyond its object."""
+    """The part of the cluster that a strategy may read beyond its object."""
 
     def find(self, qualified: str, namespace: str, name: str) -> Item | None:
         """A stored object."""
@@ -36,7 +36,7 @@ class Strategy:
         """Set the kind's defaults. Runs before admission and again after it."""
 
     def admit(self, obj: Json, around: Surroundings) -> None:
-        """What admission plugins built into the server change on creation."""
+        """Change a new object as the admission plugins built into the server do."""
 
     def create(self, resource: Resource, obj: Json, around: Surroundings) -> None:
         """Last preparation of a new object: fields that only the server sets."""
@@ -62,7 +62,7 @@ class Strategy:
         """Take of an update by another sub-resource what that is for, and check it."""
 
     def validate(self, obj: Json, old: Json | None) -> list[Cause]:
-        """What is wrong with an object; ``old`` is what it replaces."""
+        """The faults of an object; ``old`` is the one that it replaces."""
         return []
 
 

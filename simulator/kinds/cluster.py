@@ -63,7 +63,7 @@ class NodeStrategy(Strategy):
 
 
 class SigningRequestStrategy(Strategy):
-    """Who asks is set by the server (see ``handlers``); what is asked never changes."""
+    """Signing requests: the server sets the user who asks (``handlers``); the spec is immutable."""
 
     def update(self, resource: Resource, new: Json, old: Json, around: Surroundings) -> None:
         """As the base class says."""

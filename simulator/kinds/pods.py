@@ -162,7 +162,7 @@ def _check_update(new: Json, old: Json) -> list[Cause]:
 
 
 def _among(toleration: Json, spec: Json) -> bool:
-    """Whether a toleration is still there; its seconds may have changed."""
+    """True if a toleration is still there; its seconds may have changed."""
 
     def core(each: Json) -> Json:
         return {key: value for key, value in each.items() if key != "tolerationSeconds"}

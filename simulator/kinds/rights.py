@@ -26,7 +26,7 @@ class RoleStrategy(Strategy):
 
 
 class BindingStrategy(Strategy):
-    """What a binding binds never changes; whom it binds may."""
+    """Bindings: the role of one never changes; its subjects may."""
 
     def defaults(self, obj: Json) -> None:
         """As the base class says."""

@@ -39,7 +39,7 @@ class WorkloadStrategy(Strategy):
 
 
 class DeploymentStrategy(WorkloadStrategy):
-    """Deployments roll by a quarter unless told otherwise."""
+    """Deployments roll by a quarter by default."""
 
     def defaults(self, obj: Json) -> None:
         """As the base class says."""
@@ -53,7 +53,7 @@ class DeploymentStrategy(WorkloadStrategy):
 
 
 class ReplicaSetStrategy(WorkloadStrategy):
-    """One replica unless told otherwise."""
+    """ReplicaSets have one replica by default."""
 
     def defaults(self, obj: Json) -> None:
         """As the base class says."""

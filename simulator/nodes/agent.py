@@ -1,7 +1,7 @@
 """Fake nodes: registered, kept alive, and doing with bound pods what a kubelet would.
 
 The same agent serves an embedded cluster and a real API server (:func:`run_nodes`), through
-whatever :class:`~simulator.nodes.planes.Plane` it is given. What becomes of a pod is decided by
+whatever :class:`~simulator.nodes.planes.Plane` it is given. The next step of a pod is decided by
 :mod:`simulator.nodes.kubelet`.
 """
 
@@ -283,7 +283,7 @@ class NodeAgent:
         await self._plane.patch(PODS, meta["name"], body, meta["namespace"], subresource="status")
 
     def _recall(self, key: Key, pod: Json) -> Lived:
-        """What is remembered of this pod; a pod that another agent ran is taken over as it is."""
+        """The record of this pod; a pod that another agent ran is taken over as it is."""
         uid = pod["metadata"]["uid"]
         lived = self._lived.get(key)
         if lived is not None and lived.uid == uid:
@@ -320,7 +320,7 @@ class NodeAgent:
         raise LiqodError(f"node {node} has no address left for a pod")
 
     async def _can_start(self, pod: Json, lived: Lived) -> bool:
-        """Whether the ConfigMaps and Secrets that a pod cannot do without are there."""
+        """True if the ConfigMaps and Secrets that a pod cannot do without are there."""
         if lived.started is not None or not self._needs_volumes:
             return True
         namespace = pod["metadata"]["namespace"]

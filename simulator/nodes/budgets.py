@@ -14,7 +14,7 @@ _TERMINAL = ("Succeeded", "Failed")
 
 
 def is_ready(pod: Json) -> bool:
-    """Whether a pod's Ready condition is true."""
+    """True if a pod's Ready condition is true."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 

@@ -1,4 +1,4 @@
-"""What a kubelet would make of a pod now: the state machine of fake nodes. Pure.
+"""The state machine of fake nodes: the next step of a kubelet with a pod. Pure.
 
 Annotations on a pod steer it, for tests and demos:
 
@@ -22,13 +22,13 @@ _OURS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 
 
 class Lived(msgspec.Struct):
-    """What a fake kubelet remembers of a pod.
+    """A fake kubelet's record of a pod.
 
     Attributes:
         uid: which pod it is.
         seen: when it came, in seconds of the agent's clock.
         started: when it began to run; None before.
-        leaving: when it was told to stop; None before.
+        leaving: when its deletion began; None before.
         address: its IP; ``""`` before it runs.
         removed: whether its deletion has been completed by this kubelet.
     """
@@ -48,11 +48,11 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 Step = Wait | Literal["run", "finish", "remove"] | None
-"""What is to be done: wait, show it running, show it ended, complete its deletion, or nothing."""
+"""The next step: wait, show it running, show it ended, complete its deletion, or nothing."""
 
 
 def step(pod: Json, lived: Lived, now: float, *, delay: float) -> Step:
-    """What is to be done about a pod at this moment, and None for nothing at all.
+    """The next step with a pod at this moment; None for nothing at all.
 
     Args:
         delay: seconds from coming to running.
@@ -75,7 +75,7 @@ def step(pod: Json, lived: Lived, now: float, *, delay: float) -> Step:
 
 
 def _shown(pod: Json, lived: Lived) -> bool:
-    """Whether the pod shows what its kubelet knows; readiness gates may have changed it."""
+    """True if the pod shows what its kubelet knows; readiness gates may have changed it."""
     status = pod["status"]
     conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
     ready = "True" if is_ready(pod) else "False"
@@ -104,7 +104,7 @@ def _number(pod: Json, name: str, default: float) -> float:
 
 
 def is_ready(pod: Json) -> bool:
-    """Whether a running pod is ready: its gates are open and it is not told to be unready."""
+    """True if a running pod is ready: its gates are open and its annotation does not deny it."""
     conditions = {
         each["type"]: each["status"] for each in (pod.get("status") or {}).get("conditions") or ()
     }

@@ -125,7 +125,7 @@ class LocalPlane:
         return item.decode() if item is not None else None
 
     def follow_pods(self, notice: Callable[[tuple[str, str], bytes | None], None]) -> None:
-        """Tell of every pod there is and of every change."""
+        """Notify of every existing pod and of every change."""
         collection = self._registry.storage.of("pods")
 
         def listen(change: Change) -> None:

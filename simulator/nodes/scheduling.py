@@ -102,7 +102,7 @@ def _terms(affinity: Json | None, namespace: str) -> tuple[AntiTerm, ...]:
 
 
 class Load(msgspec.Struct):
-    """What runs on a node."""
+    """The pods on a node and the resources that they use."""
 
     pods: dict[tuple[str, str], Candidate] = {}
     used: Amounts = {}
@@ -121,12 +121,12 @@ class Load(msgspec.Struct):
 
 
 def tolerates(tolerations: Iterable[Json], taint: Json) -> bool:
-    """Whether one of the tolerations covers a taint."""
+    """True if one of the tolerations covers a taint."""
     return any(covers(each, taint) for each in tolerations)
 
 
 def covers(toleration: Json, taint: Json) -> bool:
-    """Whether a toleration covers a taint."""
+    """True if a toleration covers a taint."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     key = toleration.get("key") or ""

@@ -22,7 +22,7 @@ BEFORE_FIRST = "before-first-apply"
 
 
 class Manager(msgspec.Struct, frozen=True):
-    """Who writes, as managed fields tell writers apart."""
+    """A writer, as managed fields distinguish writers."""
 
     name: str
     operation: str
@@ -39,7 +39,7 @@ def shape_of(resource: Resource) -> Shape:
 
 
 def read(meta: Json) -> Owned:
-    """The owners that an object's metadata tells of."""
+    """The owners of fields that an object's metadata names."""
     return {
         Manager(
             entry["manager"],

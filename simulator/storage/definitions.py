@@ -45,7 +45,7 @@ def complete(definition: Json, now: str) -> None:
 
 
 def check(definition: Json) -> list[Cause]:
-    """What is wrong with a CRD."""
+    """The faults of a CRD."""
     spec = definition.get("spec") or {}
     names = spec.get("names") or {}
     causes = [

@@ -1,4 +1,4 @@
-"""Who owns which field: the sets behind ``metadata.managedFields``.
+"""Sets of owned fields: the algebra behind ``metadata.managedFields``.
 
 A field is a path of steps in the notation of FieldsV1: ``f:name`` for a field, ``k:{…}`` for an
 item of a keyed list, ``v:…`` for a member of a set. Sets of paths make the rest of server-side

@@ -23,7 +23,7 @@ _META_ORDER = (
 
 
 def unsaved(obj: Json) -> Item:
-    """What a dry run answers: the object without having been stored."""
+    """The answer of a dry run: the object without having been stored."""
     meta = obj["metadata"]
     version = int(meta.get("resourceVersion") or 0)
     return Item(
@@ -62,5 +62,5 @@ def _marks(obj: Json) -> Json:
 
 
 def no_grace(meta: Json) -> bool:
-    """Whether an object that is being deleted waits for nobody but its finalizers."""
+    """True if an object that is being deleted waits only for its finalizers."""
     return not meta.get("deletionGracePeriodSeconds")

@@ -70,7 +70,7 @@ def fill(value: Any, schema: Schema) -> None:
 
 
 def validate(value: Any, schema: Schema, old: Any = None, path: str = "") -> list[Cause]:
-    """What is wrong with a value; ``old`` is what it replaces, for immutability rules."""
+    """The faults of a value; ``old`` is what it replaces, for immutability rules."""
     if value is None and schema.get("nullable"):
         return []
     causes = _check_type(value, schema, path)

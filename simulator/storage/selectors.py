@@ -45,7 +45,7 @@ def _split(text: str) -> list[str]:
 
 
 def parse_labels(text: str) -> LabelTest:
-    """The test a ``labelSelector`` stands for.
+    """The test that a ``labelSelector`` describes.
 
     Raises:
         ApiError: 400, it is malformed.
@@ -84,7 +84,7 @@ class Requirement(msgspec.Struct, frozen=True):
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Labels) -> bool:
-        """Whether labels satisfy it; an unknown operator never does."""
+        """True if labels satisfy the requirement; never with an unknown operator."""
         return holds(self.operator, self.values, labels.get(self.key))
 
 
@@ -95,7 +95,7 @@ class LabelSelector(msgspec.Struct, frozen=True, rename="camel"):
     match_expressions: tuple[Requirement, ...] = ()
 
     def holds(self, labels: Labels) -> bool:
-        """Whether labels satisfy all of it."""
+        """True if labels satisfy the whole selector."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             requirement.holds(labels) for requirement in self.match_expressions
         )
@@ -184,7 +184,7 @@ _PATHS: dict[str, dict[str, Callable[[_Fields], object]]] = {
 
 
 def parse_fields(text: str, qualified: str, namespaced: bool) -> ItemTest | None:
-    """The test a ``fieldSelector`` stands for, or None if it selects everything.
+    """The test that a ``fieldSelector`` describes, or None if it selects everything.
 
     Raises:
         ApiError: 400, it is malformed or names a field that this kind does not select by.

@@ -20,7 +20,7 @@ Place = tuple[str, str, str]
 """Where an object is: (qualified resource, namespace or "", name)."""
 
 HISTORY = 200
-"""Changes kept per kind: a watch that starts earlier is told 410."""
+"""Changes kept per kind: a watch that starts earlier is answered 410."""
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Change(NamedTuple):
-    """What happened to one object: ``after`` None means it is gone, ``before`` None it is new.
+    """A change of one object: ``after`` None means it is gone, ``before`` None it is new.
 
     ``last`` is the object as a watch shows it: after a deletion, its last state at the version of
     the deletion.

@@ -27,7 +27,7 @@ IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
 
 
 class Gateway:
-    """One side: where its packets travel, and the namespace that stands for its peer's.
+    """One side: where its packets travel, and the namespace in place of its peer's.
 
     Attributes:
         side: which one.
@@ -131,7 +131,7 @@ def sent(gateway: Gateway) -> int:
 
 
 def sockets() -> list[Path]:
-    """Where userspace WireGuards have theirs, for the whole machine."""
+    """The sockets of userspace WireGuards, those of the whole machine."""
     return list(Path("/var/run/wireguard").glob("*"))
 
 
@@ -154,7 +154,7 @@ def needs_root() -> None:
 
 
 def ip(*words: str) -> str:
-    """What `ip` says. Raises OSError with its complaint."""
+    """The output of `ip`. Raises OSError with its complaint."""
     answer = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
     if answer.returncode:
         raise OSError(errno.EIO, f"ip {' '.join(words)}: {answer.stderr.strip()}")

@@ -8,7 +8,7 @@ class TestHosts(DiscoveryContract):
 class TestEtcd(CheckContract):
     check = CHECK
     facts = (PeerFacts(now=1.0, peer="milan", cluster=ClusterFacts(now=1.0)),)
-    answers = {"/healthz/etcd": b"ok"}          # what its probe is told
+    answers = {"/healthz/etcd": b"ok"}          # the answers to its probe
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -35,7 +35,7 @@ from liqod.plugins.sound import fault, odd
 from simulator.suites.trials import TRIES, at_rest, ended, no_system_tasks, quick
 
 PATIENCE = 10.0
-"""Seconds for which one that was told to end is waited for, beyond what it may take."""
+"""Seconds for which one that was cancelled is waited for, beyond what it may take."""
 DEADLINE = 5.0
 """Seconds for a probe, as in the daemon."""
 RESTS = 0.3
@@ -63,7 +63,7 @@ async def share(kind: Kind, selection: Selection = EVERY, **how: Any) -> AsyncIt
 
 
 class DiscoveryContract:
-    """What every discovery plugin keeps. Set the attributes in a sub-class.
+    """The contract of discovery plugins, as tests. Set the attributes in a sub-class.
 
     Attributes:
         provider: the plugin under test.
@@ -90,7 +90,7 @@ class DiscoveryContract:
         """Take away what is expected; the suite then waits for its end."""
 
     def _run(self, *, lose: bool = False, rests: bool = False) -> list[Any]:
-        """What it reports until all that is expected has come, or gone, or the time is over."""
+        """The plugin's reports until the expected ones have come, or gone, or the time is over."""
         seen: list[Any] = []
         gauge = Gauge("discovery", type(self).provider.name)
 
@@ -199,7 +199,7 @@ class _Steps(trio.abc.Instrument):
 
 
 def _place(seen: Sighting) -> tuple[str, str]:
-    """Which cluster is seen, and where."""
+    """The cluster that is seen, and the place."""
     return seen.cluster_id, seen.where
 
 
@@ -217,7 +217,7 @@ class _Answers:
 
 
 class CheckContract:
-    """What every check keeps. Set the attributes in a sub-class.
+    """The contract of checks, as tests. Set the attributes in a sub-class.
 
     Attributes:
         check: the check under test.
@@ -251,14 +251,14 @@ class CheckContract:
         ]
 
     def _probed(self) -> Any:
-        """What the probe brings; None where there is none."""
+        """The result of the probe; None where there is none."""
         probe = type(self).check.probe
         if probe is None:
             return None
         return self._asked(_Answers(self.answers, self._decoded()))
 
     def _asked(self, asker: "_Answers") -> Any:
-        """What the probe brings of a server; None where that is an error on purpose."""
+        """The result of the probe of a server; None where that is an error on purpose."""
         probe, gauge = type(self).check.probe, Gauge("check", type(self).check.name)
         assert probe is not None
 

@@ -8,7 +8,7 @@
         remote = (A_GADGET_OVER_THERE,)             # what is at the peer, for `incoming`
         elsewhere = (A_GADGET_AT_ANOTHER_PEER,)     # and at a second one, which says otherwise
 
-What it asks is what the engine relies on:
+The suite tests all that the engine relies on:
 functions that change nothing and remember nothing, that read and write only what is declared, whose
 objects the peer's API server can take, and of which two peers do not fight over one object.
 :class:`StaticView` is a view made of values, for tests of one's own.
@@ -136,7 +136,7 @@ class StaticView:
 
 
 class ReflectorContract:
-    """What every reflector keeps. Set the attributes in a sub-class.
+    """The contract of reflectors, as tests. Set the attributes in a sub-class.
 
     Attributes:
         reflector: the reflector under test.
@@ -189,11 +189,11 @@ class ReflectorContract:
         return plans
 
     def _needs(self, known: Mapping[Need, Any]) -> set[Need]:
-        """What both functions ask for, of all sources."""
+        """The needs of both functions, for all sources."""
         return {need for plan in self._plans(fulfilled=known) for need in plan.needs}
 
     def _seen(self) -> tuple[Json, ...]:
-        """What ``incoming`` is given of what is at the peer: what is watched in full."""
+        """The peer's objects that ``incoming`` is given: those that are watched in full."""
         full = {
             (each.kind.api_version, each.kind.name)
             for each in type(self).reflector.remote
@@ -338,7 +338,7 @@ class ReflectorContract:
         no_system_tasks((*functions, *more))
 
     def test_two_peers_do_not_fight(self) -> None:
-        """What two peers say of one object settles, whatever is written first."""
+        """The status of an object that two peers reflect settles, in either order of writes."""
         for source in self._of_several():
             for order in (("milan", "turin"), ("turin", "milan")):
                 talk = _Talk(self, source)
@@ -413,7 +413,7 @@ class _Talk:
         self._voices.retracted = self._take_back
 
     def said(self, peer: str) -> Said:
-        """What a peer says."""
+        """The status and the objects here that the peer's plan wants."""
         suite, reflector = self._suite, self._reflector
         remote = copy.deepcopy(suite.remote)
         if peer != NAMES.peer:
@@ -432,7 +432,7 @@ class _Talk:
         return Said(plan.status or None, made)
 
     def turn(self, peer: str) -> Json:
-        """What the engine of a peer writes."""
+        """Take one turn of a peer's engine; the status patch that it writes."""
         uid, said = self._source["metadata"].get("uid", ""), self.said(peer)
         voices, subject = self._voices, self._subject
         voices.say(self._reflector, subject, uid, peer, said, lambda: None)

@@ -1,4 +1,4 @@
-"""What the contract suites try plugins behind: the daemon's own wall, in a thread that may be left.
+"""Tries plugins in the contract suites behind the daemon's own wall, in a thread that may be left.
 
 A plugin that does not end would hold its test for ever. So each is tried in a thread of its own,
 which is given up when the time is over.
@@ -23,7 +23,7 @@ TRIES: Final = 3
 
 
 def quick(function: Callable[P, R], /, *args: P.args, **named_args: P.kwargs) -> R:
-    """What a plain function returns. Raises AssertionError where the daemon would park it."""
+    """Call a plain function. Raises AssertionError where the daemon would park it."""
     for _ in range(TRIES):
         began = perf_counter()
         answer = function(*args, **named_args)
@@ -46,9 +46,9 @@ def at_rest(gauge: Gauge) -> None:
 
 
 def ended(body: Callable[[], Awaitable[R]], seconds: float) -> R:
-    """What a function gives that is run by Trio in a thread of its own.
+    """Run an async function by Trio in a thread of its own, and return its result.
 
-    What it has left behind is not waited for.
+    Threads and tasks that it has left behind are not waited for.
 
     Raises:
         AssertionError: it has not ended in time; the thread is given up.

@@ -87,7 +87,7 @@ class Gateways:
         self.gauge = Gauge("network", type(suite).provider.name)
 
     def spec(self, side: Side, **changed: Any) -> TunnelSpec:
-        """What the tunnel of one side is to be."""
+        """The spec of the tunnel of one side."""
         other: Side = "client" if side == "server" else "server"
         port = type(self.suite).provider.port
         return msgspec.structs.replace(
@@ -120,7 +120,7 @@ class Gateways:
         return again
 
     async def problem(self) -> str | None:
-        """What this machine lacks for the backend, in a sentence."""
+        """The reason that the backend cannot run on this machine, in a sentence; None normally."""
         return await self.build(self.server).problem()
 
     async def join(self) -> None:
@@ -134,7 +134,7 @@ class Gateways:
     async def echo(
         self, payload: bytes, *, seconds: float = 2.0, family: socket.AddressFamily = socket.AF_INET
     ) -> bool:
-        """Whether some bytes come back from the server."""
+        """True if some bytes come back from the server."""
         with await self.server.socket(family) as there, await self.client.socket(family) as here:
             addresses = TUNNEL_ADDRESSES if family == socket.AF_INET else SIXES
             with trio.move_on_after(seconds):
@@ -149,7 +149,7 @@ class Gateways:
 
 
 class TunnelContract:
-    """What every tunnel backend keeps. Set the attributes in a sub-class.
+    """The contract of tunnel backends, as tests. Set the attributes in a sub-class.
 
     Attributes:
         provider: the backend under test.
@@ -266,7 +266,7 @@ class TunnelContract:
         self._run(body)
 
     def test_goes_to_another_endpoint_where_nobody_is_at_the_first(self) -> None:
-        """It is told how long nothing has come, and called again, as the daemon does."""
+        """The backend is given the time without packets, and called again, as by the daemon."""
 
         async def body(both: Gateways) -> None:
             good = both.spec("client").endpoints[0]
@@ -350,7 +350,7 @@ class TunnelContract:
         self._run(body)
 
     def test_says_why_it_cannot(self) -> None:
-        """What goes wrong on this machine is an error of liqod's, which the caller shows."""
+        """A failure of this machine is raised as an error of liqod's, which the caller shows."""
 
         async def body(both: Gateways) -> None:
             ip("netns", "delete", both.client.inside)
@@ -455,7 +455,7 @@ def _killed_after(begun: Callable[[], Awaitable[Any]]) -> None:
 
 
 async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for something that tells nobody when it comes."""
+    """Wait for a condition that notifies nobody when it comes true."""
     with trio.fail_after(JOINED):
         while True:
             if await condition():
@@ -468,7 +468,7 @@ async def _said(value: bool) -> bool:
 
 
 def _open_to_others(gateway: Gateway) -> Iterator[bytes]:
-    """What others could read: command lines, environments, files that are not root's alone."""
+    """The text that others could read: command lines, environments, files not root's alone."""
     for process in gateway.processes():
         for name in ("cmdline", "environ"):
             yield Path(f"/proc/{process}/{name}").read_bytes()

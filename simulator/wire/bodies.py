@@ -95,7 +95,7 @@ def manager_of(request: Request, user: User) -> str:
 
 
 def is_dry(request: Request) -> bool:
-    """Whether a write is only tried.
+    """True if a write is a dry run.
 
     Raises:
         ApiError: 400 for a value other than ``All``.

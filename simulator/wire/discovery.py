@@ -1,4 +1,4 @@
-"""What is served, for clients that ask: groups, versions, resources, and enough of OpenAPI.
+"""API discovery: the groups, versions and resources that are served, and enough of OpenAPI.
 
 The OpenAPI document says only that every kind's patch takes ``fieldValidation``, which is how
 kubectl learns that the server validates and leaves its own schemas alone.

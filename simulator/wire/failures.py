@@ -1,4 +1,4 @@
-"""What an API server answers when it refuses: the ``metav1.Status`` forms, worded as the real one.
+"""Refusals of an API server: the ``metav1.Status`` forms, worded as the real one.
 
 Callers and logs match on these texts, so they follow ``k8s.io/apimachinery/pkg/api/errors`` and
 ``util/validation/field`` to the letter.

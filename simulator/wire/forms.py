@@ -66,7 +66,7 @@ def listing(
 
 
 def _list_renderer(resource: Resource, form: Form) -> Render:
-    """Items of built-in kinds stand in lists without their type, as the real server shows them."""
+    """A renderer of lists: items of built-in kinds have no type there, as on the real server."""
     if resource.custom:
         return renderer(resource, form)
     cut = len(resource.prefix)

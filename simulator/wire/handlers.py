@@ -307,7 +307,7 @@ def _delete_options(request: Request) -> tuple[DeleteOptions, bool]:
 
 
 def _sign_request(obj: Json, user: User) -> None:
-    """Who asks for a certificate is who asks this request."""
+    """Set the requesting user of a certificate to the user of this request."""
     spec = obj.setdefault("spec", {})
     spec["username"] = user.name
     spec["groups"] = list(user.groups)

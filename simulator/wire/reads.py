@@ -88,7 +88,7 @@ class Reads:
 
 
 def selection(request: Request, resource: Resource, name: str = "") -> ItemTest | None:
-    """What the label and field selectors of a request select; None for everything."""
+    """The test of the label and field selectors of a request; None for everything."""
     labels, fields = request.one("labelSelector"), request.one("fieldSelector")
     by_field = parse_fields(
         ",".join(filter(None, (fields, f"metadata.name={name}" if name else ""))),

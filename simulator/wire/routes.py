@@ -1,4 +1,4 @@
-"""What a request asks for: verb, kind, namespace, name, sub-resource, and the form of the answer.
+"""Parses a request: verb, kind, namespace, name, sub-resource, and the form of the answer.
 
 Follows ``k8s.io/apiserver/pkg/endpoints/request.RequestInfo``, whose attributes are also what
 authorization decides by.
@@ -108,7 +108,7 @@ def _verb(request: Request, name: str) -> str:
 
 
 def wants(request: Request, parameter: str) -> bool:
-    """Whether a boolean query parameter is set."""
+    """True if a boolean query parameter is set."""
     return request.one(parameter) in _TRUE
 
 

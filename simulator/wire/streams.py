@@ -1,4 +1,4 @@
-"""Streams to a pod: ``exec``, ``attach`` and ``port-forward`` answer with what they are told.
+"""Streams to a pod: ``exec``, ``attach`` and ``port-forward`` echo what they receive.
 
 The protocol is agreed on as the real server does; what is said in it is not taken apart. Each byte
 comes back, behind a line of JSON that says what was asked for, until the client has ended.
@@ -64,4 +64,4 @@ class _Echo:
             await wire.send(data)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """There is nothing to release."""

@@ -1,6 +1,6 @@
 """Watches: a cursor into a kind's history, rendered as newline-delimited events.
 
-A watch holds no queue. It remembers the version it has told up to and reads on from the kind's
+A watch holds no queue. It remembers the last version that it sent and reads on from the kind's
 history when that changes; one that falls behind the history is ended with 410, as a slow client
 of a real server is.
 """
@@ -25,7 +25,7 @@ INITIAL_END = "k8s.io/initial-events-end"
 
 
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a watch asked for.
+    """The request of a watch.
 
     Attributes:
         namespace: None for all.
