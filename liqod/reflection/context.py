@@ -295,7 +295,7 @@ class Work(msgspec.Struct):
 
     @property
     def origin(self) -> Source:
-        """How what was made from it is marked."""
+        """The mark on objects that were made from the object: reflector and name."""
         return self.subject.reflector, self.subject.name
 
     def has(self, reflector: Reflector) -> list[tuple[RemoteKind, Partial]]:

@@ -1,4 +1,4 @@
-"""How an object at the peer is ended: by its UID, and with the word that this is wanted."""
+"""Deletes objects at the peer, by their UID, with the grace that their pods may take."""
 
 from contextlib import suppress
 

@@ -101,7 +101,7 @@ class Engine:
         return {name: worker.queue for name, worker in self.context.workers.items()}
 
     def told(self) -> Iterator[tuple[Subject, Reason]]:
-        """Why objects are not as they are to be."""
+        """The reasons why objects are not as they are to be."""
         for worker in self.context.workers.values():
             yield from worker.told()
 

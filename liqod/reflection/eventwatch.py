@@ -233,7 +233,7 @@ class EventWatch:
         return None
 
     def _caches(self, found: Event) -> Iterator[RemoteCache]:
-        """Where what an Event is about may be; that of a pod is by its ShadowPod, too."""
+        """The caches that may hold an Event's object; a pod may be there as its ShadowPod, too."""
         told = found.involved_object
         if told.kind in {kind.name for kind in PODLIKE}:
             yield from (self._session.caches[kind] for kind in PODLIKE)

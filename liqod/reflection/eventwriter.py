@@ -213,7 +213,7 @@ class EventWriter:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of Events that wait."""
         return sum(len(each.queue) for each in self._lanes.values())
 
     async def run(self) -> NoReturn:

@@ -16,7 +16,7 @@ from liqod.reflection.timings import ORDINARY, ReflectionTimings
 from liqod.ticks import sleep_until_tick
 
 TEXTS = 3
-"""How many things are named."""
+"""Faults that a report names at most."""
 ROOM = "reflection"
 
 Found = dict[str, Degradation]

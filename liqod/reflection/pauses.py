@@ -129,11 +129,11 @@ class Contest:
 
 
 class Rate:
-    """How often one reflector writes the status of an object, for one peer."""
+    """Limits how often one reflector writes the status of an object, for one peer."""
 
     def __init__(self) -> None:
         self._full_at: dict[Key, float] = {}
-        """When an object may be written :data:`BURST` times again."""
+        """Times at which an object may be written :data:`BURST` times again."""
 
     def waits(self, key: Key, now: float) -> float:
         """Seconds until the object's status may be written; 0 where it may be now."""

@@ -120,12 +120,12 @@ class RemoteCache:
 
     @property
     def suspect(self) -> str | None:
-        """Why what is missing may be there all the same."""
+        """The reason why a missing object may be there all the same; None normally."""
         return None if self._informer is None else self._informer.suspect
 
     @property
     def trouble(self) -> Degradation | None:
-        """Why what is known may be late.
+        """The reason why the known state may be late; None normally.
 
         Grave only of what liqod itself brings, and where the server is at fault: a kind that the
         peer has not, or to which it gives no right, holds up nothing but what is of that kind.

@@ -58,7 +58,7 @@ FOLLOWED = 1.0
 nobody."""
 
 LESSONS = 4
-"""How often one object is tried again because a refusal named keys that can be left out."""
+"""Times that one object is tried again because a refusal named keys that can be left out."""
 MOST_STRANGE = 256
 """Keys that are remembered as refused, for each kind."""
 
@@ -127,13 +127,13 @@ class RemoteWriter:
 
     @property
     def problem(self) -> str | None:
-        """Why the peer's API server took the last writes of some objects not; None normally."""
+        """The reason why the peer's API server refused some objects lately; None normally."""
         oldest = trio.current_time() - FAILING
         self._failing = {key: each for key, each in self._failing.items() if each[0] > oldest}
         return next((reason for _, reason in self._failing.values()), None)
 
     def refusals(self, key: Key) -> tuple[Refusal, ...]:
-        """Why the last writes for an object failed, where that is to be shown."""
+        """The refusals of the last writes for an object, where they are to be shown."""
         refused = self._refused.get(key)
         return () if refused is None else refused.shown
 
@@ -315,7 +315,7 @@ class RemoteWriter:
         return outcome
 
     def _made_from(self, source: tuple[str, str]) -> str:
-        """From what else here something there was made, and what to do about it."""
+        """The text that names the other object here that one there was made from, and the cure."""
         worker = self._context.workers.get(source[0])
         kind = "object" if worker is None else worker.reflector.kind.name
         return f"it was made from the {kind} {source[1]} here: one of the two needs another name"
@@ -491,7 +491,7 @@ class RemoteWriter:
         return not uids.isdisjoint((local.metadata.uid, None))
 
     def _doubt(self, work: Work) -> str | None:
-        """Why the absence of the local object is not sure yet; None normally."""
+        """The reason why the absence of the local object is not sure yet; None normally."""
         session, reflector = work.session, self._reflector
         assert session is not None
         informer = self._context.local(reflector, session)

@@ -93,14 +93,14 @@ class Session:
         return self._locals.get((kind, labels))
 
     def suspect(self, reflector: Reflector) -> str | None:
-        """Why what is missing may be there all the same, here or at the peer; None normally."""
+        """The reason why a missing object may exist all the same, here or there; None normally."""
         own = self.local(reflector.kind, reflector.selector)
         reasons = [None if own is None else own.suspect]
         reasons += [self.caches[remote.kind].suspect for remote in reflector.remote]
         return next((reason for reason in reasons if reason is not None), None)
 
     def suspiciously_empty(self, reflector: Reflector, store: Store) -> str | None:
-        """Why a start that sees nothing here proves nothing yet; None normally.
+        """The reason why a start that sees nothing here proves nothing yet; None normally.
 
         Where we have just begun, nothing was known here before. That not one is here of the many
         objects that the peer has from here is then more likely a mistake than their end. Where one
@@ -262,7 +262,7 @@ class Session:
 
 
 def _watched(reflectors: Iterable[Reflector]) -> dict[Kind, tuple[Watch, str]]:
-    """How each kind is watched at the peer, and its field selector.
+    """The watch of each kind at the peer, and its field selector.
 
     It is watched in full where any reflector asks for that, and selected only where all who watch
     it ask for the same and nobody writes it.

@@ -38,8 +38,8 @@ REFRESH_AT = 0.8
 KEPT = 600.0
 """Seconds that an answer without an end of its own is kept."""
 SPARE = 64
-"""How many answers are kept at least before those are dropped that hold no more: a whole object
-takes 20 kB."""
+"""Answers that are kept at least before those are dropped that hold no more: a whole object takes
+20 kB."""
 
 PATIENT: Final = 10.0
 """Reads a second of one peer that can wait. Of a thousand pods that start at once most are seen

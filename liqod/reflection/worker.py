@@ -56,7 +56,7 @@ REST = 300.0
 SOONEST = 1.0
 """Seconds after which a reflector of others is called again at the soonest by its own wish."""
 ROUNDS = 4
-"""How often a reflector is asked again within one turn because a need was fulfilled."""
+"""Times that a reflector is asked again within one turn because a need was fulfilled."""
 
 
 log = logging.getLogger(__name__)
