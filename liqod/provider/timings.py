@@ -7,7 +7,7 @@ from liqod.kube.backoff import Backoff
 
 
 class ProviderTimings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a provider waits for what; all in seconds.
+    """Times that a provider waits, all in seconds.
 
     Attributes:
         pauses: between tries of a pod, or of an EndpointSlice, that the API server refuses, or

@@ -194,7 +194,7 @@ class NamespaceMaps(Controller[str]):
         return {name: each for name, each in found.items() if each is not None}
 
     def _others(self, owner: str) -> int:
-        """How many namespaces the peer has by other maps than this one."""
+        """The number of namespaces that the peer has by other maps than this one."""
         peer, tenant = self._peer.id, self._peer.tenant_namespace
         return sum(
             1

@@ -114,7 +114,7 @@ def allowed(name: object, patterns: Iterable[str]) -> bool:
 
 
 def namespace_problem(name: str, peer: str, guests: Guests) -> str:
-    """Why a consumer may not have a namespace of that name; empty if it may."""
+    """The reason why a consumer may not have a namespace of that name; empty if it may."""
     if allowed(name, (pattern.replace("{peer}", peer) for pattern in guests.namespaces)):
         return ""
     return f"the name {name} is not for guests: {remedy('namespaces')}"

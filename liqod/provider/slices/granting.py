@@ -92,7 +92,7 @@ def judge(
 
 
 def _nonsense(asked: Mapping[str, int | str]) -> str:
-    """Why nobody can grant what is asked, whatever there is; empty if it can be granted."""
+    """The reason why a request can be granted by nobody; empty if it can be granted."""
     try:
         negative = sorted(n for n, amount in quantities.parse_all(asked).items() if amount < 0)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""How much of what was granted each consumer uses, and who may have more.
+"""Books the resources that each consumer's pods use, and admits pods by what was granted.
 
 One :class:`Ledger` per consumer, kept in memory and rebuilt from the stores at start: pods that
 exist are booked first, whatever the bounds say, then the others ask. The controller that makes the
@@ -106,7 +106,7 @@ class Ledger:
         return self._grants.get(user)
 
     def enforcement(self, user: str) -> str:
-        """How limits are enforced of a pod of that user; of an unknown one as of the strictest."""
+        """The enforcement of limits for a user's pods; for an unknown user the strictest one."""
         grant = self._grants.get(user)
         modes = {each.enforcement for each in ([grant] if grant else self._grants.values())}
         return next((mode for mode in (ENFORCE_HARD, ENFORCE_SOFT) if mode in modes), ENFORCE_NONE)

@@ -62,7 +62,7 @@ from liqod.tenancy import is_from
 Read = tuple[bytes, bytes | None]
 """A slice and its Quota, as JSON."""
 CONSIDERED = 4
-"""How many times the slices that a consumer may have are considered; the others get nothing."""
+"""Multiple of the slices that a consumer may have that are considered; the others get nothing."""
 
 
 def approved_in(namespace: bytes | None) -> dict[str, int | str] | None:
@@ -89,7 +89,7 @@ def _cordoned(tenant: Tenant | None) -> bool:
 
 
 def _too_many(wanted: KeptSlice) -> str:
-    """Why a slice that names more resources than are read is granted none."""
+    """The reason why a slice that names too many resources is granted none; empty for others."""
     if not wanted.too_large:
         return ""
     return f"the slice names {wanted.too_large} resources, and {MAX_QUANTITIES} are read at most"
@@ -224,7 +224,7 @@ class LentSlices(Controller[str]):
     async def _problem(
         self, wanted: ResourceSlice, tenant: Tenant | None, wishes: list[Wish], *, served: bool
     ) -> str | None:
-        """Why a slice may not have a certificate; what costs most is asked last."""
+        """The reason why a slice may have no certificate, or None; the dearest check comes last."""
         peer = self._peer
         former = former_in(self._namespaces.store.get(("", peer.tenant_namespace)))
         problem = trust.slice_problem(wanted, tenant, peer.id, peer.home.cluster_id, former)

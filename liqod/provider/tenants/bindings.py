@@ -138,7 +138,7 @@ async def unbind(client: Client, name: str, namespace: str | None, peer: str) ->
 
 
 async def name_problem(client: Client, peer: str, tenant_namespace: str, *names: str) -> str | None:
-    """Why these names may not become users or groups here, read from every binding there is."""
+    """The reason why a name may be no user or group here, by all bindings; None if each may."""
 
     async def read(kind: Kind) -> list[Binding]:
         return await client.list(kind, decode=Binding)
@@ -150,7 +150,7 @@ async def name_problem(client: Client, peer: str, tenant_namespace: str, *names:
 
 
 async def slice_problem(client: Client, peer: str, tenant_namespace: str) -> str | None:
-    """Why a consumer's id may not become a user here: a slice of another one's is named so."""
+    """The reason why an id may be no user here: another's slice has that name; None if it may."""
     for each in await client.list(QUOTAS, decode=Partial):
         if each.metadata.name == peer and each.metadata.namespace != tenant_namespace:
             return f"{peer} already is the user of a slice here, in {each.metadata.namespace}"

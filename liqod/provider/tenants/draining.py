@@ -1,4 +1,4 @@
-"""How long a drained consumer's pods may still run here, so that it can move them first.
+"""Waits until a drained consumer has moved its pods away from here, for a limited time.
 
 A drained Tenant's slices are denied at once, by which its daemon learns that it is to leave: it
 makes the pods again elsewhere, in steps and within their disruption budgets, and ends them here one

@@ -93,7 +93,7 @@ def _read(text: str, tenant: Tenant) -> Offer:
 
 
 def problem(offer: Offer, known: str) -> str:
-    """Why a key is not followed though its statement holds; empty where it is. Pure.
+    """The reason why a key is not followed though its statement holds; empty where it is. Pure.
 
     Args:
         offer: the statement.

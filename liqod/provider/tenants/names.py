@@ -118,7 +118,7 @@ def subjects(tenant: Tenant, marks: Mapping[str, str], *, keyed: bool) -> tuple[
 
 
 def living_problem(tenant: Tenant, marks: Mapping[str, str]) -> str | None:
-    """Why the names without a key may not be a consumer's now; None where they may.
+    """The reason why the names without a key may not be a consumer's now; None where they may.
 
     Args:
         tenant: who asks for them.

@@ -22,7 +22,7 @@ NARROW = (labels.PEERING_USER_ACCEPTED_ROLE, labels.PEERING_USER_LIQOCTL_ROLE)
 
 
 def ends(binding: Binding) -> datetime:
-    """When a peering user's binding goes; of one that does not say so, an hour after it came.
+    """The time at which a peering user's binding goes; by default an hour after it came.
 
     Raises:
         ValueError: it says what is no time.

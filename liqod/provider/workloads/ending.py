@@ -1,4 +1,4 @@
-"""How long a guest's pod may take to end: as its consumer asks, and no longer than the cap here."""
+"""Bounds the grace of guests' pods that end: as the consumer asks, up to the cap here."""
 
 from typing import Final
 

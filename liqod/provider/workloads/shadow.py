@@ -321,7 +321,7 @@ def outcome(pod: Made) -> str | None:
 
 
 def _asked(meta: ObjectMeta) -> datetime | None:
-    """When a deletion was asked for; None where a grace beyond all calendars hides it."""
+    """The time of a request for deletion; None where a grace beyond all calendars hides it."""
     try:
         grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)
         return datetime.fromisoformat(meta.deletion_timestamp or "") - grace

@@ -187,7 +187,7 @@ class ShadowEndpointSlices(Controller[Key]):
         return self._timings.room_again if fits else None
 
     def _unreachable(self) -> str:
-        """Why no address of the peer's leads there; empty where they do."""
+        """The reason why no address of the peer's is reachable; empty where they are."""
         way, network = self._peer.settings.pod_network, self._peer.network
         if way == "none":
             return "pod_network is none: this peer's addresses are not reachable"

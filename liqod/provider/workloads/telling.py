@@ -1,6 +1,6 @@
 """Writes the status of a peer's ShadowPods, and knows what was written before the store shows it.
 
-A reason or another phase is reported to whoever looks on, too, and to a consumer that runs Liqo.
+A reason or another phase is reported to viewers, too, and to a consumer that runs Liqo.
 """
 
 from typing import Any, Final
