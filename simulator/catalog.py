@@ -79,14 +79,14 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def prefix(self) -> bytes:
-        """How every stored object of this kind begins."""
+        """The bytes with which every stored object of this kind begins."""
         stored = self.storage or self.version
         api = f"{self.group}/{stored}" if self.group else stored
         return f'{{"apiVersion":"{api}","kind":"{self.kind}",'.encode()
 
     @property
     def served_prefix(self) -> bytes:
-        """How an object begins when served at this version."""
+        """The bytes with which an object begins when served at this version."""
         return f'{{"apiVersion":"{self.api_version}","kind":"{self.kind}",'.encode()
 
 

@@ -1,4 +1,4 @@
-"""How many requests were served, in the form in which the real API server says it."""
+"""The number of requests served, in the form of the real API server's metrics."""
 
 from collections import Counter
 

@@ -153,7 +153,7 @@ def template_hash(template: Json) -> str:
 
 
 def bounds(spec: Json) -> tuple[int, int]:
-    """How many pods more and fewer than asked for a rollout may have."""
+    """The numbers of pods more and fewer than asked for that a rollout may have."""
     rolling = spec["strategy"].get("rollingUpdate") or {}
     wanted = spec["replicas"]
     surge = _number(rolling.get("maxSurge", "25%"), wanted, up=True)

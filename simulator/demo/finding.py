@@ -1,4 +1,4 @@
-"""How the demo's clusters find each other: by mDNS on this machine's loopback, else by a file.
+"""Discovery among the demo's clusters: by mDNS on this machine's loopback, else by a file.
 
 Everybody on this machine sees adverts on loopback, and every demo has the same three names: so only
 one demo at a time announces its clusters. Where another one does, or where the loopback carries no

@@ -97,7 +97,7 @@ class Demo:
         """Everything, in order; stays up until cancelled unless ``once``.
 
         Returns:
-            0 when every replica is Running and Ready here and has its remote pod, 1 otherwise.
+            0 when every replica is Running and Ready at the consumer, with its remote pod, else 1.
 
         Raises:
             Failed: a step did not succeed.
@@ -307,7 +307,7 @@ class Demo:
         return False
 
     async def _remote_pods(self) -> dict[str, str]:
-        """Where each pod's remote pod runs, by the pod's name."""
+        """The provider where each pod's remote pod is ready, by the pod's name."""
         return {
             pod["metadata"]["name"]: provider
             for provider in PROVIDERS

@@ -30,7 +30,7 @@ class Surroundings(Protocol):
 
 
 class Strategy:
-    """How objects of one kind are prepared and checked."""
+    """Prepares and checks the objects of one kind."""
 
     def defaults(self, obj: Json) -> None:
         """Set the kind's defaults. Runs before admission and again after it."""

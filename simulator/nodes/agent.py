@@ -332,7 +332,7 @@ class NodeAgent:
 
 
 def _prefix(pods: int, whole: int) -> int:
-    """How long the prefix of a node's network is that has room for so many pods."""
+    """The length of the prefix of a node's network that has room for so many pods."""
     wanted = 32 - (pods + FIRST_ADDRESS + 1).bit_length()
     return min(30, max(whole, min(24, wanted)))
 

@@ -1,4 +1,4 @@
-"""How a node agent reaches its API server: over the wire, or straight into an embedded cluster.
+"""The way of a node agent to its API server: over the wire, or into an embedded cluster.
 
 :class:`liqod.kube.client.Client` is a plane as it is; :class:`LocalPlane` has the same verbs for
 a cluster in this process, where a connection per cluster would only cost.

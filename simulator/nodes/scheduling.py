@@ -1,4 +1,4 @@
-"""Where a pod may run, and where best: the stock scheduler's filters and scores, in small. Pure.
+"""Selects the node for a pod by the stock scheduler's filters and scores, in small. Pure.
 
 Filters: node name, unschedulable, taints, node selector and affinity, required pod (anti-)affinity,
 free resources. Scores: preferred node affinity, taints that are only to be avoided, the share of
@@ -138,7 +138,7 @@ def covers(toleration: Json, taint: Json) -> bool:
 def obstacle(
     pod: Candidate, place: Place, loads: Mapping[str, Load], places: Mapping[str, Place]
 ) -> str:
-    """Why a pod cannot run on a node, in the scheduler's words; "" if it can."""
+    """The reason why a pod cannot run on a node, in the scheduler's words; "" if it can."""
     spec = pod.spec
     tolerations = spec.get("tolerations") or ()
     if place.unschedulable and not tolerates(tolerations, UNSCHEDULABLE):
@@ -218,7 +218,7 @@ def _near(
 
 
 def score(pod: Candidate, place: Place, load: Load | None) -> float:
-    """How good a node that will do is for a pod; more is better."""
+    """The score of a node for a pod that may run there; more is better."""
     affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
     preferred: int = sum(
         each.get("weight", 1)
@@ -270,7 +270,7 @@ def explain(obstacles: Mapping[str, int], nodes: int) -> str:
 
 
 def untolerated(tolerations: Sequence[Json], taints: Iterable[Json]) -> float | None:
-    """How long a pod may stay on a node with NoExecute taints: seconds, 0 for not at all, None for
+    """Seconds for which a pod may stay on a node with NoExecute taints; 0 for not at all, None for
     as long as it likes."""
     longest: float | None = None
     for taint in taints:

@@ -1,4 +1,4 @@
-"""How objects are laid down in storage, and which part of them counts as desired state."""
+"""The layout of objects in storage, and the part of them that counts as desired state."""
 
 from typing import Any
 

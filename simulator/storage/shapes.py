@@ -1,4 +1,4 @@
-"""How lists and maps of an object merge: by key, as a set, or as one atom.
+"""The merge rules of an object's lists and maps: by key, as a set, or as one atom.
 
 The knowledge that real API servers take from their OpenAPI schemas. For built-in kinds it is a
 table of field names (what the kinds served here have); for custom resources it is read from the

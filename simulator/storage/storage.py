@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 Place = tuple[str, str, str]
-"""Where an object is: (qualified resource, namespace or "", name)."""
+"""The place of an object: (qualified resource, namespace or "", name)."""
 
 HISTORY = 200
 """Changes kept per kind: a watch that starts earlier is answered 410."""
@@ -229,7 +229,7 @@ class Storage:
             self._places[known.uid] = place
 
     def place(self, uid: str) -> Place | None:
-        """Where the object of that UID is, or None if there is none."""
+        """The place of the object of that UID, or None if there is none."""
         return self._places.get(uid)
 
     def dependents(self, uid: str) -> list[Place]:

@@ -131,7 +131,7 @@ def sent(gateway: Gateway) -> int:
 
 
 def sockets() -> list[Path]:
-    """The sockets of userspace WireGuards, those of the whole machine."""
+    """The sockets of userspace WireGuards, for the whole machine."""
     return list(Path("/var/run/wireguard").glob("*"))
 
 
@@ -154,7 +154,7 @@ def needs_root() -> None:
 
 
 def ip(*words: str) -> str:
-    """The output of `ip`. Raises OSError with its complaint."""
+    """Run `ip` and return its output. Raises OSError with its error."""
     answer = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
     if answer.returncode:
         raise OSError(errno.EIO, f"ip {' '.join(words)}: {answer.stderr.strip()}")

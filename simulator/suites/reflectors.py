@@ -362,7 +362,7 @@ class ReflectorContract:
         ), "of no object do two peers say anything: put what the second one has into `elsewhere`"
 
     def test_two_peers_make_objects_of_their_own(self) -> None:
-        """Where each peer makes its own objects here, they are never the same."""
+        """Objects that each peer makes of its own here are never the same."""
         if type(self).reflector.several is not Several.BY_PEER:
             return
         for source in self._of_several():

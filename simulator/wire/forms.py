@@ -26,7 +26,7 @@ Render = Callable[[Item], bytes]
 
 
 def renderer(resource: Resource, form: Form) -> Render:
-    """How one object of a kind is written in a form."""
+    """The function that writes one object of a kind in a form."""
     if form.shape == "meta":
         return lambda item: _META_PREFIX + bytes(_meta_decoder.decode(item.raw).metadata) + b"}"
     if form.shape == "table":

@@ -44,7 +44,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Form(msgspec.Struct, frozen=True):
-    """How the client wants objects: ``full``, ``meta`` or ``table``."""
+    """The form in which the client wants objects: ``full``, ``meta`` or ``table``."""
 
     shape: str = "full"
     include: str = "Metadata"

@@ -91,7 +91,7 @@ def look_up(value: Any, path: str) -> Any:
 
 
 def age(stamp: str | None) -> str:
-    """How long ago a timestamp was, as kubectl writes it."""
+    """The age of a timestamp, as kubectl writes it."""
     if not stamp:
         return "<unknown>"
     seconds = int(times.age(stamp))
