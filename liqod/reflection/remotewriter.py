@@ -501,7 +501,7 @@ class RemoteWriter:
         return doubt
 
     def _existing(self, found: Partial, wanted: Wanted) -> Outcome:
-        """What to do about an object that the watch has not shown: ours, or somebody else's."""
+        """The outcome for an object that the watch has not shown: ours, or somebody else's."""
         own = wanted.body["metadata"]["labels"]
         if marks.ours(found.metadata.labels, own[labels.ORIGIN], own[labels.DESTINATION]):
             return Outcome(again=AGAIN_SOON)

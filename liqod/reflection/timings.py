@@ -6,14 +6,14 @@ from liqod.kube.backoff import Backoff
 
 
 class ReflectionTimings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the engine waits for what; all in seconds.
+    """Times that the engine waits, all in seconds.
 
     Attributes:
         grace: for which a namespace must be off the map before pods that ran there are given up.
-        free_again: between checks whether a name is free that somebody else has: no watch tells.
+        free_again: between checks whether a name that somebody else has is free: no watch shows it.
         serving: between checks whether a pod still needs what Liqo made for it.
         contested: for which a status is not written that somebody else changes each time.
-        check_every: between checks of what hinders reflection.
+        check_every: between checks of what blocks reflection.
     """
 
     grace: float = 15.0
