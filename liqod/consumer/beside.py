@@ -7,7 +7,7 @@ direct way is then tried again, and taken when it stays good.
 Good is what an API server says that proves to be the peer's: where a private address leads to
 another host, a connection alone says nothing. So nothing goes directly before a try of its own was
 answered, with the authority of the credentials; :data:`GOOD` in a row do, or one where the channel
-leads nowhere. Whatever is open by the channel stays there until it ends by itself, so no watch is
+leads nowhere. Connections by the channel stay there until they end by themselves: no watch is
 lost. Where the direct way fails again, the channel is taken back at once.
 """
 

@@ -161,7 +161,7 @@ class Claims(Controller[Task]):
         return None
 
     async def _reclaims(self, claim: Json) -> str:
-        """What the claim's class says that becomes of its volumes."""
+        """The reclaim policy of the claim's StorageClass."""
         name = claim["spec"].get("storageClassName") or self._settings.class_name
         found = await self._client.find(STORAGE_CLASSES, name)
         return str((found or {}).get("reclaimPolicy") or "Delete")
@@ -199,7 +199,7 @@ class Claims(Controller[Task]):
     # It grows
 
     async def _grow(self, claim: Json) -> None:
-        """What is asked for here is asked for there too, and what it came to is shown here."""
+        """Pass the size that a claim requests on to the real claim, and show the result here."""
         meta = claim["metadata"]
         volume = self._volumes.store.decode(("", claim["spec"]["volumeName"]), Json)
         if volume is None or volume["metadata"]["name"] != claims.volume_name(claim):
@@ -284,7 +284,7 @@ class Claims(Controller[Task]):
 
 
 def _concerns(body: bytes) -> bool:
-    """Whether an object is told to be Liqo's provisioner's, or a real claim of ours."""
+    """True if an object names Liqo's provisioner, or is a real claim of ours."""
     return labels.STORAGE_PROVISIONER.encode() in body or labels.CLAIM.encode() in body
 
 

@@ -1,4 +1,4 @@
-"""What does not work with a peer although its API server answers, told by those who notice.
+"""Degradations of a peer whose API server answers, reported by the parts that notice them.
 
 A server that answers a small question may still answer nothing else.
 """
@@ -44,16 +44,16 @@ class Degradations:
 
     @property
     def grave(self) -> bool:
-        """Whether one of them is."""
+        """True if one of them is grave."""
         return any(each.grave for each in self._found.values())
 
     @property
     def blind(self) -> bool:
-        """Whether what runs there cannot be seen because of one of them."""
+        """True if one of them hides what runs there."""
         return any(each.blind for each in self._found.values())
 
     def tell(self, room: str, degradation: Degradation | None) -> None:
-        """What does not work for one of those who work with the peer; None where all does."""
+        """Set the degradation that one part observes at the peer; None clears it."""
         if self._found.get(room) == degradation:
             return
         before = bool(self._found)

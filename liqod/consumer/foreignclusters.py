@@ -1,8 +1,8 @@
 """ForeignClusters: the state of each peer in one object, written by the daemon only.
 
 One exists while something of the peering does: the room of a peer makes it, keeps its status, marks
-it while this cluster is leaving, and removes it with the last object. What is left of peers that
-have no tenant namespace any more is removed by the room of the whole cluster.
+it while this cluster is leaving, and removes it with the last object. The remains of peers that
+have no tenant namespace any more are removed by the room of the whole cluster.
 """
 
 from collections.abc import Iterator
@@ -144,7 +144,7 @@ class ForeignClusterOfPeer(Controller[str]):
             )
 
     def _daemon(self, before: str | None) -> str | None:
-        """What to note of the peer's daemon."""
+        """The state of the peer's daemon to record; None for none."""
         link = self._peer.link.facts()
         if link.state == "idle" or link.daemon == "untold":
             return None
@@ -290,7 +290,7 @@ def _peer_of(namespace: Partial) -> str:
 
 
 def _joined(network: PeerNetwork) -> foreigncluster.Joined | None:
-    """What is shown of the peer's network; None where nobody has begun to join any."""
+    """The peer's network as the ForeignCluster shows it; None if no network was begun."""
     if not network.begun:
         return None
     configured = network.ranges is not None

@@ -1,12 +1,12 @@
 """The way to a peer's API server: direct, or in-band, which is through the tunnel.
 
-In-band is taken where the direct way does not answer and the networks are joined. What is dialled
-then is the second address of the peer's external range, where a peer that lets this cluster in has
+In-band is taken where the direct way does not answer and the networks are joined. Then the second
+address of the peer's external range is dialled, where a peer that lets this cluster in has
 its API server (``in_band`` there); one that does not lets nothing through. TLS is as on the direct
 way: the same name and the same authority, so that nobody else can stand there.
 
 The way that was found is kept. In-band, the direct one is tried again after :data:`.racing.AGAIN`,
-and ever more seldom; it is taken back when it answers. What goes by a channel is in :mod:`.beside`.
+and ever more seldom; it is taken back when it answers. Channels are in :mod:`.beside`.
 """
 
 import logging
@@ -80,7 +80,7 @@ class ServerDial:
         return "in-band" if ranges is not None and host in ranges.seen else "direct"
 
     def due(self, credentials: Credentials) -> bool:
-        """Whether it is time to see if the direct way answers again."""
+        """True if it is time to see if the direct way answers again."""
         in_band = not credentials.proxy and self.path == "in-band"
         return in_band and trio.current_time() >= self._again_at
 

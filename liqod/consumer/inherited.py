@@ -29,8 +29,8 @@ LEFT: Final[dict[Kind, str]] = {
     SECRETS: finalizers.REPLICATOR_SECRET,
     FOREIGN_CLUSTERS: finalizers.API_SERVER_CHECKER,
 }
-"""What Liqo's replicator and checker put on the objects of a peering. Those of other controllers
-are taken off by the rooms that end such objects."""
+"""Finalizers that Liqo's replicator and checker put on the objects of a peering. Those of other
+controllers are taken off by the rooms that end such objects."""
 
 
 Item = tuple[Kind, Key]

@@ -43,7 +43,7 @@ from liqod.telemetry.events import IdentityChanged, PeeringEnds
 from liqod.tenancy import replicas_of
 
 KINDS: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
-"""What is ours at a provider; namespaces and pods go with the NamespaceMaps."""
+"""Kinds of this cluster's objects at a provider; namespaces and pods go with the NamespaceMaps."""
 CHECK_AGAIN = 0.2
 """Seconds until the provider is asked again whether all is gone."""
 REFUSED_FOR = 8.0
@@ -54,7 +54,7 @@ NAMESPACE = "."
 
 
 class Tombstone(msgspec.Struct, frozen=True, rename="camel"):
-    """What is still to be removed at a provider.
+    """The objects that are still to be removed at a provider.
 
     Attributes:
         server: its API server.
@@ -112,7 +112,7 @@ class Leaving(Controller[str]):
 
     @property
     def now(self) -> bool:
-        """Whether this cluster is leaving the provider."""
+        """True if this cluster is leaving the provider."""
         return self.tombstone is not None
 
     async def changed(self) -> None:
@@ -126,7 +126,7 @@ class Leaving(Controller[str]):
             yield NAMESPACE
 
     def _is_marked(self) -> bool:
-        """Whether the user wants the tenant namespace to go when it is empty."""
+        """True if the user wants the tenant namespace to be removed when it is empty."""
         found = self._namespaces.store.decode(("", self._peer.tenant_namespace), Partial)
         return found is not None and labels.TOMBSTONE in found.metadata.annotations
 
@@ -173,7 +173,7 @@ class Leaving(Controller[str]):
         return CHECK_AGAIN
 
     def _is_abandoned(self, secret: KubeconfigSecret) -> bool:
-        """Whether a Secret is one that we made, and the Identity it was made from is gone."""
+        """True if a Secret is one that we made, and the Identity it was made from is gone."""
         meta = secret.metadata
         ours = meta.labels.get(labels.MANAGED_BY_LIQOD) == labels.TRUE
         if not secret.type or meta.deletion_timestamp or not (ours or self._is_marked()):
@@ -228,7 +228,7 @@ class Leaving(Controller[str]):
         return live is not None and live.metadata.deletion_timestamp is None
 
     def _has_nodes(self, slice_name: str | None) -> bool:
-        """Whether a virtual node of that slice, or of any slice of this peer, is still there."""
+        """True if a virtual node of that slice, or of any slice of this peer, still exists."""
         for key in self._nodes.store.indexed("namespace", self._peer.tenant_namespace):
             node = self._nodes.store.decode(key, Partial)
             if node is None:
@@ -260,7 +260,7 @@ class Leaving(Controller[str]):
         return left == 0
 
     def _is_refused(self, error: Exception) -> bool:
-        """Whether a refusal is the peer's word, and not that of a server that has just started."""
+        """True if a refusal is the peer's decision, not that of a server that has just started."""
         now = trio.current_time()
         if self._refused_since is None:
             self._refused_since = now

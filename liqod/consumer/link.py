@@ -1,4 +1,4 @@
-"""Whether a peer's API server answers.
+"""Probes if a peer's API server answers.
 
 One connection carries both questions. Between HTTP probes it is idle, and TCP keep-alive breaks it
 soon after the host's vanishing; a probe finds the server that accepts and says nothing. A first
@@ -217,7 +217,7 @@ class Link:
         self._rest.cancel()
 
     def facts(self) -> LinkFacts:
-        """What is known of it, for those who look: from memory."""
+        """The present state of the link, from memory."""
         silence, taken = self.since_last_answer, list(self.rounds)
         if self._figured[0] != taken:
             self._figured = (taken, roundtrips.rounds(taken))
@@ -251,7 +251,7 @@ class Link:
 
     @property
     def healthy(self) -> bool:
-        """Whether the API server answers, and no grave degradation is known."""
+        """True if the API server answers, and no grave degradation is known."""
         return self.up and not self.degradations.grave
 
     @property
@@ -261,7 +261,7 @@ class Link:
 
     @property
     def degraded(self) -> bool:
-        """Whether something does not work although it is up."""
+        """True if something does not work although it is up."""
         return self.up and bool(self.degradations)
 
     async def wait_changed(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether a peer's daemon runs: it shows the Lease that it leads by, and the link looks at it.
+"""Checks if a peer's daemon runs: it shows the Lease that it leads by, and the link reads it.
 
 A look takes the place of every third probe of the peer's API server, so it costs no connection and
 few bytes. Without that daemon what is asked for there is done by nobody: what runs goes on, and
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class PeerDaemon:
-    """What is known of the daemon of one peer.
+    """The observed state of one peer's daemon.
 
     Attributes:
         verdict: how it is.
@@ -59,7 +59,7 @@ class PeerDaemon:
             self._due = float("-inf")
 
     def due(self) -> bool:
-        """Whether it is time to look."""
+        """True if it is time to look."""
         return trio.current_time() >= self._due
 
     def lose(self) -> None:

@@ -58,5 +58,5 @@ class Remote(msgspec.Struct, frozen=True):
 
     @property
     def expired(self) -> bool:
-        """Whether the certificate's life is over."""
+        """True if the certificate has expired."""
         return 0 < self.expires < time.time()

@@ -158,7 +158,7 @@ class Remotes:
         self._news.tell()
 
     def _remote(self, secret: KubeconfigSecret, before: Remote | None) -> Remote | None:
-        """What the Secret gives; the very same as before where nothing that counts has changed."""
+        """The remote of the Secret; the very same as before if nothing that counts has changed."""
         meta = secret.metadata
         ours = meta.labels.get(labels.REMOTE_CLUSTER_ID) == self._peer.id
         if not ours or not secret.type or not secret.kubeconfig or meta.deletion_timestamp:
@@ -190,7 +190,7 @@ class Remotes:
 
 
 def _goes_as(before: Credentials, found: Credentials) -> bool:
-    """Whether connections with both are made in one way."""
+    """True if connections with both credentials are made in one way."""
     same = replaceable(before) == replaceable(found) and (not before.proxy) == (not found.proxy)
     return before.server == found.server and same
 

@@ -36,7 +36,7 @@ LARGEST = 1024
 
 
 class ReplicaPlan(msgspec.Struct, frozen=True):
-    """What is to be done, each absent or to be done as it says.
+    """The changes to make; each is None if there is nothing to do.
 
     Attributes:
         create: the replica to create.
@@ -88,8 +88,8 @@ def understood(status: Mapping[str, Any], source: Mapping[str, Any]) -> Json | N
     The API server here would refuse all of it for the sake of one. A verdict that is not known is
     none yet, a namespace in a phase that is not known is not ready. Of a map only the namespaces
     count that its source names, or named before; and what is larger than any honest provider has
-    reason for is cut: each change of it is written here, and read by many. What cannot be cut to
-    that says nothing: None.
+    reason for is cut: each change of it is written here, and read by many. If it cannot be cut
+    to that, the result is None.
     """
     known = dict(status)
     mapping = known.pop("currentMapping", None)
@@ -126,7 +126,7 @@ def plan(
     origin: str,
     told: Mapping[str, str] | None = None,
 ) -> ReplicaPlan:
-    """What makes the replica follow its source, and the source's status follow the replica's.
+    """The changes that make the replica follow its source, and the source's status the replica's.
 
     Args:
         source: the local object; None if there is none that is to be replicated.

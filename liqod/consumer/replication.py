@@ -1,6 +1,6 @@
 """Replication to a peer: under which identity, and for as long as the peer lets us.
 
-What is replicated, and how, is in :mod:`liqod.consumer.replicator`; one of those works at a time.
+The replication itself is in :mod:`liqod.consumer.replicator`; one replicator works at a time.
 """
 
 from typing import NoReturn

@@ -146,7 +146,7 @@ class Replicator(Controller[Item]):
             yield Item(NAMESPACE_MAPS, self._peer.id)
 
     def _told(self, kind: Kind, source: dict[str, Any]) -> dict[str, str] | None:
-        """Which namespaces a map means by its names; which key follows the one that is known."""
+        """Annotations of a replica: UIDs of a map's namespaces, statements on keys for a Renew."""
         if kind == RENEWS:
             noted = source["metadata"].get("annotations") or {}
             about = (labels.SUCCESSION, labels.PROVIDER_KEY)
@@ -213,14 +213,14 @@ class Replicator(Controller[Item]):
         return "deletionTimestamp" not in meta and is_source(meta.get("labels", {}), self._peer.id)
 
     async def _surely_gone(self, item: Item) -> bool:
-        """Whether there is no source, by the API server's own word."""
+        """True if the API server confirms that there is no source."""
         return await self._sources[item.kind].surely_gone(
             (self._peer.tenant_namespace, item.name),
             counts=lambda live: is_source(live.metadata.labels, self._peer.id),
         )
 
     def _is_held(self, item: Item) -> bool:
-        """Whether a virtual node still works with the slice, or needs the map.
+        """True if a virtual node still works with the slice, or needs the map.
 
         A map that somebody deleted is made again for as long as there is a virtual node.
         """

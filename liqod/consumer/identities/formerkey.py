@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """What there is here that may be bound to a key of this cluster's: all of each kind."""
+    """The objects here that may be bound to a key of this cluster: all of each kind."""
 
     identities: tuple[Identity, ...] = ()
     slices: tuple[ResourceSlice, ...] = ()

@@ -184,7 +184,7 @@ class Identities(Controller[str]):
         return True
 
     def _on_identity(self, change: Change) -> Iterator[str]:
-        """Whether all is for this cluster's key is said in the Renew of the control plane."""
+        """Yield the Identity, and the control plane's: its Renew says if all use this key."""
         yield change.key[1]
         yield ids.control_plane_identity(self._peer.id)
 
@@ -250,7 +250,7 @@ class Identities(Controller[str]):
         return own if all(own.of(each) is own for each in had) else own.former
 
     def _offer(self, identity: Identity, own: ClusterKeys, live: Renew | None) -> str:
-        """What is to be told to a provider that knows the former key; empty for nothing new."""
+        """The key offer for a provider that knows the former key; empty if it is not new."""
         if own.former is None or own.of(identity.spec.auth_params.signed_crt) is own:
             return ""
         known = "" if live is None else live.metadata.annotations.get(labels.SUCCESSION, "")
@@ -271,7 +271,7 @@ class Identities(Controller[str]):
         return offered if is_newer(offered, identity.spec.auth_params) else None
 
     async def _may_be(self, identity: Identity, offered: AuthParams, own: ClusterKeys) -> bool:
-        """Whether it is the place that is known, or one to which the provider may have moved.
+        """True if it is the known place, or one to which the provider may have moved.
 
         An answer may be old: of the place where the provider was before it was peered with again.
         """
@@ -304,6 +304,6 @@ def _of_kubeconfig(change: Change) -> Iterator[str]:
 
 
 def _is_managed(body: bytes) -> bool:
-    """Whether liqod, or Liqo before it, made the Secret: then it may be written anew."""
+    """True if liqod, or Liqo before it, made the Secret: then it may be written anew."""
     found = msgspec.json.decode(body, type=Partial).metadata.labels
     return found.get(labels.MANAGED) == labels.TRUE

@@ -80,7 +80,7 @@ def keyed_request(own: ClusterKeys, here: str) -> bytes:
 
 
 def is_keyed_request(csr: bytes, own: ClusterKeys, here: str) -> bool:
-    """Whether a request is such a one, of this very key."""
+    """True if a request is one of :func:`keyed_request`, for this very key."""
     user = ids.keyed(here, keys.print_of(own.public))
     group, public = labels.CONTROL_PLANE_GROUP, own.public
     try:
@@ -91,8 +91,10 @@ def is_keyed_request(csr: bytes, own: ClusterKeys, here: str) -> bool:
 
 
 def offer_of(own: ClusterKeys, here: str) -> str:
-    """What has a provider follow from the former key to this one: the statement, and the requests
-    that it is to sign from then on, as Liqo's and with the key in the name.
+    """The offer that makes a provider follow from the former key to this one.
+
+    It is the statement, and the requests that the provider is to sign from then on, as Liqo's and
+    with the key in the name.
 
     Args:
         own: this cluster's keys, of which one is the former.

@@ -21,7 +21,7 @@ from liqod.resources.authentication import CONTROL_PLANE, AuthParams, Identity
 
 
 def problem_of(given: AuthParams, own_public: bytes) -> str | None:
-    """What is wrong with a way into a provider, in one sentence; None if it can be used."""
+    """The defect of an access to a provider, in one sentence; None if it can be used."""
     if given.aws_config is not None:
         return "the provider gives AWS credentials, which are not supported"
     try:
@@ -75,12 +75,12 @@ def secret_of(identity: Identity, own: ClusterKeys) -> dict[str, Any]:
 
 
 def same_place(one: AuthParams, other: AuthParams) -> bool:
-    """Whether two ways in lead to the same place."""
+    """True if two accesses lead to the same place."""
     return (one.api_server, one.ca, one.proxy_url) == (other.api_server, other.ca, other.proxy_url)
 
 
 def is_newer(offered: AuthParams, present: AuthParams) -> bool:
-    """Whether an offered way in is to replace the present one.
+    """True if an offered access is to replace the present one.
 
     It is if its certificate ends later, or is for another name and no older, or if the address, the
     authority or the proxy differs.

@@ -1,6 +1,6 @@
 """Where a provider is, and how it is known again: by its authority and its address.
 
-What a cluster calls itself proves nothing. The first peering takes a provider's word for its id;
+The id that a cluster states proves nothing. The first peering takes a provider's word for its id;
 from then on the id belongs to the authority whose certificates the API server shows, and to its
 address. Only the operator gives it to another (``liqod peer --replace``).
 
@@ -67,19 +67,19 @@ def place_of(server: str, ca: bytes | None) -> Place:
 
 
 def vouched(found: Place, known: Place) -> bool:
-    """Whether no other authority vouches for what is found than for what is known."""
+    """True if no other authority vouches for the found place than for the known one."""
     if not known.authority:
         return not found.authority
     return bool(found.authority) and found.authority <= known.authority
 
 
 def strange(found: Place, known: Place) -> bool:
-    """Whether this place differs from the known one."""
+    """True if this place differs from the known one."""
     return found.server != known.server or not vouched(found, known)
 
 
 def may_move(offered: AuthParams, present: AuthParams) -> bool:
-    """Whether a provider may say of itself that it has moved so: see the head of this module."""
+    """True if a provider may itself announce such a move: see the head of this module."""
     new = place_of(offered.api_server, offered.ca)
     old = place_of(present.api_server, present.ca)
     if new.server != old.server or offered.proxy_url != present.proxy_url:
@@ -90,8 +90,8 @@ def may_move(offered: AuthParams, present: AuthParams) -> bool:
 def own_place(offered: AuthParams, present: AuthParams, own: Iterable[str]) -> str:
     """Why a provider's new place is none of its own, as a clause; empty where it may be.
 
-    This cluster's daemon would ask there in the provider's stead. What a name leads to is not
-    looked at: it may be another thing the next time.
+    This cluster's daemon would ask there in the provider's stead. Names are not resolved: a
+    name may lead to another address the next time.
 
     Args:
         offered: where it says that it is.
@@ -176,7 +176,7 @@ def way(identity: Identity, given: AuthParams, own: ClusterKeys) -> bytes:
 async def answers(
     identity: Identity, offered: AuthParams, own: ClusterKeys, *, dial: Dial = connect
 ) -> bool:
-    """Whether the provider answers at a place, to the certificate that goes with it.
+    """True if the provider answers at a place, to the certificate that goes with it.
 
     Args:
         identity: the Identity of the control plane there.

@@ -1,9 +1,9 @@
 """Signs the nonces of providers with this cluster's key.
 
-Whoever can write a Secret in a tenant namespace could have anything signed; so only what looks like
-a nonce is: short base64 text, which no certificate, request or token can be mistaken for.
+A writer of Secrets in a tenant namespace could have anything signed; so only what looks like a
+nonce is: short base64 text, which no certificate, request or token can be mistaken for.
 
-What was signed has done its work when the provider has given an Identity for it, and goes then:
+A signed nonce has done its work when the provider has given an Identity for it, and goes then:
 ``liqoctl`` would refuse to sign another nonce of that provider as long as it is there.
 """
 
@@ -52,7 +52,7 @@ def _signature(change: Change) -> tuple[str]:
 
 
 def is_nonce(text: bytes) -> bool:
-    """Whether a text may be signed."""
+    """True if a text looks like a nonce, so that it may be signed."""
     return NONCE.fullmatch(text) is not None
 
 

@@ -76,7 +76,7 @@ class ClusterViews:
         }
 
     def answers(self, cluster: str) -> bool:
-        """Whether a provider's API server answers, as the conditions of its Nodes here say."""
+        """True if a provider's API server answers, as the conditions of its Nodes here say."""
         return any(
             conditions.holds(each.status.conditions, "Ready")
             for each in self._nodes.values(Node)
@@ -145,7 +145,7 @@ def new_map(tenant: str, cluster: str, desired: Mapping[str, str]) -> dict[str, 
 
 
 def is_source(namespace_map: NamespaceMap | Partial) -> bool:
-    """Whether a map is this cluster's wish, and not the replica of a consumer's."""
+    """True if a map is this cluster's request, and not the replica of a consumer's."""
     found = namespace_map.metadata.labels
     return (
         found.get(labels.REPLICATION) == labels.TRUE
@@ -158,7 +158,7 @@ def _own(namespace_map: Partial) -> tuple[str, ...]:
 
 
 def selectable(body: bytes | None) -> tuple[str, dict[str, str], bool] | None:
-    """What of a VirtualNode decides who is selected; its status does not."""
+    """The parts of a VirtualNode that decide if it is selected; its status does not."""
     if body is None:
         return None
     node = msgspec.json.decode(body, type=VirtualNode)
@@ -183,7 +183,7 @@ def changed(before: NamespaceMap, after: NamespaceMap) -> set[str]:
 
 
 def gives_up(before: NamespaceMap, after: NamespaceMap) -> bool:
-    """Whether a remote name that was taken is free in the later of two states of a map."""
+    """True if a remote name that was taken is free in the later of two states of a map."""
     return not _taken(before) <= _taken(after)
 
 

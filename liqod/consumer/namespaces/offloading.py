@@ -195,7 +195,7 @@ class Offloading(Controller[Task]):
         return desired
 
     async def _sees_all(self, tenant: str, cluster: str) -> bool:
-        """Whether the stores lack no virtual node of a provider, nor its Node with its labels.
+        """True if the stores lack no virtual node of a provider, nor its Node with its labels.
 
         Asked before a namespace is taken from a provider that nothing selects any more: a list may
         lie, and with the namespace would go all that runs there.

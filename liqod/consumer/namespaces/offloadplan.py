@@ -1,4 +1,4 @@
-"""What one NamespaceOffloading comes to: the mapping at each provider, and its status.
+"""The plan of one NamespaceOffloading: the mapping at each provider, and its status.
 
 Pure. Several virtual nodes of one provider are judged together: the provider is selected if any
 of them is (two slices never fight over the mapping). A mapping that exists is never renamed; one
@@ -69,7 +69,7 @@ class ClusterView(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What is to be written.
+    """The mapping and the status to write.
 
     Attributes:
         mapping: by cluster id, the remote name that its map is to have, None to take it out;
@@ -86,7 +86,7 @@ class Outcome(msgspec.Struct, frozen=True):
 def placement(
     offloading: NamespaceOffloading, providers: tuple[Rules | None, ...] = ()
 ) -> Placement:
-    """What it says of the pods of its namespace, and what the providers say of theirs."""
+    """The placement of its namespace's pods: its own terms, and the providers' rules."""
     strategy = offloading.spec.pod_offloading_strategy
     if strategy == kinds.LOCAL:
         return Placement("Local", terms(offloading), providers)
@@ -96,7 +96,7 @@ def placement(
 
 
 def fails_closed(offloading: NamespaceOffloading, settings: Webhook) -> bool:
-    """Whether pods of its namespace are refused while the webhook cannot be reached.
+    """True if pods of its namespace are refused while the webhook cannot be reached.
 
     Only where none may run here: by the namespace's own choice, else by the settings'.
     """
@@ -225,7 +225,7 @@ def mapped_as(offloading: NamespaceOffloading, cluster: str) -> str:
 
 
 def outdone(outcome: Outcome) -> bool:
-    """Whether another namespace has the name at some provider, or has it still."""
+    """True if another namespace has, or still has, the name at some provider."""
     found = outcome.status["remoteNamespacesConditions"].values()
     waits = (NAME_TAKEN, FORMER)
     return any(each["reason"] in waits for conditions in found for each in conditions)
@@ -255,7 +255,7 @@ def _naming(
 
 
 def _is_anothers(offloading: NamespaceOffloading, name: str, consumer: str) -> bool:
-    """Whether a name was chosen that another namespace has at providers by default."""
+    """True if a name was chosen that another namespace has at providers by default."""
     return (
         offloading.spec.namespace_mapping_strategy == kinds.SELECTED_NAME
         and name.endswith(ids.remote_namespace("", consumer))
@@ -292,13 +292,13 @@ def status_patch(outcome: Outcome, offloading: NamespaceOffloading) -> Json | No
 
 
 def is_free(cluster: ClusterView, namespace: str, name: str) -> bool:
-    """Whether no other namespace's entry has a remote name."""
+    """True if no other namespace's entry has the remote name."""
     others = (key for key, value in cluster.desired.items() if value == name)
     return all(key == namespace for key in others)
 
 
 def _former(cluster: ClusterView, namespace: str, name: str, had: str) -> str:
-    """Whose namespace of that name the provider still has; empty if it is nobody's.
+    """The namespace that still has that name at the provider; empty if none has.
 
     Args:
         cluster: the provider.

@@ -1,8 +1,8 @@
-"""What of a NamespaceMap stands whatever the map says, since a NamespaceOffloading does.
+"""Protects the NamespaceMap entries that a NamespaceOffloading requires against edits of the map.
 
 Reads stores and writes nothing. Somebody who edits a map takes an entry out, or gives it another
 name; :mod:`liqod.consumer.namespaces.offloading` puts that right in a moment. Until then the
-provider must not hear of it, since it would end the namespace with all that runs there.
+provider must not see that, since it would end the namespace with all that runs there.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from liqod.resources import NamespaceOffloading
 
 
 class ProtectedMappings:
-    """What this cluster's NamespaceOffloadings want of providers.
+    """The mappings that this cluster's NamespaceOffloadings require of providers.
 
     Args:
         consumer: this cluster's id.

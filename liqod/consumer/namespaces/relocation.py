@@ -98,7 +98,7 @@ class Relocations:
         return blocked or f"{counted(len(leaving), 'pod')} at {cluster} still ending"
 
     def _unanswered(self, namespace: str, cluster: str, now: float) -> str:
-        """What is waited for while a provider does not answer: that it does again, and soon."""
+        """Reason to wait for a silent provider; empty without a move or after :data:`SILENCE`."""
         move = self._moves.get((namespace, cluster))
         if move is not None:
             move.silent = now if move.silent is None else move.silent

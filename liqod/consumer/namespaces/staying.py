@@ -1,6 +1,6 @@
-"""Which namespaces of this cluster can never be offloaded, asked of the store of namespaces.
+"""Namespaces of this cluster that can never be offloaded, by the store of namespaces.
 
-What decides is :mod:`liqod.model.crossing.crossing`. A namespace that is not in the store is judged
+The rule is in :mod:`liqod.model.crossing.crossing`. A namespace that is not in the store is judged
 by its name alone.
 """
 
@@ -32,6 +32,6 @@ class Staying:
 
 
 def concerns(change: Change) -> bool:
-    """Whether a change of a namespace may be one of what :meth:`Staying.problem` says of it."""
+    """True if a change of a namespace may change what :meth:`Staying.problem` says of it."""
     bodies = [body for body in (change.old, change.new) if body is not None]
     return any(mark in body for body in bodies for mark in _MARKS)

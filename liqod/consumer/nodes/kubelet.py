@@ -1,7 +1,7 @@
 """The kubelet API of all virtual nodes: logs, streams and figures of pods that run at peers.
 
 This cluster's API server calls it for ``kubectl logs``, ``exec``, ``attach``, ``port-forward`` and
-``cp``. Who calls is checked as a kubelet checks it; then the same is asked of the peer's API
+``cp``. The caller is checked as a kubelet checks it; then the same is asked of the peer's API
 server, with the identity that the peer gave this cluster, and bytes are carried as they are. A
 metrics-server reads what pods use; a request that is for a node itself names it
 (:mod:`liqod.model.crossing.noderequests`). Nobody is led to a pod there that was made for another
@@ -128,7 +128,7 @@ class KubeletServer:
 
     @property
     def serving(self) -> Serving:
-        """What keeps the certificate that is shown."""
+        """The keeper of the certificate that is shown."""
         return self._access.serving
 
     async def _follow_authority(self) -> NoReturn:
@@ -175,7 +175,7 @@ class KubeletServer:
             raise
 
     async def _page(self, request: Request, asked: NodeRequest) -> Response:
-        """What a virtual node says of itself and its pods.
+        """Answer a request about a virtual node itself and its pods.
 
         Raises:
             LiqodError: it is not to be had, and why.
@@ -248,7 +248,7 @@ class _Relayed:
         self._there, self._first, self._way, self._ended = there.wire, there.early, way, ended
 
     async def run(self, wire: Wire, early: bytes, /) -> None:
-        """Carry bytes both ways. What came before the other side was there goes first."""
+        """Carry bytes both ways; those that came before the other side was there go first."""
         there, first, self._first = self._there, self._first, b""
         with self._way.held(there.close):
             try:

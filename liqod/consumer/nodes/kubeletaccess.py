@@ -52,7 +52,7 @@ class Access:
         self._kept: dict[Hashable, tuple[float, User | None]] = {}
 
     def context(self) -> ssl.SSLContext:
-        """What the next connection is secured with."""
+        """The TLS context for the next connection."""
         return self._context
 
     def _show(self, pair: Pair) -> None:
@@ -91,7 +91,7 @@ class Access:
         return context
 
     async def user(self, request: Request) -> User:
-        """Who sends a request.
+        """The user that sends a request.
 
         Raises:
             Unauthorized: nobody that the cluster knows.

@@ -1,4 +1,4 @@
-"""What ``kubectl describe node`` is told of a virtual node: why it is not Ready, or cordoned.
+"""Events of a virtual node for ``kubectl describe node``: why it is not Ready, or cordoned.
 
 Each is a change from what the Node itself says, so that a daemon that starts anew says nothing
 twice. Reasons are a kubelet's where it has one. Pure.
@@ -35,9 +35,9 @@ _REASONS: Final[Mapping[str, tuple[str, str, str]]] = {
 
 
 def of_conditions(before: Sequence[Json], after: Sequence[Json]) -> Iterator[Said]:
-    """What a change of a Node's conditions is worth saying.
+    """The events for a change of a Node's conditions.
 
-    That all is well is news only where it was not; what is wrong is told again when it is
+    That all is well is news only where it was not; what is wrong is reported again when it is
     something else that is wrong.
     """
     for kind, (good, well, ill) in _REASONS.items():
@@ -54,7 +54,7 @@ def of_conditions(before: Sequence[Json], after: Sequence[Json]) -> Iterator[Sai
 
 
 def of_cordon(before: bool | None, unschedulable: bool) -> Iterator[Said]:
-    """What is to be said of a cordon; nothing where it was not known before."""
+    """The event for a cordon or its end; none where the state was not known before."""
     if before is not None and before != unschedulable:
         meant = "no new pods are placed there" if unschedulable else "pods are placed there again"
         yield Said(

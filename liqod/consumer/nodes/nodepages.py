@@ -33,7 +33,7 @@ _pod = msgspec.json.Decoder(Pod)
 
 
 def running(body: bytes) -> Running | None:
-    """What runs of a pod, given as JSON; None where nothing does.
+    """The running part of a pod, given as JSON; None where nothing runs.
 
     Raises:
         ProtocolError: it is no pod.

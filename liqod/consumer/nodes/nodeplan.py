@@ -1,4 +1,4 @@
-"""What the Node of a virtual node is to look like, and the smallest patch that makes it so.
+"""The desired Node of a virtual node, and the smallest patch that makes it so.
 
 Pure. A Node has many owners: the node controllers taint it, people cordon it and label it, so each
 function here returns only what is liqod's, and lists that merge patches would replace whole come
@@ -34,7 +34,7 @@ _HEARTBEAT = "lastHeartbeatTime"
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """What a Node shows that its VirtualNode does not say.
+    """The facts that a Node shows and its VirtualNode does not.
 
     Attributes:
         up: whether the peer answers.
@@ -79,7 +79,7 @@ def _fixed_labels(node: VirtualNode) -> dict[str, str]:
 
 
 def is_ours(live: Json, cluster_id: str) -> bool:
-    """Whether a Node of that name is a virtual node of that peer, and not a real node."""
+    """True if a Node of that name is a virtual node of that peer, and not a real node."""
     found = live.get("metadata", {}).get("labels") or {}
     return (
         found.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE
@@ -100,7 +100,7 @@ def was_ours(live: Json, cluster_id: str) -> bool:
 
 
 def made_by_us(live: Json, cluster_id: str) -> bool:
-    """Whether liqod made that virtual node, so that it may take it away again."""
+    """True if liqod made that virtual node, so that it may remove it."""
     return is_ours(live, cluster_id) and OWN_TAINTS in (live["metadata"].get("annotations") or {})
 
 
@@ -128,7 +128,7 @@ def new_node(node: VirtualNode, facts: NodeFacts, now: str) -> Json:
 
 
 def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
-    """What to server-side apply for labels and annotations, or None if nothing would change."""
+    """Labels and annotations for server-side apply, or None if nothing would change."""
     annotations = dict(node.spec.annotations)
     for ours in (OWN_TAINTS, labels.APPLIED_HASH):
         annotations.pop(ours, None)
@@ -312,7 +312,7 @@ def _daemon(verdict: Verdict) -> list[Json]:
 
 
 def _nodes(lacks: str) -> Json:
-    """Whether the peer's own nodes are Ready, as it tells; said once one was not."""
+    """The condition of the peer's own nodes, as it reports them; set once one was not Ready."""
     ready: Json = {"type": labels.PEER_NODES_READY}
     if lacks:
         message = nodesready.text(lacks)

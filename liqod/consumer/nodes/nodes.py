@@ -174,7 +174,7 @@ class NodeKeeper(Controller[str]):
         return await self._exist(node)
 
     async def _stands(self) -> bool:
-        """Whether the VirtualNode is there after all: a list may lie (rule 3)."""
+        """True if the VirtualNode exists after all: a list may lie (rule 3)."""
         where = self._peer.tenant_namespace
         return await self._client.find(VIRTUAL_NODES, self._name, where) is not None
 

@@ -1,4 +1,4 @@
-"""What the pods of one peer's virtual nodes use: asked of the peer when somebody here scrapes.
+"""Resource usage of the pods of one peer's virtual nodes, requested when somebody here scrapes.
 
 One request for each namespace with something that runs, at most every ten seconds however many
 scrape, and none while nobody does. All namespaces at once would be one request, but by a right to
@@ -38,7 +38,7 @@ DEADLINE: Final = 8.0
 
 
 class _Answer(NamedTuple):
-    """What the peer said of a namespace: at which (Trio) time, and why there is nothing."""
+    """The peer's answer for a namespace: its (Trio) time, and why there is nothing."""
 
     at: float
     samples: dict[str, Sample]
@@ -46,14 +46,14 @@ class _Answer(NamedTuple):
 
 
 class PodUsage:
-    """What pods at one peer use.
+    """Resource usage of the pods at one peer.
 
     Args:
         lead: where pods of a node and a namespace are.
         clock: epoch seconds.
 
     Attributes:
-        problem: why the peer told nothing the last time; empty where it did.
+        problem: why the peer reported nothing the last time; empty where it did.
         asked: the Trio time at which it was asked last; None: never.
     """
 
@@ -68,7 +68,7 @@ class PodUsage:
         self.asked: float | None = None
 
     async def of(self, node: str, bodies: Iterable[bytes]) -> tuple[NodeReading, bool]:
-        """What the pods on a node use, and whether the peer told of all their namespaces.
+        """Usage of the pods on a node; and True if the peer reported all their namespaces.
 
         Args:
             node: the name of the virtual node.
@@ -105,7 +105,7 @@ class PodUsage:
         return counters.take(node, pods, known, now)
 
     async def _ask(self, node: str, namespace: str) -> _Answer:
-        """What the peer says of a namespace: one request, however many wait for it."""
+        """The peer's answer for a namespace: one request, however many wait for it."""
         async with self._locks.setdefault(namespace, trio.Lock()):
             now = trio.current_time()
             known = self._answers.get(namespace)

@@ -1,6 +1,6 @@
 """The way to the pods of one peer: who asks its API server for their logs, streams and figures.
 
-What is open ends with the way: where the peer stops to answer, whoever waits for more is told.
+Open requests end with the way: where the peer stops answering, those that wait are notified.
 """
 
 import logging
@@ -112,7 +112,7 @@ class PodWay:
         return tuple(self._offloaded.nodes())
 
     def has(self, node: str) -> bool:
-        """Whether it is one of the peer's virtual nodes."""
+        """True if it is one of the peer's virtual nodes."""
         return node in self._offloaded.nodes()
 
     def healthy(self) -> None:
@@ -152,7 +152,7 @@ class PodWay:
         return PodPlace(remote.client, there)
 
     def _remote(self, node: str, namespace: str) -> tuple[Remote, str]:
-        """Who asks there for the pods of a node, and what their namespace is called there."""
+        """The remote to ask for the pods of a node, and the name of their namespace there."""
         self.healthy()
         there = self._offloaded.namespaces().get(namespace)
         found = self._offloaded.nodes().get(node)

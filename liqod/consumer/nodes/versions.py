@@ -1,4 +1,4 @@
-"""Which version a peer's API server is of: read when it answers anew, and every hour.
+"""The version of a peer's API server: read when it answers anew, and every hour.
 
 Nothing depends on it but what is shown: two versions explain what crosses and what does not.
 """
@@ -22,7 +22,7 @@ LONGEST = 64
 
 
 class Version(msgspec.Struct, frozen=True, rename="camel"):
-    """What is used of the answer to ``/version``."""
+    """The part of the answer to ``/version`` that is used."""
 
     git_version: str = ""
 

@@ -1,6 +1,6 @@
 """The conditions of a VirtualNode's own status: how its virtual kubelet and its Node are.
 
-Pure. What the Node itself shows is :mod:`liqod.consumer.nodes.nodeplan`'s.
+Pure. The Node itself is planned in :mod:`liqod.consumer.nodes.nodeplan`.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a slice of ours comes to here: its Identity and its virtual node. Pure."""
+"""The objects that are made here for a slice of ours: its Identity and its virtual node. Pure."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -29,7 +29,7 @@ from liqod.resources.authentication import (
 
 
 def is_source(labels_of: dict[str, str], peer: str) -> bool:
-    """Whether an object with these labels is ours and asks to be replicated to the peer."""
+    """True if an object with these labels is ours and asks to be replicated to the peer."""
     return (
         labels_of.get(labels.REPLICATION) == labels.TRUE and labels_of.get(labels.REMOTE_ID) == peer
     )
@@ -53,7 +53,7 @@ def group_of(identity: Identity | None, here: str, public: bytes) -> str:
 
 
 def request_of(name: str, here: str, provider: str, private: bytes, group: str) -> dict[str, Any]:
-    """What of a slice's ``spec`` asks for a user of its own at the provider.
+    """The part of a slice's ``spec`` that requests a user of its own at the provider.
 
     Args:
         name: of the slice.
@@ -159,7 +159,7 @@ def denied_here(message: str, reason: str, now: str) -> dict[str, Any]:
 
 
 def rules_of(slices: Store) -> tuple[Rules | None, ...]:
-    """What the providers of this cluster's slices say that no guest may have."""
+    """The restrictions that the providers of this cluster's slices declare for guests."""
     found = slices.values(ResourceSlice)
     return tuple(
         guestrules.parse(each.metadata.annotations.get(labels.GUEST_RULES))

@@ -1,4 +1,4 @@
-"""What of a provider's grant is believed. Pure.
+"""Reduces a provider's grant to the parts that are trusted. Pure.
 
 A provider writes the status of a slice: quantities and labels of a Node in this cluster. Labels
 that this cluster's own components and policies go by are not a provider's to set, and a quantity

@@ -74,7 +74,7 @@ class Slices(Controller[str]):
         super().__init__(peer, "borrowed", *watches, name="borrowed slices")
 
     def _on_identity(self, change: Change) -> Iterator[str]:
-        """What was made for a slice changed, or the names that the provider signs did."""
+        """Yield the slice of a changed Identity; all slices for that of the control plane."""
         yield from _of_slice(change)
         if change.key[1] == ids.control_plane_identity(self._peer.id):
             for _, name in self._slices.store.indexed("namespace", self._peer.tenant_namespace):
@@ -109,7 +109,7 @@ class Slices(Controller[str]):
         return None
 
     async def _would_last(self, *wanted: dict[str, Any] | None) -> bool:
-        """Whether what is missing may be made again.
+        """True if the missing objects may be made again.
 
         Not while slices are not defined: without their owner the garbage collector takes each at
         once, and the store still shows the slice.

@@ -24,7 +24,7 @@ _END = b"-----END CERTIFICATE-----\n"
 
 
 class Material(msgspec.Struct, frozen=True):
-    """What the Secret holds.
+    """The contents of the Secret.
 
     Attributes:
         bundle: authorities' certificates, the signing one first, PEM.
@@ -42,7 +42,7 @@ class Material(msgspec.Struct, frozen=True):
 
 
 def read(secret: bytes | None) -> Material | None:
-    """What a Secret (JSON) holds, or None where it holds nothing that can be used."""
+    """The material in a Secret (JSON), or None where it holds nothing that can be used."""
     try:
         texts = msgspec.json.decode(secret or b"{}", type=Secret).data or {}
         hosts = texts.get(HOSTS, b"").decode()

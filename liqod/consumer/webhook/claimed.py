@@ -1,4 +1,4 @@
-"""What is known of the claims that a new pod names, before it is placed.
+"""Looks up the claims that a new pod names, before it is placed.
 
 Nobody follows all claims of the cluster for that: pods with claims are few, and are made seldom.
 """

@@ -1,7 +1,7 @@
 """The leader's care for the webhook: certificates in their Secret, the configuration, the proof.
 
 The way from the API server to the webhook is proved with a pod of a dry run, after the start, after
-each change of the configuration and now and then. What comes of it is noted on the configuration
+each change of the configuration and now and then. The result is noted on the configuration
 (annotation ``liqod.io/webhook-reachable``: ``true``, or why not), where ``liqod status`` and
 ``liqod offload namespace`` read it while no daemon runs.
 """
@@ -123,7 +123,7 @@ class WebhookController(Controller[str]):
         log.warning("the webhook cannot be kept up", extra={"step": key, "reason": str(error)})
 
     def _hosts(self) -> list[str]:
-        """What the certificate must be for."""
+        """The hosts that the certificate must be for."""
         if "url" in self._called:
             return [urlsplit(self._called["url"]).hostname or self._home.node_address]
         base = f"{SERVICE}.{self._home.namespace}"
@@ -216,7 +216,7 @@ class WebhookController(Controller[str]):
         return await self._proof()
 
     async def _has_endpoint(self) -> bool:
-        """Whether the Service leads to any pod now."""
+        """True if the Service leads to any pod now."""
         which = Selection(self._home.namespace, labels=f"{labels.SERVICE_NAME}={SERVICE}")
         found = await self._home.client.list(ENDPOINT_SLICES, which)
         ends = (end for each in found for end in each.get("endpoints") or ())
@@ -239,7 +239,7 @@ class WebhookController(Controller[str]):
 
 
 def _is_configured(wanted: Json, live: Json) -> bool:
-    """Whether the live configuration says what it should, and names one way to call, not two."""
+    """True if the live configuration is as wanted, and names one way to call, not two."""
     expected = {each["name"]: "url" in each["clientConfig"] for each in wanted["webhooks"]}
     found = {
         each.get("name"): "url" in (each.get("clientConfig") or {})
