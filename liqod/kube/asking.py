@@ -45,5 +45,5 @@ def target(path: str, query: Query | None) -> str:
 
 
 def label(verb: str, kind: Kind, subresource: str = "") -> tuple[str, str]:
-    """What statistics call a request."""
+    """The labels of a request in statistics: its verb, its resource."""
     return verb, f"{kind.plural}/{subresource}" if subresource else kind.plural

@@ -43,7 +43,7 @@ async def standbys(client: Client, namespace: str) -> tuple[str, ...]:
 
 
 def _lives(seen: leases.Look) -> bool:
-    """Whether it was renewed of late, as far as can be told."""
+    """True if it was renewed of late, as far as can be known."""
     return bool(seen.lease.spec.renew_time) and (seen.ago or 0.0) < GONE_AFTER
 
 

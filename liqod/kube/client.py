@@ -1,7 +1,7 @@
 """The verbs of the Kubernetes API, for one identity at one API server.
 
 Writes ask for a metadata-only answer, carry the field manager ``liqod`` and, where they delete, the
-UID of what is meant. What the server refuses is raised as one of the project's errors.
+UID of what is meant. A refusal of the server is raised as one of the project's errors.
 """
 
 import builtins
@@ -58,7 +58,7 @@ ITEM = 1024
 LIST_TRIES = 3
 """How often a list is begun that expires on the way."""
 METADATA_ONLY = Kind("meta.k8s.io", "v1", "PartialObjectMetadata", "")
-"""What objects say they are where only their metadata is asked for."""
+"""The kind that objects carry where only their metadata is requested."""
 
 
 class Client:
@@ -88,7 +88,7 @@ class Client:
         self.deadline = deadline
         self.budget = budget
         self.watch_list = True
-        """Whether the server may know ``sendInitialEvents``; an informer clears it if not."""
+        """True if the server may know ``sendInitialEvents``; an informer clears it if not."""
         self.outage = Outage()
         """The informers that cannot follow: the first says so for all, and the first that is back
         has the others try."""
@@ -460,8 +460,8 @@ class Client:
     ) -> int:
         """Delete each object that a list names, by its UID; returns how many went.
 
-        What is on its way out is left to it, and so are names that are ``spared``, which are asked
-        for when their turn comes.
+        Objects that are being deleted are left alone, and so are names in ``spared``, which is
+        asked when their turn comes.
         """
         gone = 0
         for each in await self.list(kind, selection, decode=Partial):

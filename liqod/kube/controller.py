@@ -33,7 +33,7 @@ class Host(Protocol):
         """Those that are shared."""
 
     def failures(self, topic: str) -> Callable[[object, Exception], None]:
-        """What is told of each key that fails."""
+        """The callback for each key that fails."""
 
 
 class Controller(ABC, Generic[K]):
@@ -161,9 +161,9 @@ class Controller(ABC, Generic[K]):
 def tell_failures(
     report: Callable[[str, str], None], topic: str, **facts: object
 ) -> Callable[[object, Exception], None]:
-    """What is told of each key that fails: reports the key and the reason.
+    """A callback for keys that fail: it reports the key and the reason.
 
-    What time alone does not mend is logged too, each only now and then.
+    Failures that time alone does not mend are logged too, each only now and then.
 
     Args:
         report: publishes which key failed, and why.

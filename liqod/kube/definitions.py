@@ -1,8 +1,7 @@
-"""Whether a custom resource's kind is there at all: without it, nothing is known of its objects.
+"""Checks if a custom resource's kind is defined: without it, nothing is known of its objects.
 
-Who deletes a definition deletes all objects of the kind, and seldom means each of them. What was
-made for such an object is left alone until the definition is back and its owners have had their
-say.
+With a definition all objects of its kind are deleted, and seldom is that meant. Objects made for
+them are left alone until the definition is back and its owners have had their say.
 """
 
 from typing import Final
@@ -20,7 +19,7 @@ try again within a minute."""
 
 
 async def is_defined(client: Client, kind: Kind) -> bool:
-    """Whether the kind is defined, its definition is not being deleted, and was not of late.
+    """True if the kind is defined, its definition is not being deleted, and was not of late.
 
     Kubernetes' own kinds always are.
 

@@ -61,7 +61,7 @@ class Sighting(msgspec.Struct, frozen=True):
 
 
 def observe(before: Sighting | None, lease: Lease, now: float) -> Sighting:
-    """What is known after the Lease was read: a clock runs from when it last changed."""
+    """The sighting after the Lease was read: a clock runs from when it last changed."""
     if before is not None and before.lease.spec == lease.spec:
         return Sighting(lease, before.since)
     return Sighting(lease, now)
@@ -153,7 +153,7 @@ class Election:
                 await trio.sleep(RETRY)
 
     def _is_taken(self, seen: Sighting) -> bool:
-        """Whether another holds it who may live. If it names us, that is from an earlier term."""
+        """True if another holder may be alive. If it names us, that is from an earlier term."""
         other = seen.lease.spec.holder_identity != self._identity
         return other and trio.current_time() < seen.free_at()
 

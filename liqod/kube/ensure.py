@@ -1,6 +1,6 @@
 """Make an object be as wanted, with the fewest writes: create, a minimal patch, or nothing.
 
-Rule 4 of the architecture: nothing is written that is not different. What was wanted at the last
+Rule 4 of the architecture: nothing is written that is not different. The state wanted at the last
 write is recorded in two annotations of the object (its hash, and the keys that were written), so
 that a key which is no longer wanted is taken away without touching those of others. For objects
 that are ours; one that exists and is not is refused.
@@ -28,7 +28,7 @@ _OWNERSHIP: Final = (labels.ORIGIN, labels.DESTINATION, labels.MANAGED_BY_LIQOD)
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What came of it.
+    """The result of making an object be as wanted.
 
     Attributes:
         outcome: what was done; ``terminating`` means that the old one must go first.
@@ -40,7 +40,7 @@ class Written(msgspec.Struct, frozen=True):
 
     @property
     def wrote(self) -> bool:
-        """Whether anything was written."""
+        """True if anything was written."""
         return self.outcome not in ("unchanged", "terminating")
 
 
@@ -62,7 +62,7 @@ def stamped(kind: Kind, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_ours(wanted: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether the live object was written by us: it carries our record or our labels.
+    """True if the live object was written by us: it carries our record or our labels.
 
     Labels of origin and destination must be those of the wanted object.
     """

@@ -45,7 +45,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Details(msgspec.Struct, frozen=True, rename="camel"):
-    """What a refusal is about (``metav1.StatusDetails``)."""
+    """The subject of a refusal (``metav1.StatusDetails``)."""
 
     name: str = ""
     kind: str = ""
@@ -119,6 +119,6 @@ def _brief(message: str) -> str:
 
 
 def _budgets(status: Status) -> list[str]:
-    """What the causes say of disruption budgets: their names, and how many pods they need."""
+    """The messages about disruption budgets: their names, and how many pods they need."""
     causes = status.details.causes if status.details else None
     return [cause.message for cause in causes or () if cause.reason == "DisruptionBudget"]

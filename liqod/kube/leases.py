@@ -38,7 +38,7 @@ class Look(msgspec.Struct, frozen=True):
         lease: what it says.
         ago: seconds since it was last renewed, to the second and by the API server's clock alone:
             that wrote down when it took the renewal in, and dates its answer. None where it does
-            not tell. What the holder's clock says is never compared with another.
+            not tell. The holder's clock is never compared with another.
     """
 
     lease: Lease

@@ -1,7 +1,7 @@
 """A queue of keys: duplicates collapse, one worker at a time has a key, a failing key waits.
 
-Level-triggered: a key says only "reconcile this"; the worker reads what is so now. Whatever happens
-while a worker has a key makes it run once more afterwards.
+Level-triggered: a key says only "reconcile this"; the worker reads what is so now. A key
+that is added while a worker has it runs once more afterwards.
 """
 
 import heapq

@@ -1,4 +1,4 @@
-"""Who shows a token, and what somebody may do: the API server is asked.
+"""Asks the API server for the user of a token, and for the rights of a user.
 
 So rights are ordinary RBAC, whatever else the cluster decides by.
 """

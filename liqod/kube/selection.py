@@ -1,4 +1,4 @@
-"""Which objects of a kind a call is about."""
+"""The selection of the objects of a kind that a call is about."""
 
 import msgspec
 
@@ -25,7 +25,7 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def selective(self) -> bool:
-        """Whether an object may leave it, or come into it, by a change."""
+        """True if an object may leave the selection, or come into it, by a change."""
         return bool(self.labels or self.fields)
 
     def query(self) -> dict[str, str]:

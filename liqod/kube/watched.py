@@ -1,4 +1,4 @@
-"""What a controller follows: an informer, and the keys that each change comes to."""
+"""A watch of a controller: an informer, and the keys that each change comes to."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -87,12 +87,12 @@ class Watched(Generic[K]):
 
     @property
     def store(self) -> Store:
-        """What is known of the kind."""
+        """The store of the kind's known objects."""
         return self.informer.store
 
     @property
     def opened(self) -> bool:
-        """Whether there is an informer: the controller runs, or has run."""
+        """True if there is an informer: the controller runs, or has run."""
         return self._informer is not None
 
     @property
@@ -102,7 +102,7 @@ class Watched(Generic[K]):
 
     @property
     def doubtful(self) -> bool:
-        """Whether what is known may lack something that is there: a list looks like a mistake."""
+        """True if the store may lack an object that exists: a list looks like a mistake."""
         return not self.store.synced or self.informer.suspect is not None
 
     def follow(self, namespace: str | None) -> None:
@@ -120,7 +120,7 @@ class Watched(Generic[K]):
     async def surely_gone(
         self, key: Key, *, ending: bool = True, counts: Callable[[Partial], bool] | None = None
     ) -> bool:
-        """Whether an object is gone, by the API server's own word: asked before anything is
+        """True if the API server confirms that an object is gone: asked before anything is
         destroyed because the store lacks it (rule 3 of docs/architecture.md).
 
         Args:

@@ -1,4 +1,4 @@
-"""Who is told of the changes of a store."""
+"""Handlers that are notified of the changes of a store."""
 
 import logging
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 Each object has its bound, and so has the number of each kind; their product is more than a machine
 has. So what is held is counted by the namespace it lies in, and summed up for the peer that the
-namespace belongs to. What goes beyond is kept as a stub, and what goes far beyond not at all: who
+namespace belongs to. Beyond the limit an object is kept as a stub, and far beyond not at all: who
 reads the store takes that for doubt, never for an end. A namespace that is no peer's counts by
 itself, and nothing of it is kept far beyond: by a label anybody has objects held here.
 """
@@ -19,7 +19,7 @@ OVERHEAD = 600
 STUBS = 1.25
 """How far beyond the limit stubs may go, as a factor."""
 NOBODY = "/"
-"""What the owner of a namespace begins with that is no peer's; no id of a cluster does."""
+"""Prefix of the owner of a namespace that is no peer's; no id of a cluster begins so."""
 
 Stub = Callable[[bytes], bytes | None]
 """Gives what is kept of an object for which there is no room; None for nothing."""
@@ -37,7 +37,7 @@ def everything(body: bytes) -> bytes:
 
 
 class Holdings:
-    """What is held of each owner.
+    """Counts the bytes that are held of each owner's objects.
 
     Args:
         limit: bytes for each owner.
@@ -68,7 +68,7 @@ class Holdings:
             self._owners[namespace] = owner
 
     def owner(self, namespace: str) -> str:
-        """Whose namespace that is."""
+        """The owner of a namespace."""
         return self._owner or self._owners.get(namespace, NOBODY + namespace)
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ class Holdings:
 
 
 class Part:
-    """What one store holds.
+    """The bytes that one store holds.
 
     Attributes:
         spaces: bytes by namespace.
@@ -121,7 +121,7 @@ class Part:
         self._stub = stub
 
     def fit(self, key: Key, old: bytes | None, body: bytes) -> bytes | None:
-        """What is to be kept of an object that takes the place of ``old``."""
+        """The bytes to keep of an object that takes the place of ``old``; None for none."""
         owner = self._holdings.owner(key[0])
         others = self._holdings.held(owner) - cost(key, old)
         return self.within(owner, others, key, body)
@@ -139,7 +139,7 @@ class Part:
         self._holdings.change(key[0], more)
 
     def room(self, key: Key, old: bytes | None, size: int) -> bool:
-        """Whether so many bytes could take the place of what is kept."""
+        """True if so many bytes could take the place of those that are kept."""
         owner = self._holdings.owner(key[0])
         others = self._holdings.held(owner) - cost(key, old)
         return others + size + OVERHEAD <= self._holdings.limit
@@ -158,11 +158,11 @@ class Part:
         return self._holdings.held(owner) - self.own(owner)
 
     def owner(self, namespace: str) -> str:
-        """Whose namespace that is."""
+        """The owner of a namespace."""
         return self._holdings.owner(namespace)
 
     def within(self, owner: str, others: int, key: Key, body: bytes) -> bytes | None:
-        """What is to be kept of an object beside so many bytes of its owner's others."""
+        """The bytes to keep of an object beside so many bytes of its owner's others."""
         limit = self._holdings.limit
         if others + cost(key, body) <= limit:
             return body
@@ -175,14 +175,14 @@ class Part:
 
 
 class Draft:
-    """What a list would have its store hold."""
+    """The bytes that a list would have its store hold."""
 
     def __init__(self, part: Part) -> None:
         self._part = part
         self._sums: dict[str, int] = {}
 
     def fit(self, key: Key, before: bytes | None, body: bytes) -> bytes | None:
-        """What is to be kept of an object of the list, which may have named it before."""
+        """The bytes to keep of an object of the list, which may have named it before."""
         self.drop(key, before)
         owner = self._part.owner(key[0])
         kept = self._part.within(owner, self._sums[owner], key, body)
@@ -190,7 +190,7 @@ class Draft:
         return kept
 
     def drop(self, key: Key, before: bytes | None) -> None:
-        """What was kept of an object is not any more."""
+        """Subtract the bytes that were kept of an object."""
         owner = self._part.owner(key[0])
         if owner not in self._sums:
             self._sums[owner] = self._part.elsewhere(owner)

@@ -132,7 +132,7 @@ class Informer:
         return self.problem or restless
 
     def shows(self, version: str) -> bool:
-        """Whether what is known is at least as new as a resource version of this kind."""
+        """True if the store is at least as new as a resource version of this kind."""
         return self.store.synced and newer(self._version, version)
 
     def restart(self) -> None:
@@ -169,7 +169,7 @@ class Informer:
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """Follow until cancelled; started once synced. What fails is tried again, with back-off."""
+        """Follow until cancelled; started once synced. Failures are retried, with back-off."""
         try:
             with registry.current().of(Informer).holding(self):
                 async with trio.open_nursery() as nursery:
@@ -207,7 +207,7 @@ class Informer:
             self._pace.anew()
 
     def _note(self, error: LiqodError) -> None:
-        """What an error means for the next turn."""
+        """Note the consequences of an error for the next turn."""
         self._broken = True
         # A server that was away may come back from a backup: what it holds then is listed anew.
         if isinstance(error, Expired | NotFound | ProtocolError | Unconnected):

@@ -5,7 +5,7 @@ from liqod.kube.cache.store import Store
 
 
 class Listed:
-    """What a list has named so far; one that did not change is not held twice.
+    """The objects that a list has named so far; one that did not change is not held twice.
 
     Args:
         store: into which it goes.

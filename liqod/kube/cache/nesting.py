@@ -1,6 +1,6 @@
 """JSON taken apart without recursion, for objects that are nested too deeply to be decoded.
 
-An API server accepts ten thousand levels; Python does not. Who may write an object with free-form
+An API server accepts ten thousand levels; Python does not. A writer of an object with free-form
 fields could otherwise make a whole kind unreadable for everybody. Slow, and needed for such objects
 only; what it is given has been through an API server, so it is well-formed or nobody's loss.
 """

@@ -1,4 +1,4 @@
-"""Which of those who follow one API server cannot do so now, and whether that was told."""
+"""The followers of one API server that are cut off now, and whether that was reported."""
 
 from collections.abc import Callable
 

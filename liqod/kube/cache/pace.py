@@ -54,7 +54,7 @@ class Pace:
 
     @property
     def restless(self) -> bool:
-        """Whether turns reach the server and end early, again and again."""
+        """True if turns reach the server and end early, again and again."""
         return self._cuts >= RESTLESS and not self._lasted
 
     @property

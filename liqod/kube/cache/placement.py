@@ -1,8 +1,8 @@
-"""Which objects are on which node: each change is read once, however many peers there are.
+"""Index of objects by node: each change is read once, however many peers there are.
 
 Every peer is concerned with the few pods that are bound to its virtual nodes, and all of them
 share one watch of pods. A :class:`Placement` sits on that watch once, takes ``spec.nodeName``
-out of each change once, and tells only those who asked for that node.
+out of each change once, and notifies only those who asked for that node.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class Placement:
         return frozenset(self._nodes.get(node, ()))
 
     def holds(self, node: str, key: Key) -> bool:
-        """Whether an object is on a node."""
+        """True if an object is on a node."""
         return key in self._nodes.get(node, ())
 
     def count(self, node: str) -> int:

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Change(NamedTuple):
-    """What happened to one object: ``old`` None means that it is new, ``new`` None that it went.
+    """A change of one object: ``old`` None means that it is new, ``new`` None that it went.
 
     Attributes:
         listed: it went because a list did not name it, or there is no room for it; no watch has
@@ -129,7 +129,7 @@ class Store:
                 self._index(key, body, fresh)
 
     def trimmed(self, body: bytes) -> bytes:
-        """What is kept of an object."""
+        """The part of an object that is kept."""
         return body if self._trim is None else self._trim(body)
 
     def put(self, key: Key, body: bytes, *, fits: bool = False) -> Change | None:

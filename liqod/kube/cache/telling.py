@@ -1,4 +1,4 @@
-"""What an informer says in the log: each trouble once, however many informers have it."""
+"""Logs the troubles of informers: each once, however many informers have it."""
 
 import logging
 from collections.abc import Callable
@@ -17,7 +17,7 @@ MOST_NAMED = 256
 
 
 class Telling:
-    """What one informer has said so far.
+    """Logs the troubles of one informer, and remembers those that it has logged.
 
     Args:
         client: knows which informers cannot reach the server; the first of them speaks for all, and

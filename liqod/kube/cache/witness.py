@@ -1,4 +1,4 @@
-"""Whether an empty list is true: the API server is asked for some of what was known, one by one.
+"""Checks an empty list: the API server is asked for some of the known objects, one by one.
 
 A single object is read from the database itself, a list perhaps from a cache before it. So one that
 is there speaks against a list that names none, for as long as it is there.

@@ -1,7 +1,7 @@
-"""Who we are at which API server: kubeconfigs and service accounts, read into one frozen value.
+"""Credentials for an API server: kubeconfigs and service accounts, read into one frozen value.
 
-The format is that of ``clientcmd/v1.Config``. What an operator's file says may name other files and
-programs; what comes out of a Secret may not, since whoever can write the Secret would then read our
+The format is that of ``clientcmd/v1.Config``. An operator's file may name other files and programs;
+a kubeconfig out of a Secret may not, since whoever can write the Secret would then read our
 files and run programs as us. Errors name the field and never show a value.
 """
 
@@ -152,8 +152,8 @@ def given(data: bytes, where: str, context: str | None = None) -> Credentials:
     """The credentials in a kubeconfig that somebody else has made.
 
     It may hold what it needs, but name neither programs nor files: they would be run and read here,
-    and sent to a server that it chooses. Who that server is must be proved: whoever stands on the
-    way could take the other side's place otherwise.
+    and sent to a server that it chooses. The server must prove its identity: whoever stands on
+    the way could take the other side's place otherwise.
 
     Raises ConfigError, which begins with ``where``.
     """
@@ -289,7 +289,7 @@ def check_url(server: str, where: str) -> None:
 
 
 def _can_be_host(name: str) -> bool:
-    """Whether a name can be asked for: a resolver takes labels of 1 to 63 characters only."""
+    """True if a name can be resolved: a resolver takes labels of 1 to 63 characters only."""
     try:
         name.encode("idna")
     except UnicodeError:

@@ -36,7 +36,7 @@ Stamp = tuple[tuple[int, int, int], ...]
 
 
 class Issued(msgspec.Struct, frozen=True):
-    """What a plugin answered.
+    """The credentials that a plugin issued.
 
     Attributes:
         token: bearer token.
@@ -147,7 +147,7 @@ class Source:
         return self._now != used
 
     def _ends_within(self, seconds: float) -> bool:
-        """Whether what the plugin gave will be over by then, or it has given nothing yet."""
+        """True if the plugin's credentials expire by then, or it has given none yet."""
         issued = self._issued
         if issued is None:
             return True
@@ -213,7 +213,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def _stamp(files: tuple[str, ...]) -> Stamp:
-    """What changes when a file does: a replaced file has another inode."""
+    """A value that changes when a file does: a replaced file has another inode."""
     stamps = []
     for name in files:
         try:

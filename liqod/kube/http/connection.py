@@ -59,7 +59,7 @@ class Closed(Unreachable):
 
 
 class _Answer:
-    """What httptools calls while it parses one answer."""
+    """The callbacks of httptools while it parses one answer."""
 
     def __init__(self, *, upgrade: bool = False) -> None:
         self.parser = httptools.HttpResponseParser(self)
@@ -118,13 +118,13 @@ class Connection:
 
     @property
     def reusable(self) -> bool:
-        """Whether the last exchange is finished and the server keeps the connection open."""
+        """True if the last exchange is finished and the server keeps the connection open."""
         answer = self._answer
         return answer is not None and answer.complete and answer.keep_alive and not answer.excess
 
     @property
     def early(self) -> bytes:
-        """What came behind the head of an answer that switches to another protocol."""
+        """The bytes behind the head of an answer that switches to another protocol."""
         return self._answer.early if self._answer is not None else b""
 
     async def exchange(self, request: bytes, *, upgrade: bool = False) -> Head:
@@ -230,7 +230,7 @@ def _field(answer: _Answer, name: bytes) -> bytes:
 
 
 def _framed(answer: _Answer) -> bool:
-    """Whether the body's end can be told from its headers."""
+    """True if the headers give the end of the body."""
     return any(
         name.lower() in (b"content-length", b"transfer-encoding") for name, _ in answer.fields
     )

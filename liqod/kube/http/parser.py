@@ -17,7 +17,7 @@ WEIGHT = 1024
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one client may cost.
+    """Limits on the cost of one client.
 
     Attributes:
         head: bytes of request line and headers; more is refused with 431.
@@ -90,7 +90,7 @@ class RequestParser:
         self.fault = 0
         self.begun = False
         self.early = b""
-        """What came behind a request for another protocol."""
+        """The bytes behind a request for another protocol."""
         self.peer_certificate: dict[str, Any] | None = None
         self._limits = limits
         self._parser = httptools.HttpRequestParser(self)
@@ -152,7 +152,7 @@ class RequestParser:
         self._reset()
 
     def take_expectation(self) -> bool:
-        """Whether the client waits for ``100 Continue``; true once per request."""
+        """True if the client waits for ``100 Continue``; once per request."""
         expects, self._expects = self._expects, False
         return expects
 
@@ -208,7 +208,7 @@ class RequestParser:
         self._reset()
 
     def _request(self) -> Request:
-        """What has been collected.
+        """The request that has been collected.
 
         Raises:
             ValueError: the target or its query cannot be decoded.

@@ -29,7 +29,7 @@ class Pool:
 
     Args:
         dial: makes a new connection; raises the project's errors.
-        limit: how many may be lent at once; who comes later waits. What is urgent has its own.
+        limit: how many may be lent at once; who comes later waits. Urgent ones have their own.
     """
 
     def __init__(self, dial: Callable[[], Awaitable[Connection]], limit: int) -> None:

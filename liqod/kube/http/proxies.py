@@ -6,7 +6,7 @@ everywhere.
 
 In the place of one there may be a listener of another daemon, ``liqod://[KEY@]HOST:PORT``: a
 channel that is kept to it leads to the API server beside it. ``liqod://KEY@``, without an address,
-is a daemon that opens that channel itself. Who keeps channels is said by :data:`CHANNELS`.
+is a daemon that opens that channel itself. :data:`CHANNELS` connects by such channels.
 """
 
 import base64
@@ -100,7 +100,7 @@ def listener_of(url: str) -> tuple[str, tuple[str, ...]]:
 
 
 def dials_here(url: str | None) -> bool:
-    """Whether it is of a cluster that dials this one's daemon, which alone then reaches it."""
+    """True for the URL of a cluster that dials this one's daemon, which alone then reaches it."""
     return url is not None and _DIALS.fullmatch(url) is not None
 
 
@@ -115,7 +115,7 @@ def listener_url(key: str, addresses: Sequence[str]) -> str:
 
 
 def through(dial: Dial, proxy: str | None, channels: Channels | None = None) -> Dial:
-    """What makes connections by way of a proxy; ``dial`` itself where there is none.
+    """A dial function by way of a proxy; ``dial`` itself where there is none.
 
     Args:
         dial: makes TCP connections.
@@ -143,7 +143,7 @@ def through(dial: Dial, proxy: str | None, channels: Channels | None = None) -> 
 
 
 async def _by_channel(url: str, channels: Channels | None, host: str, port: int) -> Wire:
-    """What the listener leads to is its own API server, whatever host and port are called."""
+    """Connect by a channel: it leads to the listener's API server, whatever host and port are."""
     channels = channels or CHANNELS.get()
     if channels is None:
         raise Unconnected(f"{shown(url)} is a daemon's listener, and no channels are kept here")

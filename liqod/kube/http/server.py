@@ -2,8 +2,8 @@
 
 The webhook, the metrics, the kubelet API and the simulated API servers share it. A handler gets
 a whole :class:`Request` (bounded in size) and returns a :class:`Response` whose body is bytes or
-an async iterator that is sent in chunks. Whatever a client does (garbage, silence, floods, half
-requests, not reading) costs that client its connection and nobody else anything.
+an async iterator that is sent in chunks. A client that misbehaves (garbage, silence, floods, half
+requests, not reading) loses its connection, and costs nobody else anything.
 """
 
 import logging
@@ -46,7 +46,7 @@ _told = Seldom()
 
 
 class Response(msgspec.Struct):
-    """What a handler answers.
+    """The answer of a handler.
 
     Attributes:
         status: the HTTP status.
@@ -63,7 +63,7 @@ class Response(msgspec.Struct):
 
 
 class Takeover(Protocol):
-    """Who speaks another protocol on a connection."""
+    """A handler of another protocol on a connection."""
 
     async def run(self, wire: Wire, early: bytes, /) -> None:
         """Speak it until it is over; ``early`` has come already. The wire stays the server's."""
@@ -82,7 +82,7 @@ class Silence(Exception):
 
 Handler = Callable[[Request], Awaitable[Response]]
 Secured = ssl.SSLContext | Callable[[], ssl.SSLContext] | None
-"""What connections are secured with: the same for all, or asked for with each."""
+"""The TLS context of connections: the same for all, or asked for with each; None: plain HTTP."""
 Open = Callable[..., Awaitable[Sequence[trio.abc.Listener[Any]]]]
 
 

@@ -12,7 +12,7 @@ from liqod.kube.credentials.credentials import Credentials
 
 
 def identity(credentials: Credentials) -> tuple[object, ...]:
-    """What a TLS connection depends on; equal values can share connections."""
+    """The values that a TLS connection depends on; equal values can share connections."""
     return (
         credentials.server,
         credentials.ca,

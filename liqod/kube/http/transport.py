@@ -100,7 +100,7 @@ class Upgraded(NamedTuple):
 
 
 class ClientStats:
-    """What a client did so far; read it, do not write it.
+    """Counters of one client; read them, do not write them.
 
     Attributes:
         requests: number of requests by (verb, kind), each try counted.
@@ -139,7 +139,7 @@ class Stream:
         self._counted = 0
 
     async def receive(self) -> bytes:
-        """What has come, ``b""`` at the end. Raises Unreachable when it breaks off."""
+        """The bytes that have come, ``b""`` at the end. Raises Unreachable when it breaks off."""
         try:
             return await self.connection.chunk()
         finally:
@@ -395,7 +395,7 @@ class Transport:
         return secured
 
     def _tls(self, credentials: Credentials) -> tuple[ssl.SSLContext, ssl.SSLSession | None]:
-        """What a connection is secured with; kept for as long as the identity is this one."""
+        """The TLS context and session of a connection; kept while the identity is this one."""
         if tls.identity(credentials) != self._identity:
             # Renewed while this one connected: kept, it would be everybody's from here on.
             return tls.client_context(credentials), None

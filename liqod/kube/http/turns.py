@@ -1,10 +1,10 @@
 """How long one reader may go on before others get their turn, and how much of all time it may take.
 
-Trio runs one task at a time. Who reads what another cluster sends decides by that how long all
+Trio runs one task at a time. A reader of another cluster's data decides by that how long all
 others wait; so what is read in one go is bounded, and where more has come than that, the reader
 pauses for a multiple of what its turn took, the work that it made for others included.
 
-What is counted is the CPU of the thread, not the time that passes: on a busy machine a peer is not
+The CPU time of the thread is counted, not the time that passes: on a busy machine a peer is not
 charged for what other programs do meanwhile. The call takes 0.3 µs, a clock's 0.1.
 """
 
@@ -72,7 +72,7 @@ class Budget:
 
     @property
     def spent(self) -> bool:
-        """Whether there is no credit left."""
+        """True if there is no credit left."""
         self.charge(0.0)
         return self._credit < 0
 
@@ -87,9 +87,9 @@ class Budget:
     async def rest(self, used: float, *, backlog: bool = True) -> None:
         """Pause for what a turn took that used so many seconds.
 
-        What others did at the end of the turn counts as well: it may follow from what was read,
-        and if it does not, there is somebody to make room for. Who keeps up pauses only when its
-        credit is used up.
+        Others' work at the end of the turn counts as well: it may follow from what was read,
+        and if it does not, there is somebody to make room for. A reader that keeps up
+        pauses only when its credit is used up.
         """
         began = clock()
         await trio.lowlevel.checkpoint()

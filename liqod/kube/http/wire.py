@@ -49,10 +49,10 @@ class Wire(Protocol):
         """Send all of it. Raises Unreachable when the connection is broken."""
 
     async def receive(self) -> bytes:
-        """What has come, at least one byte; ``b""`` at the end. Raises Unreachable."""
+        """The bytes that have come, at least one; ``b""`` at the end. Raises Unreachable."""
 
     def stale(self) -> bool:
-        """Whether an idle connection was closed by the other side, or says what nobody asked."""
+        """True if the other side closed an idle connection, or sent bytes that nobody requested."""
 
     def keep_alive(self, setting: KeepAlive) -> None:
         """Set TCP keep-alive, where there is TCP."""
@@ -206,7 +206,7 @@ class TlsWire:
 
     @property
     def session(self) -> ssl.SSLSession | None:
-        """What resumes this session later; complete once the first answer has come."""
+        """The TLS session to resume later; complete once the first answer has come."""
         return self._tls.session
 
     @property
@@ -216,7 +216,7 @@ class TlsWire:
 
     @property
     def shown_certificate(self) -> bytes:
-        """What the other side shows, DER, verified or not; empty where it shows none."""
+        """The other side's certificate, DER, verified or not; empty where it shows none."""
         return self._tls.getpeercert(binary_form=True) or b""
 
     async def handshake(self) -> None:
@@ -299,7 +299,7 @@ def acknowledged(wire: Wire) -> float | None:
 
 @contextlib.contextmanager
 def _broken() -> Iterator[None]:
-    """What Trio says of a broken stream, in our words."""
+    """Raise Unreachable for Trio's errors of a broken stream."""
     try:
         yield
     except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
@@ -307,7 +307,7 @@ def _broken() -> Iterator[None]:
 
 
 def _tls_error(error: ssl.SSLError) -> Unreachable | Unauthorized:
-    """What a TLS failure means to the caller."""
+    """The project's error for a TLS failure."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return Untrusted(f"{UNTRUSTED}: {error.verify_message}")
     if isinstance(error, ssl.SSLEOFError):
@@ -318,7 +318,7 @@ def _tls_error(error: ssl.SSLError) -> Unreachable | Unauthorized:
 
 
 def wire_of(stream: trio.abc.Stream) -> Wire:
-    """What carries the bytes of a connection that was accepted; it owns the stream's socket."""
+    """The wire of a connection that was accepted; it owns the stream's socket."""
     if isinstance(stream, trio.SocketStream):
         return _taken_from(stream)
     return StreamWire(stream)
