@@ -30,7 +30,7 @@ class Kind(msgspec.Struct, frozen=True, order=True):
 
     @property
     def api_version(self) -> str:
-        """What a manifest's ``apiVersion`` says: ``v1`` or ``apps/v1``."""
+        """The value of a manifest's ``apiVersion``: ``v1`` or ``apps/v1``."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(

@@ -1,7 +1,7 @@
 """Typed object metadata: what every Kubernetes object carries, and nothing of what it holds.
 
 Field names are those of ``metav1.ObjectMeta``; unknown fields are ignored, so these structs are
-for reading. What liqod writes is built as plain JSON values, never by re-encoding a decoded struct.
+for reading. Objects to write are built as plain JSON values, never by re-encoding a decoded struct.
 """
 
 from typing import Any
@@ -49,7 +49,7 @@ class Partial(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 def newer(one: str, other: str) -> bool:
-    """Whether resource version ``one`` is at least as new as ``other`` (both of one kind)."""
+    """True if resource version ``one`` is at least as new as ``other`` (both of one kind)."""
     if one.isdecimal() and other.isdecimal():
         return int(one) >= int(other)
     return one == other

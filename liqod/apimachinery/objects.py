@@ -15,7 +15,7 @@ MAX_OBJECT = 3 << 19
 """Bytes of one object that we are willing to hold: 1.5 MiB, etcd's own limit."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises for JSON that is none, or not of the type, or too deeply nested."""
+"""Exceptions of decoding JSON that is invalid, not of the type, or too deeply nested."""
 
 Key = tuple[str, str]
 """Namespace (``""`` for what has none) and name."""
@@ -46,7 +46,7 @@ class _Head(msgspec.Struct, rename="camel"):
 
 
 class _Named(msgspec.Struct):
-    """What perhaps names itself: a review does not."""
+    """An object that perhaps has a name: a review has none."""
 
     metadata: _Ident = _Ident()
 
