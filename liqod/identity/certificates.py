@@ -40,7 +40,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What a certificate says.
+    """The contents of a certificate.
 
     Attributes:
         common_name: the user of a client certificate; empty if it has none.
@@ -115,7 +115,7 @@ def request_server(
 
 
 def serves(pem: bytes, private: bytes, host: str) -> bool:
-    """Whether the first certificate (PEM) is of that key and for that host; no if unreadable."""
+    """True if the first certificate (PEM) is of that key and for that host; False if unreadable."""
     try:
         certificate = x509.load_pem_x509_certificate(pem)
         public = certificate.public_key()
@@ -168,7 +168,7 @@ def _requested(csr: bytes) -> tuple[x509.CertificateSigningRequest, x509.Name, P
 
 
 def read(pem: bytes) -> Facts:
-    """What the first certificate of a PEM text says.
+    """The contents of the first certificate of a PEM text.
 
     Raises:
         ProtocolError: it holds no certificate, or one that cannot be read.
@@ -210,7 +210,7 @@ def key_prints(pem: bytes) -> frozenset[str]:
 
 
 def is_issued_by(pem: bytes, authorities: bytes) -> bool:
-    """Whether one of these authorities (PEM) signed a certificate (PEM) itself.
+    """True if one of these authorities (PEM) signed a certificate (PEM) itself.
 
     False too where something of them cannot be read.
     """

@@ -1,9 +1,9 @@
 """The certificate of a cluster's key, with which its daemon listens for other daemons.
 
-It is signed by itself: there is no authority. Whoever completes TLS with it holds the cluster's
-key, and who that is, the other side knows already (an invitation, an advert, its configuration) or
-has a person compare words. It says nothing but the key: no name, and dates without a beginning or
-an end, so that no clock has a say in it.
+It is signed by itself: there is no authority. A server that completes TLS with it holds the
+cluster's key, and who that is, the other side knows already (an invitation, an advert, its
+configuration) or has a person compare words. It says nothing but the key: no name, and dates
+without a beginning or an end, so that no clock has a say in it.
 """
 
 import datetime
@@ -27,7 +27,7 @@ DER_LIMIT: Final = 16 * 1024
 
 
 class ClusterCertificate(msgspec.Struct, frozen=True):
-    """What a listener shows.
+    """The certificate that a listener shows, and its key.
 
     Attributes:
         identity: certificate and private key, PEM, as a TLS library takes them.

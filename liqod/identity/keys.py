@@ -24,7 +24,7 @@ LARGEST_EXPONENT = (1 << 31) - 1
 """Of an RSA key, as Go's ``crypto/rsa`` has it: Kubernetes and Liqo take no other. With one as long
 as the modulus a signature takes 500 times as long to verify, which a stranger may have us do."""
 UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm)
-"""What is raised over a key, a request or a certificate that others made, when it is loaded or only
+"""Exceptions over a key, a request or a certificate that others made, when it is loaded or only
 when one of its parts is read."""
 
 
@@ -134,7 +134,7 @@ def encode_public(key: PublicKey) -> bytes:
 
 
 def same_public(one: bytes, other: bytes) -> bool:
-    """Whether two public keys, each PEM or raw, are the same key.
+    """True if two public keys, each PEM or raw, are the same key.
 
     Raises:
         ProtocolError: as :func:`load_public`.
@@ -191,7 +191,7 @@ def sign(private: bytes, message: bytes) -> bytes:
 
 
 def verify(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether the signature is that key's over that message; the schemes are those of `sign`.
+    """True if the signature is that key's over that message; the schemes are those of `sign`.
 
     Raises:
         ProtocolError: as :func:`load_public`.

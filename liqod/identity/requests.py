@@ -33,11 +33,11 @@ ONE_PEM = re.compile(
 LARGEST = 16 * 1024
 """Bytes; a request for an RSA-4096 key has less than 2 KiB."""
 _PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,./:=?-]*")
-"""What fits ASN.1's PrintableString."""
+"""The texts that fit ASN.1's PrintableString."""
 
 
 class Inspected(msgspec.Struct, frozen=True):
-    """What a well-formed request asks for.
+    """The contents of a well-formed request.
 
     Attributes:
         common_name: the user.
@@ -78,7 +78,7 @@ def make_csr(private: bytes, common_name: str, organization: str) -> bytes:
 
 
 def inspect(csr: bytes) -> Inspected:
-    """What the request asks for, if it has exactly the form of the protocol.
+    """The contents of the request, if it has exactly the form of the protocol.
 
     Raises:
         ProtocolError: anything else; the message says what is wrong in one sentence.

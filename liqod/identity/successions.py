@@ -1,6 +1,6 @@
 """Successions: statements that one key of a cluster follows another, signed by both of them. Pure.
 
-Whoever knows the former key takes the next one on its word; that the next one signs, too, shows
+A peer that knows the former key takes the next one on its word; that the next one signs, too, shows
 that whoever says so holds it. A statement names one step: who is two steps behind follows none of
 them. Text of one line, ``v1.<payload>.<signature of the former>.<signature of the next>``; of one
 statement there is one text but for its signatures, so that two of one former key can be told apart.
@@ -74,7 +74,7 @@ def state(cluster_id: str, former: bytes, following: bytes) -> str:
 
 
 def verify(text: str) -> Succession:
-    """What a statement says, if it is whole and signed by both keys that it names.
+    """The content of a statement, if it is whole and signed by both keys that it names.
 
     Raises:
         ProtocolError: it is not. Nothing else is raised, whatever the text.
@@ -104,7 +104,7 @@ def verify(text: str) -> Succession:
 
 
 def told(text: str, cluster_id: str, former: str) -> Succession:
-    """What a statement says, if it is this cluster's about the key by which it is known.
+    """The content of a statement, if it is this cluster's about the key by which it is known.
 
     Args:
         text: the statement.

@@ -2,7 +2,7 @@
 
 A WireGuard answers nobody but those whose key it knows. So both ends compute, of their own private
 key and the other's public one, a pair of keys that nobody else can, and the end that is dialled
-knows its public half beside the peer's: as one that may send no packet at all. Whoever has the pair
+knows its public half beside the peer's: as one that may send no packet at all. The pair's holder
 asks with it, from any socket; what answers is WireGuard itself, at its own port, and the tunnel
 goes on undisturbed. The messages are those of WireGuard's Noise_IKpsk2, with no key shared before.
 """
@@ -78,7 +78,7 @@ class Question(msgspec.Struct, frozen=True):
         return f"Question({self.index.hex()})"
 
     def is_answer(self, datagram: bytes) -> bool:
-        """Whether it is the answer of who was asked, to this very question."""
+        """True if it is the answer of the asked WireGuard, to this very question."""
         if len(datagram) != ANSWER_LENGTH or datagram[:4] != bytes((ANSWER, 0, 0, 0)):
             return False
         if datagram[8:12] != self.index:

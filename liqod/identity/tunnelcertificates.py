@@ -1,10 +1,11 @@
 """Certificates of two tunnel ends that know each other's X25519 key: there is no authority.
 
-What both can compute of their own private and the other's public key, and nobody else can, is the
-seed of a key pair for either side. So each end knows the very certificate that the other one shows,
-before a byte is exchanged, and pins it: TLS does the rest, which is to say that whoever shows it
-has its key, that the channel is theirs, and that nothing is repeated. Ed25519 signs the same in the
-same way each time, so that a certificate is the same bytes wherever it is made.
+The secret that both compute of their own private and the other's public key is the seed of a key
+pair for either side; nobody else can compute it. So each end knows the very certificate that the
+other one shows, before a byte is exchanged, and pins it: TLS does the rest, which is to say that
+whoever shows it has its key, that the channel is theirs, and that nothing is repeated. Ed25519
+signs the same in the same way each time, so that a certificate is the same bytes wherever it is
+made.
 """
 
 import datetime
@@ -36,7 +37,7 @@ What = Literal["packets", "datagrams"]
 
 
 class Pinned(msgspec.Struct, frozen=True):
-    """What one end needs for TLS.
+    """The certificates and the key that one end needs for TLS.
 
     Attributes:
         name: 32 hexadecimal digits, by which a server knows which of its peers calls. It is seen on
