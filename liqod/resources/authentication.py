@@ -66,7 +66,7 @@ class AwsConfig(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class AuthParams(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What a peer needs beside its own key to reach this API server.
+    """The access to this API server that a peer needs beside its own key.
 
     Attributes:
         ca: PEM certificates of the API server's authority; empty where it is publicly trusted.
@@ -84,7 +84,7 @@ class AuthParams(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class TenantSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Who asks to become a consumer, and what its user decided about it.
+    """The cluster that asks to become a consumer, and what its user decided about it.
 
     Attributes:
         cluster_id: id of the consumer.
@@ -110,7 +110,7 @@ class TenantSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class TenantStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What the consumer was given.
+    """The namespace and the access that the consumer was given.
 
     Attributes:
         tenant_namespace: the consumer's namespace in this cluster.
@@ -130,7 +130,7 @@ class Tenant(Resource, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class IdentitySpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What a provider gave to this cluster.
+    """The access that a provider gave to this cluster.
 
     Attributes:
         cluster_id: id of the provider.
@@ -164,7 +164,7 @@ class Identity(Resource, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class SliceSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What the consumer asks for.
+    """The request of the consumer.
 
     Attributes:
         class_name: class of the slice; empty or ``default`` grants what is asked.
@@ -192,12 +192,12 @@ class SliceCondition(Base, frozen=True, omit_defaults=True, rename="camel"):
 
     @property
     def denies(self) -> bool:
-        """Whether anything that is asked for is denied, be it a growth alone."""
+        """True if anything that is asked for is denied, be it a growth alone."""
         return self.status == DENIED or self.reason == GROWTH_DENIED
 
 
 class SliceStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What the provider grants.
+    """The grant of the provider.
 
     Attributes:
         conditions: the verdicts on Authentication and on Resources.
@@ -233,7 +233,7 @@ class ResourceSlice(Resource, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class RenewSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Which identity is to be kept fresh.
+    """The identity that is to be renewed.
 
     Attributes:
         consumer_cluster_id: id of the consumer.

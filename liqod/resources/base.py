@@ -1,4 +1,4 @@
-"""What the structs of the custom resources are made of.
+"""Building blocks of the structs of the custom resources.
 
 A struct says three things at once: how a decoded object is read, how one is written, and what the
 CRD's schema says. Annotations made by :func:`schema` touch the schema alone: decoding stays
@@ -76,7 +76,7 @@ class Base(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Resource(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What every custom resource has; the sub-classes add ``spec`` and ``status``.
+    """The base of every custom resource; the sub-classes add ``spec`` and ``status``.
 
     Attributes:
         KIND: the kind, with its API group, version and plural.
@@ -100,7 +100,7 @@ class Resource(Base, frozen=True, omit_defaults=True, rename="camel"):
 
     @property
     def leaving(self) -> bool:
-        """Whether the object is being deleted."""
+        """True if the object is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
 

@@ -92,7 +92,7 @@ class TenantNamespaces(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class ForeignClusterSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Which peer.
+    """The peer that it is about.
 
     Attributes:
         cluster_id: id of the peer.
@@ -105,7 +105,7 @@ class ForeignClusterSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class ForeignClusterStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What is known of the peer.
+    """The observed state of the peer.
 
     Attributes:
         role: what the peer is to this cluster.

@@ -38,7 +38,7 @@ FIREWALL_CONFIGURATIONS = Kind(GROUP, VERSION, "FirewallConfiguration", "firewal
 
 
 class InternalNodeSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What a node is in the overlay that leads to the gateway.
+    """A node's part in the overlay that leads to the gateway.
 
     Attributes:
         index: its number there, which it keeps; its address on the overlay is made of it.
@@ -70,7 +70,7 @@ class DroppedPackets(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class InternalNodeStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What the node itself says: of nobody else is it believed.
+    """The state that the node itself reports: nobody else is believed about it.
 
     Attributes:
         observed_generation: of this object, as applied.
@@ -123,7 +123,7 @@ class FabricAlias(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class InternalFabricSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What all nodes have in common.
+    """The settings that all nodes have in common.
 
     Attributes:
         cluster: this cluster's id.
@@ -177,7 +177,7 @@ class GeneveTunnel(Resource, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class HostCondition(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Whether one host has applied a configuration."""
+    """The condition that one host has applied a configuration."""
 
     host: str
     type: str
@@ -186,7 +186,7 @@ class HostCondition(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class AppliedStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Which hosts have applied it."""
+    """The hosts that have applied it."""
 
     conditions: tuple[HostCondition, ...] = ()
 

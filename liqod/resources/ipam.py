@@ -67,7 +67,7 @@ class Network(Resource, frozen=True, omit_defaults=True, rename="camel"):
 
     @property
     def kind_of_range(self) -> str:
-        """What the range is of, such as :data:`labels.POD_CIDR`; empty for a peer's."""
+        """The kind of the range, such as :data:`labels.POD_CIDR`; empty for a peer's."""
         marks = self.metadata.labels
         return marks.get(labels.NETWORK_TYPE) or marks.get(labels.SECOND_NETWORK_TYPE, "")
 

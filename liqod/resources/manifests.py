@@ -92,7 +92,7 @@ def merge_crd(live: Mapping[str, Any] | None, ours: Manifest) -> Manifest:
     Versions, fields, printer columns and short names that only the live one has stay, as do its
     enumerated values and its free-form objects. Where both say something about a field, ours
     counts, but a field that the live schema does not ask for is not asked for by ours either, and
-    a revision is never lowered. What the server manages is kept, so that the result equals the live
+    a revision is never lowered. Fields of the server are kept, so that the result equals the live
     CRD where nothing is to be written, and can be PUT where something is.
 
     Args:

@@ -1,8 +1,8 @@
 """``networking.liqo.io``: what two clusters tell each other about their networks, and gateways.
 
 ``liqod peer``, ``liqoctl`` or a manifest makes Configuration, Gateway* and PublicKey in both
-clusters; :mod:`liqod.network` takes them in. The conditions of gateways are liqod's. What one
-cluster of Liqo's uses inside itself is in :mod:`liqod.resources.fabric`.
+clusters; :mod:`liqod.network` takes them in. The conditions of gateways are liqod's. The kinds
+that a cluster of Liqo's uses inside itself are in :mod:`liqod.resources.fabric`.
 """
 
 from typing import Annotated, ClassVar, Final
@@ -141,7 +141,7 @@ class Configuration(Resource, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class ConnectionSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Which gateway it is about."""
+    """The gateway that it is about."""
 
     type: Annotated[str, one_of("Server", "Client")]
     gateway_ref: ObjectRef

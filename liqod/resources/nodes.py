@@ -53,11 +53,11 @@ class NodeAffinityPatch(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class OffloadingPatch(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What is changed on every pod of a virtual node on its way.
+    """The changes to every pod of a virtual node on its way to the peer.
 
     Attributes:
-        annotations_not_reflected: annotation keys that stay at home.
-        labels_not_reflected: label keys that stay at home.
+        annotations_not_reflected: annotation keys that stay in this cluster.
+        labels_not_reflected: label keys that stay in this cluster.
         node_selector: node selector added.
         tolerations: tolerations added.
         affinity: node affinity added.

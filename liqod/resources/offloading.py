@@ -118,7 +118,7 @@ class RemoteNamespace(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class NamespaceMapSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Which namespaces the consumer wants.
+    """The namespaces that the consumer wants.
 
     Attributes:
         desired_mapping: remote name by local name.
@@ -128,7 +128,7 @@ class NamespaceMapSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class NamespaceMapStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Which it has.
+    """The namespaces that the consumer has.
 
     Attributes:
         current_mapping: remote namespace and its phase by local name.

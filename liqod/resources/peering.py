@@ -1,7 +1,7 @@
 """``peering.liqod.io``: who asks to peer with whom, who may unasked, and what came of it.
 
 All three are in liqod's own namespace of one cluster and cross to no other: what crosses is the
-hand-shake (docs/handshake.md). What a peering is made of afterwards is in
+hand-shake (docs/handshake.md). The objects of a peering afterwards are in
 :mod:`liqod.resources.authentication`.
 """
 
@@ -81,7 +81,7 @@ class StepCondition(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class InvitationSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What an invitation lets in, and until when.
+    """The clusters that an invitation lets in, and until when.
 
     Attributes:
         secret_hash: SHA-256 of its secret, hexadecimal; the secret itself is kept nowhere here.
@@ -104,7 +104,7 @@ class InvitationSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Use(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Who has used an invitation, with which key and request, and when.
+    """A use of an invitation: by whom, with which key and request, and when.
 
     Attributes:
         cluster_id, key, request: who, and for what.
@@ -121,7 +121,7 @@ class Use(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class InvitationStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """What became of an invitation.
+    """The uses of an invitation, and its validity.
 
     Attributes:
         used: how often it has been used.
@@ -144,18 +144,18 @@ class Invitation(Resource, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class OutgoingPeeringSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Whom this cluster asks, and for what.
+    """The cluster that this one asks, and for what.
 
     Attributes:
         addresses: where it listens, as host:port, the first that answers.
         cluster_id: the id that it must have; empty where only its key is known.
         key: SHA-256 of the public key that it must have, hexadecimal; while it is empty a person
-            has to compare the words, and who has done so writes the key of the status here. What
-            the configuration names in ``[[peers]]`` the daemon writes here.
+            has to compare the words, and who has done so writes the key of the status here. The
+            daemon writes the key here that the configuration names in ``[[peers]]``.
         invitation_secret: name of the Secret, in the same namespace, with the id and the secret of
             an invitation; it is deleted when it has been used.
-        lend: whether this cluster offers to lend to the other one, and does not ask it. What is
-            lent is decided in the IncomingPeering that comes of it.
+        lend: whether this cluster offers to lend to the other one, and does not ask it. The
+            IncomingPeering that comes of it decides what is lent.
         awaited: whether the other side dials this cluster, which waits for it.
         resources: what is asked for, by resource name; nothing where this cluster lends.
         slice: name of the slice and of its virtual node; empty for the provider's id.
@@ -217,7 +217,7 @@ class OutgoingPeering(Resource, frozen=True, omit_defaults=True, rename="camel")
 
 
 class IncomingPeeringSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Who asks, for what, and what an operator has decided.
+    """The cluster that asks, its request, and the decision of an operator.
 
     Attributes:
         cluster_id: the id by which it asks to be known.
