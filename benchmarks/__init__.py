@@ -1,1 +1,1 @@
-"""What liqod costs, measured on real control planes."""
+"""The cost of liqod, measured on real control planes."""

@@ -22,7 +22,7 @@ SET = (
     (restart, ()),
 )
 EMBEDDED = {peers: ("--peers", "16", "--idle", "10")}
-"""What is chosen otherwise on embedded clusters."""
+"""The arguments that differ on embedded clusters."""
 
 
 def measure(chosen: argparse.Namespace) -> Report:

@@ -1,4 +1,4 @@
-"""What a channel to a peer's daemon costs: kept and idle, as the way of bytes, as that of a pod.
+"""The cost of a channel to a peer's daemon: kept and idle, as the way of bytes, as that of a pod.
 
 - resident memory of a process that listens, with so many channels kept and without;
 - one stream through a channel beside a TCP connection with TLS: bytes a second, both ways through

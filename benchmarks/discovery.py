@@ -1,10 +1,10 @@
-"""What mDNS costs a daemon in a network of many clusters, and how soon a cluster is seen.
+"""The cost of mDNS to a daemon in a network of many clusters, and how soon a cluster is seen.
 
     python -m benchmarks.discovery [--clusters 1000] [--seconds 60]
 
 Needs root. A daemon's discovery runs in a network namespace; the other clusters are packets, such
 as their daemons send: each cluster with a key and a signed advert of its own, announced once within
-:data:`BEGIN` seconds and then as often as they are by default. What is measured is the process: its
+:data:`BEGIN` seconds and then as often as they are by default. The process is measured: its
 resident memory before and after, and its processor time while all are announced on and on. Then a
 second daemon starts, and is seen.
 """

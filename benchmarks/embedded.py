@@ -37,7 +37,7 @@ from tests.testbed.controlplane import Settings
 from tests.testbed.processes import Child, Usage, free_ports, tail
 
 CONSUMER = "rome"
-"""Whom the clusters of a farm let in."""
+"""The consumer that the clusters of a farm let in."""
 START_EACH = 5.0
 """Seconds in which one cluster starts, on a machine with other things to do."""
 AT_ONCE = 8
@@ -69,11 +69,11 @@ class EmbeddedPlane:
         self.api = Api(self._host, port, *pair)
 
     def usage(self) -> dict[str, Usage]:
-        """What the one process has cost so far: API server, controllers, scheduler."""
+        """The usage of the one process so far: API server, controllers, scheduler."""
         return {name: child.usage() for name, child in self.children.items()}
 
     def requests(self) -> dict[tuple[str, str], int]:
-        """What the API server has served so far, by (verb, resource)."""
+        """The requests that the API server has served so far, by (verb, resource)."""
         return self.api.requests()
 
     def freeze(self) -> None:

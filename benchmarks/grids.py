@@ -1,4 +1,4 @@
-"""What drawing a table costs: the terminal program's own grid beside Textual's DataTable.
+"""The cost of drawing a table: the terminal program's own grid beside Textual's DataTable.
 
 Both are shown the same tables, of 100 and of 1,000 rows of which every one has changed, once a
 second, at 160 by 50 and without a terminal. Printed are the processor's time of one redraw and the

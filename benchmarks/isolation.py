@@ -1,10 +1,10 @@
-"""What one bad peer of three does to the others' pods: `python -m benchmarks.isolation`.
+"""The effect of one bad peer of three on the others' pods: `python -m benchmarks.isolation`.
 
 A consumer's daemon, and three providers in processes of their own, on embedded clusters. A relay
 before one provider breaks its traffic in one way after another, while pods come and go there;
 the start of pods on the other two is timed with and without the fault, in turns, from their create
-to their Ready at home. Where this may (as root), the programs that are measured run before others.
-On real control planes tests/cluster/test_wire_faults.py prints the same.
+to their Ready at the consumer. Where this may (as root), the programs that are measured run before
+others. On real control planes tests/cluster/test_wire_faults.py prints the same.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a peer's network costs: its data path beside bare links, and the application of many.
+"""The cost of a peer's network: its data path beside bare links, and the application of many.
 
 The first table is of one TCP connection between two network namespaces: by a bare veth pair, by a
 VXLAN over one as between this cluster's nodes, and from pod to pod through both clusters' gateways
 with all their rules, where a veth pair stands in for the tunnel. So it is the cost of everything
 but the encryption. Then each backend's tunnel alone, over a veth pair, and from pod to pod by it;
-WireGuard is the newest userspace one, which is built first. What is said of a way is beside the
+WireGuard is the newest userspace one, which is built first. A way is compared with the
 tunnel alone, by the median of the rounds' ratios. Sender and receiver are small Python programs;
 what they, the kernel for them, and the tunnel's programs use of the processor is counted together.
 The rounds take turns, since other work changes a machine's pace.

@@ -1,4 +1,4 @@
-"""What offloading costs beside running locally.
+"""The cost of offloading, compared with running locally.
 
 Two clusters with a daemon and a fake node each. The same pods run first on the consumer's own node,
 then on the virtual node; for each run this prints the time, the CPU of the daemons and of the API

@@ -1,4 +1,4 @@
-"""What each further peer costs: 1, 2, 4 … providers, one after another.
+"""The cost of each further peer: 1, 2, 4 … providers, one after another.
 
 For each number of peers it prints how long `liqod peer` took (from the start of the command until
 the virtual node was Ready, and until the command ended), the consumer's resident memory, and its
@@ -186,7 +186,7 @@ def report(found: list[Peered]) -> Report:
 
 
 def _growth(found: list[Peered], of: Callable[[Peered], float]) -> float:
-    """What the last quarter of the peerings took against the first: 1 where it is linear."""
+    """The ratio of the last quarter of the peerings to the first: 1 where it is linear."""
     quarter = max(1, len(found) // 4)
     first, last = (sum(map(of, part)) for part in (found[:quarter], found[-quarter:]))
     return last / first

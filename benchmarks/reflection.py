@@ -46,7 +46,7 @@ AIM = Aim("{} visible on the peer, ms", "{}", 12.0)
 LIQO = {"Service": "23-32", "ConfigMap": "7-17", "Secret": "10-22"}
 TWICE = Aim("{}, times two bare creates", "", 1.2)
 TIMED = ("Service",)
-"""What a multiple of two bare creates is aimed at for."""
+"""The kinds that aim at a multiple of two bare creates."""
 BARE = "bare"
 """A namespace of both clusters that is not offloaded, and what is found there."""
 MANY = "many"
@@ -189,7 +189,7 @@ async def flood(home: Watcher, peer: Watcher, count: int) -> float:
 
 
 def is_there(peer: Watcher, name: str, namespace: str = THERE) -> bool:
-    """Whether an object so named is there."""
+    """True if an object of that name exists."""
     return (namespace, name) in peer.informer.store
 
 

@@ -1,4 +1,4 @@
-"""What a benchmark found: a table for people, JSON for programs, and the aims beside it."""
+"""The findings of a benchmark: a table for people, JSON for programs, and the aims beside it."""
 
 from __future__ import annotations
 

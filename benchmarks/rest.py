@@ -1,4 +1,4 @@
-"""What a peering costs while nothing happens, and how soon a peer that is gone is noticed.
+"""The cost of a peering while nothing happens, and how soon a peer that is gone is noticed.
 
 With one peer and one namespace mapped to it, for a minute: resident memory and CPU of both daemons
 and of both API servers, requests, and bytes to and from the peer. Then the peer's API server

@@ -1,10 +1,10 @@
-"""What it costs to start into a peering that is full: each daemon, with many offloaded pods there.
+"""The cost of a start into a peering that is full: each daemon, with many offloaded pods there.
 
 So many pods run on the virtual node; then each daemon in turn is stopped and started again, with
 one more pod created in between. For each this prints the seconds until the daemon leads, until it
 takes up the new pod (the consumer: there is a ShadowPod; the provider: there is a Pod) and until
-that is Ready at home; the CPU, the peak and the resident memory; the bytes between consumer and
-peer; and the requests. That no remote pod was made anew is checked.
+that is Ready at the consumer; the CPU, the peak and the resident memory; the bytes between consumer
+and peer; and the requests. That no remote pod was made anew is checked.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ DEADLINE = 600.0
 SETTLE = 10.0
 """Seconds after the new pod is Ready whose cost counts: what was put off comes in them."""
 TOLERATES = [{"key": "virtual-node.liqo.io/not-allowed", "operator": "Exists"}]
-"""What the webhook would put into a pod: a daemon that is away does not."""
+"""The toleration that the webhook would put into a pod: a daemon that is away does not."""
 SHOWN = 14
 """How many kinds of requests are printed, those most often made first."""
 

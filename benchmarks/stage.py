@@ -1,4 +1,4 @@
-"""What every benchmark stands on: clusters with daemons, and what they have cost so far.
+"""The base of every benchmark: clusters with daemons, and what they have cost so far.
 
 The same on embedded clusters and on real control planes; only the programs beside the daemons
 differ.
@@ -35,7 +35,7 @@ from tests.testbed.processes import Usage
 
 PROVIDER = "milan"
 API_SERVERS = ("kube-apiserver", "embedded")
-"""What the process of the API server is called; an embedded cluster is one process."""
+"""The names of the API server's process; an embedded cluster is one process."""
 SECOND_HOST = "127.77.0.1"
 """An address of loopback of its own for the provider, so that it alone can vanish."""
 
@@ -46,7 +46,7 @@ say = programs.say
 
 @dataclass
 class Cost:
-    """What a stretch of time has cost: CPU and memory by `cluster/process`, requests, bytes."""
+    """The cost of a stretch of time: CPU and memory by `cluster/process`, requests, bytes."""
 
     seconds: float = 0.0
     cpu: dict[str, float] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Cost:
 
 @dataclass
 class Sample:
-    """What everything has cost until one moment."""
+    """The cost of everything until one moment."""
 
     at: float
     usage: dict[str, Usage]
@@ -142,7 +142,7 @@ class Stage:
         return self.federation.join(plane, settings, nodes=nodes, pods=pods, tells=self.tells)
 
     def sample(self) -> Sample:
-        """What everything has cost so far."""
+        """The cost of everything so far."""
         usage: dict[str, Usage] = {}
         requests: Requests = Counter()
         for name, member in self.federation.members.items():
@@ -156,7 +156,7 @@ class Stage:
         return Sample(time.monotonic(), usage, requests, relayed)
 
     def cost(self, before: Sample, after: Sample) -> Cost:
-        """What lies between two samples."""
+        """The cost between two samples."""
         return Cost(
             after.at - before.at,
             {name: use.cpu - before.usage[name].cpu for name, use in after.usage.items()},
@@ -176,7 +176,7 @@ class Stage:
                     Path(f"/proc/{child.pid}/clear_refs").write_text("5")
 
     def idle(self, seconds: float) -> Cost:
-        """What it costs to do nothing for a while."""
+        """The cost of doing nothing for so many seconds."""
         before = self.sample()
         time.sleep(seconds)
         return self.cost(before, self.sample())
@@ -274,7 +274,7 @@ def run(
 
 
 def machine() -> str:
-    """What the figures were measured on."""
+    """The machine on which the figures were measured."""
     model = "unknown processor"
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:
         found = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))

@@ -1,4 +1,4 @@
-"""What streams to pods at a peer cost: open and idle, and as the way of bytes.
+"""The cost of streams to pods at a peer: open and idle, and as the way of bytes.
 
 The virtual nodes' kubelet API runs in a process of its own, between two embedded clusters: it is
 asked as this cluster's API server asks it, and the peer's says back what it hears.
@@ -81,7 +81,7 @@ class Way:
         return ()
 
     def has(self, node: str) -> bool:
-        """Whatever node that is."""
+        """True for any node."""
         return True
 
     def lead(self, node: str, namespace: str) -> PodPlace:

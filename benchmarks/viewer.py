@@ -1,4 +1,4 @@
-"""What looking costs: the terminal program with many peers that all change every second.
+"""The cost of looking: the terminal program with many peers that all change every second.
 
 A process of its own speaks the inspector's protocol as a daemon with that many peers would. The
 program runs without a terminal, at 160 by 50; its time from the connection to the first drawing,
@@ -62,7 +62,7 @@ def peer(name: str) -> Peer:
 
 
 def pulse() -> Pulse:
-    """What may have changed within a second."""
+    """The values that may have changed within a second."""
     trip = random.uniform(0.001, 0.02)
     return Pulse(
         heard=time.time(), rtt=trip, p50=trip, p95=2 * trip, loss=0.0, sent=1e4 * random.random()

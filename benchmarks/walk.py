@@ -37,7 +37,7 @@ CREATES, PATCHES = ("kube/client.py", "create"), ("kube/client.py", "patch")
 PODS_ALONE = '[reflection]\ndisabled = ["tokens"]\n'
 """The reflector of a pod's tokens goes its own way, at the same time."""
 TRANSPORT = "kube/watch.py", "kube/http/", "tlspump.py"
-"""What reads on meanwhile is not on the way."""
+"""The modules that read on meanwhile, and are not on the way."""
 
 _consumer: ContextVar[bool] = ContextVar("consumer", default=False)
 """True in the tasks of the consumer: they inherit it from the one that starts the engine."""
@@ -58,7 +58,7 @@ class Call(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What was called between an event and its write."""
+    """The calls between an event and its write."""
 
     calls: tuple[Call, ...]
 

@@ -39,7 +39,7 @@ class Watcher:
         raise TestbedError(f"{what}: not within {seconds:.0f} s")
 
     def has(self, namespace: str, name: str, good: Callable[[bytes], bool]) -> bool:
-        """Whether there is such an object, and it is good."""
+        """True if there is such an object, and it is good."""
         body = self.informer.store.get((namespace, name))
         return body is not None and good(body)
 
