@@ -152,7 +152,7 @@ class Peers(Controller[str]):
         self._ends[peer] = ended
 
         async def supervised() -> None:
-            """From when the task before has ended: both would write the same."""
+            """Run the task once the one before has ended: both would write the same."""
             PEER.set(peer)
             try:
                 if before is not None:

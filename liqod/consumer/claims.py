@@ -73,7 +73,7 @@ class Claims(Controller[Task]):
         await super().run(task_status=task_status)
 
     async def reconcile(self, task: Task) -> float | None:
-        """Have one claim get its volume and grow with it, or one volume go with its claim."""
+        """Provision and grow the volume of one claim, or remove one volume with its claim."""
         what, namespace, name = task
         try:
             if what == VOLUME:
@@ -130,7 +130,7 @@ class Claims(Controller[Task]):
         return None
 
     async def _provision_here(self, claim: Json, wait: _Wait) -> float | None:
-        """By a claim of this cluster's own class; its change brings us here again."""
+        """Provision by a claim of this cluster's own class; its change brings us here again."""
         uid = claim["metadata"]["uid"]
         real = self._claims.store.decode((labels.STORAGE_NAMESPACE, uid), Json)
         if real is None:

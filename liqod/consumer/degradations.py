@@ -26,7 +26,7 @@ class Degradation(msgspec.Struct, frozen=True):
 
 
 class Degradations:
-    """Everything that does not work at one peer.
+    """The degradations of one peer.
 
     Args:
         changed: called when that has changed.

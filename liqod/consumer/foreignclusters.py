@@ -119,7 +119,7 @@ class ForeignClusterOfPeer(Controller[str]):
             return
 
     async def _annotate(self, live: ForeignCluster) -> None:
-        """How its pods are reachable, the peer's daemon, and the tombstone if there is one."""
+        """Annotate the pods' reachability, the peer's daemon, and the tombstone if there is one."""
         tombstone = self._leaving.tombstone
         there = live.metadata.annotations
         wanted = {

@@ -27,7 +27,7 @@ from liqod.model.network.ranges import server_in
 from liqod.peernetwork import PeerNetwork
 
 SERVER_PORT: Final = 6443
-"""Of the API server behind the tunnel, whatever port it has elsewhere."""
+"""The port of the API server behind the tunnel, whatever port it has elsewhere."""
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class ServerDial:
         return wire
 
     def _address(self) -> str:
-        """Where the peer's API server is in-band; empty where there is no way."""
+        """The in-band address of the peer's API server; empty where there is no way."""
         ranges = self._network.ranges
         return server_in(ranges.seen.external) if self._network.stands and ranges else ""
 

@@ -136,7 +136,7 @@ class Leaving(Controller[str]):
             yield from self._all()
 
     def _when_it_answers(self) -> Iterator[str]:
-        """When the peer answers again, nobody waits for the end of a pause."""
+        """Yield all keys when the peer answers again: nobody waits for the end of a pause."""
         if self._peer.link.up and self.now:
             yield from self._all()
 

@@ -119,7 +119,7 @@ class Line:
             raise Parted(f"{self._server} closed the connection")
 
     def acknowledged(self) -> float | None:
-        """As TCP tells."""
+        """As :func:`acknowledged` reports of the connection."""
         return acknowledged(self._wire)
 
     def close(self) -> None:
@@ -256,7 +256,7 @@ class Link:
 
     @property
     def why(self) -> str:
-        """Why it is healthy or not, with the degradations."""
+        """The reason for its health, with the degradations."""
         return f"{self.reason}, but {self.degradations}" if self.degraded else self.reason
 
     @property
@@ -281,7 +281,7 @@ class Link:
 
         Args:
             remotes: the identities.
-            report: told of changes (:meth:`liqod.peer.Peer.report`).
+            report: called with changes (:meth:`liqod.peer.Peer.report`).
             dial: makes connections; tests pass their own.
             way: says which way they take, and when another is to be tried.
             task_status: started at once.
@@ -364,7 +364,7 @@ class Link:
         self._tell()
 
     def _goes(self, path: Path) -> None:
-        """It was reached that way."""
+        """Note the path by which the peer was reached."""
         if path != self.path:
             self.path = path
             self._said = f"{ANSWERS}, {REACHED[path]} since {times.now()}"

@@ -54,7 +54,7 @@ class PeerDaemon:
         return None if self._sight is None else trio.current_time() - self._sight.looked
 
     def doubt(self) -> None:
-        """Have the next probe look, unless the peer does not show it."""
+        """Make the next probe read the Lease, unless the peer does not show it."""
         if self.verdict.state != "untold":
             self._due = float("-inf")
 
@@ -75,7 +75,7 @@ class PeerDaemon:
         Args:
             status: of the answer, 200 with a Lease.
             body: of the answer.
-            report: told of a change (:meth:`liqod.peer.Peer.report`).
+            report: called with a change (:meth:`liqod.peer.Peer.report`).
             date: of the answer, by its server's clock; None where it names none.
         """
         now = trio.current_time()

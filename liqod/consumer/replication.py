@@ -78,7 +78,7 @@ class Replication:
         raise AssertionError("the loop never ends")
 
     async def _until_replaced(self, remote: Remote) -> None:
-        """Until the identity is gone or leads elsewhere; a renewed certificate is no reason."""
+        """Wait until the identity is gone or leads elsewhere; a new certificate is no reason."""
         while True:
             await self._remotes.changed()
             found = self._remotes.control()
@@ -118,7 +118,7 @@ class Replication:
             await trio.sleep(PAUSES.delay(refusals) if 0 < refusals < REFUSALS else AGAIN)
 
     async def _until_refused(self, remote: Remote, replicator: Replicator) -> None:
-        """Until the peer refuses what it allowed: what it deleted before may have been missed."""
+        """Wait until the peer refuses what it allowed: earlier deletions may have been missed."""
         while True:
             await trio.sleep(REFUSED_EVERY)
             if RESOURCE_SLICES.plural not in replicator.unfollowed:

@@ -122,7 +122,7 @@ class Replicator(Controller[Item]):
         return sorted(name for _, name in there.store.keys()) if there.opened else []  # noqa: SIM118
 
     async def prepare(self) -> None:
-        """Everything here and there has been read."""
+        """Prepare the replication, after everything here and there has been read."""
         home = self._peer.home
         maps = self._sources[NAMESPACE_MAPS].store
         views = ClusterViews(self._virtual_nodes.store, self._nodes.store, maps)
@@ -161,7 +161,7 @@ class Replicator(Controller[Item]):
         return {labels.NAMESPACE_UIDS: namespaceuids.render(uids)}
 
     async def _resume(self) -> NoReturn:
-        """When the peer answers again, nobody waits for the end of a pause."""
+        """Wake everything when the peer answers again: nobody waits for the end of a pause."""
         link = self._peer.link
         lost = link.lost
         while True:
@@ -180,7 +180,7 @@ class Replicator(Controller[Item]):
                         self.queue.add(Item(kind, name))
 
     async def reconcile(self, item: Item) -> float | None:
-        """Have the replica be as its source is, and the source's status as the replica's."""
+        """Make the replica as its source is, and the source's status as the replica's."""
         raw = self._sources[item.kind].store.get((self._peer.tenant_namespace, item.name))
         present = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None
         source = present if present is not None and self._is_source(present) else None

@@ -155,7 +155,7 @@ class Identities(Controller[str]):
             )
 
     async def _keep_renew(self, identity: Identity, own: ClusterKeys) -> bool:
-        """Have the Renew there, for the key that there is; false where one would not last.
+        """Create or update the Renew for the present key; False if it would not last.
 
         One that has gone is made again only while Identities are defined: without its owner the
         garbage collector takes each at once, and the store still shows the Identity.

@@ -194,7 +194,7 @@ async def _make(client: Client, namespace: str) -> ClusterKeys:
 
 
 async def succeed(client: Client, namespace: str, cluster_id: str) -> ClusterKeys:
-    """Have a new key follow the one that this cluster has, which is kept beside it.
+    """Make a new key the successor of this cluster's key, which is kept beside it.
 
     Raises:
         ConfigError: there is no usable key, or one is kept already.

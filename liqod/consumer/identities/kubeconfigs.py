@@ -1,4 +1,4 @@
-"""From what a provider gave to a kubeconfig, and to the Secret that holds it. Pure.
+"""Makes a kubeconfig, and the Secret that holds it, of the access that a provider gave. Pure.
 
 A provider chooses the address, the authority and the certificate that it gives; they are checked
 before this cluster's key is used with them.

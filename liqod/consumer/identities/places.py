@@ -1,4 +1,4 @@
-"""Where a provider is, and how it is known again: by its authority and its address.
+"""The place of a provider, by which it is known again: its authority and its address.
 
 The id that a cluster states proves nothing. The first peering takes a provider's word for its id;
 from then on the id belongs to the authority whose certificates the API server shows, and to its
@@ -38,7 +38,7 @@ ANSWERS_WITHIN = 10.0
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where an API server is and who vouches for it.
+    """The address of an API server, and the authority that vouches for it.
 
     Attributes:
         server: host and port.
@@ -49,7 +49,7 @@ class Place(msgspec.Struct, frozen=True):
     authority: frozenset[str]
 
     def named(self) -> str:
-        """For people: address, and the beginning of the authority's fingerprint."""
+        """The place for people: address, and the beginning of the authority's fingerprint."""
         prints = ", ".join(f"SHA-256 {each[:16]}…" for each in sorted(self.authority))
         return f"{self.server} (authority {prints or 'of the system'})"
 
@@ -88,7 +88,7 @@ def may_move(offered: AuthParams, present: AuthParams) -> bool:
 
 
 def own_place(offered: AuthParams, present: AuthParams, own: Iterable[str]) -> str:
-    """Why a provider's new place is none of its own, as a clause; empty where it may be.
+    """The reason why a provider's new place is not its own, as a clause; empty if it may be.
 
     This cluster's daemon would ask there in the provider's stead. Names are not resolved: a
     name may lead to another address the next time.
@@ -124,7 +124,7 @@ def _host(url: str) -> str:
 
 
 async def known_place(local: Client, provider: str, namespace: str) -> Place | None:
-    """Where the provider of that id is known to be; None where it is not known yet.
+    """The known place of the provider of that id; None if it is not known yet.
 
     Args:
         local: of this cluster.

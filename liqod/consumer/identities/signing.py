@@ -70,7 +70,7 @@ class Signing(Controller[str]):
         self._secrets = Watched(SECRETS, by_name, Selection(namespace))
         self._identities = Watched(IDENTITIES, _signature, within=(namespace,))
         self._used: dict[str, float] = {}
-        """By the UID of a Secret, when it was first seen that its signature was of use."""
+        """The time when a signature was first seen to have been used, by the UID of its Secret."""
         super().__init__(peer, "signing", self._own.watched, self._secrets, self._identities)
 
     async def reconcile(self, name: str) -> float | None:

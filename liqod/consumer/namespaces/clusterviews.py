@@ -54,7 +54,7 @@ class ClusterViews:
                 yield node
 
     def all(self) -> dict[str, tuple[str, ClusterView]]:
-        """By cluster id, every provider's tenant namespace and what counts of it."""
+        """Every provider's tenant namespace and the view of it, by cluster id."""
         nodes: dict[tuple[str, str], list[VirtualNodeView]] = {}
         for node in self._virtual_nodes.values(VirtualNode):
             seen = {**nodeplan.node_labels(node), **self._live_labels(node)}
@@ -129,7 +129,7 @@ class ClusterViews:
         return True
 
     def forget(self, key: Key, namespace: str) -> None:
-        """It was not written."""
+        """Forget an entry that was not written."""
         self._written.get(key, {}).pop(namespace, None)
 
 

@@ -27,7 +27,7 @@ async def lying(client: Client, namespace: str) -> dict[str, list[str]]:
 
 
 def would_be_lost(names: list[str], where: str) -> str:
-    """That they would be, and what to do."""
+    """The message that these volumes would be lost, and what to do."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return (
         f"the volumes of {', '.join(sorted(names)[:SHOWN])}{more} lie {where}, and would be lost: "
@@ -36,7 +36,7 @@ def would_be_lost(names: list[str], where: str) -> str:
 
 
 async def held_by(home: ClusterContext, namespace: str, peer: str) -> str:
-    """Why a namespace stays at a peer that it is taken from; empty where nothing keeps it.
+    """The reason why a namespace stays at a peer that it leaves; empty if nothing keeps it.
 
     With the namespace there its claims go, and with them the data: the one who deletes those is
     the one who decides that.

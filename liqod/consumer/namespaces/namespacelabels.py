@@ -28,7 +28,7 @@ class NamespaceLabels:
         self._namespaces = namespaces
 
     async def put_on(self, offloading: NamespaceOffloading) -> None:
-        """Have the webhook asked about the pods of an offloaded namespace."""
+        """Label an offloaded namespace, so that the webhook is asked about its pods."""
         namespace = offloading.namespace
         found = self._namespaces.decode(("", namespace), Partial)
         if found is None or found.metadata.deletion_timestamp is not None:

@@ -69,11 +69,11 @@ class Offloading(Controller[Task]):
         self._client = home.client
         self._relocations = Relocations(home.client)
         self._holding: set[str] = set()
-        """Those that volumes keep at a provider."""
+        """Namespaces that volumes keep at a provider."""
         self._outdone: set[str] = set()
         """The namespaces whose name at a provider another namespace has."""
         self._ending: dict[str, float] = {}
-        """Until when the ends of those at providers are waited for."""
+        """Time until which the end of a namespace at providers is waited for."""
         self._offloadings = Watched(NAMESPACE_OFFLOADINGS, self._on_offloading)
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
         self._virtual_nodes = Watched(VIRTUAL_NODES, self._on_virtual_node)
@@ -278,7 +278,7 @@ class Offloading(Controller[Task]):
         mapping: Mapping[str, str | None],
         clusters: dict[str, tuple[str, ClusterView]],
     ) -> dict[str, str]:
-        """Have the next pods leave the providers that are given up; what each waits for."""
+        """Move the next pods off the providers that are given up; returns what each waits for."""
         found = self._namespaces.store.decode(("", namespace), Partial)
         ending = found is None or found.metadata.deletion_timestamp is not None
         timeout = self._home.config.consumer.drain_timeout

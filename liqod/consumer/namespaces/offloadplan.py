@@ -202,7 +202,7 @@ def moving(
 
 
 def draining(offloading: NamespaceOffloading) -> dict[str, str]:
-    """By cluster id, what is waited for while pods leave a provider."""
+    """The reasons to wait while pods leave providers, by cluster id."""
     return {
         cluster: each.message
         for cluster, found in offloading.status.remote_namespaces_conditions.items()

@@ -47,7 +47,7 @@ class Relocations:
         self._client = client
         self._moves: dict[tuple[str, str], _Move] = {}
         self._sizes: dict[str, Sizes] = {}
-        """By namespace: of a controller whose pods leave two providers, each knows of the other."""
+        """Sizes by namespace, shared by the moves of one controller's pods off two providers."""
 
     def forget(self, namespace: str, cluster: str) -> None:
         """The pods may stay, or have left."""
@@ -63,7 +63,7 @@ class Relocations:
     async def advance(
         self, namespace: str, cluster: str, nodes: Collection[str], timeout: float
     ) -> str:
-        """Have the next pods leave.
+        """Move the next pods of a namespace off a provider.
 
         Args:
             namespace: whose pods.

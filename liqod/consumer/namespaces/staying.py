@@ -25,7 +25,7 @@ class Staying:
         self._namespaces = namespaces
 
     def problem(self, namespace: str) -> str:
-        """Why a namespace can never be offloaded, one sentence; empty if it can."""
+        """The reason why a namespace can never be offloaded, one sentence; empty if it can."""
         found = self._namespaces.decode(("", namespace), Partial)
         marks = {} if found is None else found.metadata.labels
         return namespace_stays(namespace, marks, self._own)

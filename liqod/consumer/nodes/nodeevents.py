@@ -31,7 +31,7 @@ _REASONS: Final[Mapping[str, tuple[str, str, str]]] = {
     labels.PEER_NODES_READY: ("True", "PeerNodesReady", "PeerNodesNotReady"),
     labels.PEER_DAEMON_READY: ("True", "PeerDaemonReady", "PeerDaemonSilent"),
 }
-"""Of each condition the status that is good, and the reasons for becoming that, and not."""
+"""The good status of each condition, and the reasons for becoming good, and not."""
 
 
 def of_conditions(before: Sequence[Json], after: Sequence[Json]) -> Iterator[Said]:

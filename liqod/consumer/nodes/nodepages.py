@@ -73,8 +73,8 @@ def resource_metrics(reading: NodeReading, *, complete: bool) -> bytes:
     """The text of ``/metrics/resource``.
 
     Args:
-        reading: what is told.
-        complete: whether the peer told everything that it was asked.
+        reading: what is reported.
+        complete: whether the peer reported everything that it was asked.
     """
     families: dict[str, list[str]] = {name: [] for name in _HELP}
 

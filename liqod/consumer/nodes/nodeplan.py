@@ -27,8 +27,8 @@ OWN_TAINTS: Final = labels.NODE_TAINTS
 LEASE_NAMESPACE: Final = "kube-node-lease"
 RENEW_SECONDS: Final = NODE_LEASE_RENEWED_EVERY
 CLOSED: Final = {"key": labels.CLOSED_TAINT, "value": labels.TRUE, "effect": "NoSchedule"}
-"""On nodes of a peer whose daemon does not run, whose API server takes no pods (a webhook of
-Liqo's that is down), or of whose nodes none is Ready: what runs there stays, and nothing new
+"""The taint of nodes of a peer whose daemon does not run, whose API server takes no pods (a webhook
+of Liqo's that is down), or of whose nodes none is Ready: what runs there stays, and nothing new
 comes."""
 _HEARTBEAT = "lastHeartbeatTime"
 
@@ -300,7 +300,7 @@ def _wanted_conditions(node: VirtualNode, facts: NodeFacts) -> list[Json]:
 
 
 def _daemon(verdict: Verdict) -> list[Json]:
-    """Nothing where it is not known: what the Node says of it then stays, or goes."""
+    """The condition of the peer's daemon; none if not known: the Node's own stays, or goes."""
     ready: Json = {"type": labels.PEER_DAEMON_READY}
     if verdict.state == "runs":
         message = "the peer's daemon renews its Lease"

@@ -108,7 +108,7 @@ class NodeKeeper(Controller[str]):
             self.enqueue()
 
     async def reconcile(self, key: str) -> float | None:
-        """Have the Node as it should be, or renew its Lease."""
+        """Make the Node as it should be, or renew its Lease."""
         try:
             return await (self._keep() if key == NODE else self._renew())
         except Conflict:
@@ -179,7 +179,7 @@ class NodeKeeper(Controller[str]):
         return await self._client.find(VIRTUAL_NODES, self._name, where) is not None
 
     async def _exist(self, node: VirtualNode) -> float | None:
-        """Have the Node there, as it should be."""
+        """Create or update the Node, as it should be."""
         try:
             return await self._settle(node)
         except Invalid as error:
@@ -280,7 +280,7 @@ class NodeKeeper(Controller[str]):
     # The VirtualNode itself
 
     async def _hold(self, node: VirtualNode) -> None:
-        """Have a deletion wait for the drain."""
+        """Make a deletion of the VirtualNode wait for the drain, by a finalizer."""
         await set_finalizers(self._client, VIRTUAL_NODES, node.metadata, add=[FINALIZER])
 
     async def _release(self, node: VirtualNode) -> None:

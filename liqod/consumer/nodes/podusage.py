@@ -24,7 +24,7 @@ from liqod.model.crossing.usage import Counters, NodeReading, PodMetrics, Runnin
 
 
 class PodPlace(NamedTuple):
-    """Where pods are at a peer: who may ask for them there, and the namespace."""
+    """The place of pods at a peer: the client that may ask for them there, and the namespace."""
 
     client: Client
     namespace: str

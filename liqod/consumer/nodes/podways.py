@@ -37,7 +37,7 @@ class PodWays(dict[str, "PodWay"]):
     """The ways to the pods of all peers, by the peer's id; none on a standby.
 
     Attributes:
-        came: tells that there is another one.
+        came: notifies when there is another one.
     """
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class PodWay:
         return [body for body in found if body is not None]
 
     def lead(self, node: str, namespace: str) -> PodPlace:
-        """Where the pods of a node and a namespace are.
+        """The place of the pods of a node and a namespace.
 
         Raises:
             Unreachable: the peer does not answer.
@@ -164,7 +164,7 @@ class PodWay:
 
     @contextmanager
     def held(self, close: Callable[[], None]) -> Iterator[None]:
-        """Have something closed where the way is lost while the block lasts."""
+        """Call ``close`` if the way is lost while the block lasts."""
         key = object()
         self._open[key] = close
         try:

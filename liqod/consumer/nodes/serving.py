@@ -87,7 +87,7 @@ class Serving:
                 await came.wait()
 
     async def look(self) -> None:
-        """Have it signed, or signed again, where it is time to."""
+        """Have the certificate signed, or signed again, if it is time to."""
         now = self._clock()
         if now < self._again:
             return

@@ -16,7 +16,7 @@ from liqod.gather import either
 from liqod.model.peering.intervals import PEER_VERSION_EVERY
 
 UNTOLD = 600.0
-"""Seconds until the next look where nothing was told."""
+"""Seconds until the next look where nothing was reported."""
 LONGEST = 64
 """Characters of a version that are kept: the peer may say anything."""
 
@@ -46,7 +46,7 @@ async def follow(
 
 
 async def _read(remote: Remote) -> str:
-    """The version; empty where the peer does not tell."""
+    """The version; empty where the peer does not report it."""
     try:
         answer = await remote.client.raw("GET", "/version")
         return msgspec.json.decode(answer.body, type=Version).git_version[:LONGEST]

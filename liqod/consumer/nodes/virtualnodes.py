@@ -59,13 +59,13 @@ class VirtualNodes(Controller[str]):
         raise AssertionError("a controller ends by cancellation only")
 
     def _own(self, change: Change) -> Iterator[str]:
-        """A Node that is kept here, or is labelled as this peer's: every peer hears of all."""
+        """A Node that is kept here, or is labelled as this peer's: every peer sees all."""
         name = change.key[1]
         if name in self._keepers or change.key in self._nodes.store.indexed(PEER, self._peer.id):
             yield name
 
     async def reconcile(self, name: str) -> float | None:
-        """Have a keeper look at the node, or remove a Node that nothing stands for."""
+        """Have a keeper reconcile the node, or remove a Node without a VirtualNode."""
         if name in self._keepers:
             self._keepers[name].enqueue()
         elif (self._peer.tenant_namespace, name) in self._virtual_nodes.store:

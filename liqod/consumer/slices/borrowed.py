@@ -138,7 +138,7 @@ def virtual_node_of(
 
 
 def _metadata(found: ResourceSlice, name: str, peer: str) -> dict[str, Any]:
-    """Of an object that is made from a slice: beside it, owned by it, and labelled with it."""
+    """Metadata of an object made from a slice: beside it, owned by it, and labelled with it."""
     return {
         "name": name,
         "namespace": found.namespace,

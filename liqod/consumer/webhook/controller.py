@@ -91,7 +91,7 @@ class WebhookController(Controller[str]):
         await tried.wait()
 
     def doubt(self) -> None:
-        """Have the way tried at once: a pod came by without having been seen here.
+        """Try the way at once: a pod came by without having been seen here.
 
         However many do, it is tried once in :data:`DOUBT_PAUSE`.
         """
@@ -207,7 +207,7 @@ class WebhookController(Controller[str]):
         return WEBHOOK_PROOF_EVERY if verdict is True else PROBE_AGAIN
 
     async def _verdict(self) -> bool | str | None:
-        """As :meth:`_proof`; None while it is too early to try."""
+        """The result of :meth:`_proof`; None while it is too early to try."""
         if "service" in self._called and not await self._has_endpoint():
             now = trio.current_time()
             self._unready_since = since = self._unready_since or now

@@ -31,7 +31,7 @@ from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOff
 from liqod.telemetry.events import MissedPod
 
 CONDITION: Final = labels.OFFLOADED
-"""On pods that are bound to a virtual node their reflector writes it."""
+"""The condition's type; on pods that are bound to a virtual node their reflector writes it."""
 CONFLICT_PAUSE = 0.2
 CLAIM_AGAIN = 5.0
 """Seconds until a claim is looked for again that a pod names and that was not there."""
@@ -135,7 +135,7 @@ class UnscheduledPods(Controller[Key]):
         return (change.key,)
 
     def _see(self, namespace: str, pod: bytes) -> None:
-        """Have the webhook proved where a new pod lacks what the webhook would have given it.
+        """Have the webhook tried if a new pod lacks what the webhook would have given it.
 
         It may be on a node of this cluster in a moment, and is not seen any more then.
         """

@@ -124,7 +124,7 @@ class PodWebhook:
             self.controller = None
 
     def doubt(self) -> None:
-        """Have the way proved again, where this daemon leads."""
+        """Have the way tried again, if this daemon leads."""
         if self.controller is not None:
             self.controller.doubt()
 
