@@ -13,7 +13,7 @@ JSON = "application/json"
 
 
 def place(kind: Kind, given: str | None, key: Key) -> str | None:
-    """Where an object goes. Raises ValueError for one that needs a namespace and names none."""
+    """The namespace of an object. Raises ValueError for one that needs and names none."""
     namespace = given or key[0] or None
     if kind.namespaced and namespace is None:
         raise ValueError(f"{kind.name} {key[1]}: no namespace")

@@ -93,7 +93,7 @@ class Client:
         """The informers that cannot follow: the first says so for all, and the first that is back
         has the others try."""
         self.missing: dict[Kind, float] = {}
-        """When (Trio time) the definition of a kind was last seen to be missing."""
+        """The Trio time at which the definition of a kind was last seen to be missing."""
         self.definitions: dict[Kind, str] = {}
         """The UID of the definition of a kind: one that was made anew was missing in between."""
         self._transport = Transport(
@@ -128,7 +128,7 @@ class Client:
         self._transport.reconnect()
 
     def wake(self) -> None:
-        """Have those that wait after a failure try again now: the server is said to be back."""
+        """Wake informers that wait after a failure: the server is said to be back."""
         self.outage.wake()
 
     @property

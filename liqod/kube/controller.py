@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 
 
 class Host(Protocol):
-    """For whom a controller works: this cluster, or one peer of it."""
+    """The party that a controller works for: this cluster, or one peer of it."""
 
     @property
     def informers(self) -> Informers:
-        """Those that are shared."""
+        """The informers that are shared."""
 
     def failures(self, topic: str) -> Callable[[object, Exception], None]:
         """The callback for each key that fails."""
@@ -84,7 +84,7 @@ class Controller(ABC, Generic[K]):
 
     @abstractmethod
     async def reconcile(self, key: K) -> float | None:
-        """Have what a key stands for be as it should be, from what is so now.
+        """Make the object of a key as it should be, from the state that is so now.
 
         Returns:
             The seconds after which it is to be reconciled again; None: when something changes.

@@ -53,7 +53,7 @@ class Sighting(msgspec.Struct, frozen=True):
     since: float
 
     def free_at(self) -> float:
-        """When anybody may take it: at once if let go, else when its duration has passed."""
+        """The time from which anybody may take it: at once if released, else after its duration."""
         spec = self.lease.spec
         if not spec.holder_identity:
             return self.since
@@ -75,7 +75,7 @@ class Election:
         name: of the Lease.
         namespace: of the Lease.
         identity: unique among the candidates, such as host name and a random part.
-        standing_by: told who leads, whenever that changes, until we do.
+        standing_by: called with who leads, whenever that changes, until we do.
         notes: annotations that the Lease has from when we take it, also after we have let it go.
 
     Attributes:
@@ -107,7 +107,7 @@ class Election:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Waits until we lead; the body runs while we do; lets go at its end.
+        """Waits until we lead; the body runs while we do; releases it at its end.
 
         Raises:
             LeadershipLost: the Lease is gone; the body has then been cancelled. Errors of the body

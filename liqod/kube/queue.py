@@ -59,7 +59,7 @@ class KeyedQueue(Generic[K]):
         self.delays = Histogram()
 
     def add(self, key: K, *, after: float = 0.0) -> None:
-        """Have a key worked on, in ``after`` seconds; of two such wishes the earlier counts."""
+        """Add a key, to be worked on in ``after`` seconds; of two times the earlier counts."""
         due = trio.current_time() + after
         known = self._due.get(key)
         if known is not None and known <= due:
@@ -127,7 +127,7 @@ class KeyedQueue(Generic[K]):
             worker: gets a key; gives the seconds after which it wants it again, or None. An error
                 of its does not end the queue: the key comes again, after a pause that doubles.
             concurrency: how many keys are worked on at once.
-            on_error: told of each error; without it they are logged.
+            on_error: called with each error; without it they are logged.
             task_status: started at once.
         """
         work = partial(self._work_on, worker, on_error or _log)

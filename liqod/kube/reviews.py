@@ -15,7 +15,7 @@ TOKEN_LIMIT = 16384
 
 
 class User(msgspec.Struct, frozen=True):
-    """Somebody whom the cluster knows.
+    """A user that the cluster knows.
 
     Attributes:
         name: of the user.

@@ -61,7 +61,7 @@ class _Envelope(msgspec.Struct):
 
 _CHANGES = ("ADDED", "MODIFIED", "DELETED")
 _PLAIN = tuple((f'{{"type":"{each}","object":'.encode(), each) for each in _CHANGES)
-"""How the line of a change begins, as API servers write it."""
+"""The beginning of the line of a change, as API servers write it."""
 _envelope = msgspec.json.Decoder(_Envelope)
 _partial = msgspec.json.Decoder(Partial)
 _status = msgspec.json.Decoder(Status)
@@ -126,7 +126,7 @@ class Lines:
         return lines
 
     def _filled(self, ends: list[bytes]) -> list[bytes]:
-        """Those with something in them: thousands of others are to cost next to nothing."""
+        """The lines with something in them: thousands of others are to cost next to nothing."""
         first = 1 if self._size else 0
         self.blank += ends[first:].count(b"")
         return ends[:first] + list(filter(None, ends[first:]))

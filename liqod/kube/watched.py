@@ -21,10 +21,10 @@ DOUBT: Final = 5.0
 """Seconds until it is asked again whether something is :meth:`surely gone <Watched.surely_gone>`.
 A change of what was asked for comes sooner."""
 RESYNC: Final = 600.0
-"""Seconds after which what nobody watches is reconciled again: nothing tells of its end."""
+"""Seconds after which what nobody watches is reconciled again: nothing reports its end."""
 
 KeysOf = Callable[[Change], Iterable[K]]
-"""From a change to the keys that are to be reconciled; it may take note of the change, too."""
+"""Maps a change to the keys that are to be reconciled; it may note the change, too."""
 
 
 def by_name(change: Change) -> tuple[str]:
@@ -42,9 +42,9 @@ class Watched(Generic[K]):
 
     Args:
         kind: what is followed.
-        keys: from a change to keys; everything that is there already is told as a change, too.
+        keys: from a change to keys; everything that is there already counts as a change, too.
         selection: which objects the informer follows; it is shared with all who ask for the same.
-        within: the namespaces of whose changes it is told, where not of all; :meth:`follow` adds.
+        within: the namespaces whose changes it observes, where not all; :meth:`follow` adds.
         debounce: seconds in which changes that come together are taken together.
         indexes, keep, trim, counted: as :meth:`liqod.kube.cache.informers.Informers.share`.
         client: of another cluster: then the informer is the controller's own.
@@ -97,7 +97,7 @@ class Watched(Generic[K]):
 
     @property
     def problem(self) -> str | None:
-        """Why the kind cannot be followed now; None where it can, or where nobody has tried."""
+        """The reason why the kind cannot be followed now; None if it can, or nobody has tried."""
         return None if self._informer is None else self._informer.problem
 
     @property
@@ -106,14 +106,14 @@ class Watched(Generic[K]):
         return not self.store.synced or self.informer.suspect is not None
 
     def follow(self, namespace: str | None) -> None:
-        """Be told of what is there and of each change, in one more namespace (None: in all)."""
+        """Observe the objects and each change in one more namespace (None: in all)."""
         if self._keys is not None and namespace not in self._ends:
             # What is there is told before there is an end to it: the entry shows that it has begun.
             self._ends[namespace] = lambda: None
             self._ends[namespace] = self.informer.subscribe(self._tell, namespace=namespace)
 
     def leave(self, namespace: str | None) -> None:
-        """Be told no more."""
+        """Observe a namespace no more."""
         if namespace in self._ends:
             self._ends.pop(namespace)()
 
@@ -149,7 +149,7 @@ class Watched(Generic[K]):
         informers: Informers,
         queue: KeyedQueue[K],
     ) -> None:
-        """Have the informer until the stack ends, and nothing told yet; it may not have synced."""
+        """Open the informer until the stack ends, not yet observed; it may not have synced."""
         self._queue = queue
         if self._client is not None:
             self._informer = Informer(self._client, self.kind, self._selection, **self._how)

@@ -127,7 +127,7 @@ class Informer:
 
     @property
     def trouble(self) -> str | None:
-        """Why what is known may be late: the problem, or watches that do not last; else None."""
+        """The reason why the store may be late: the problem, or restless watches; else None."""
         restless = "its watches end early, again and again" if self._pace.restless else None
         return self.problem or restless
 
@@ -145,7 +145,7 @@ class Informer:
         self._wake.set()
 
     def subscribe(self, handler: Handler, *, namespace: str | None = None) -> Callable[[], None]:
-        """Have ``handler`` told of every change, first of all objects that are there.
+        """Notify ``handler`` of every change, first of all objects that are there.
 
         Args:
             handler: synchronous and cheap: it puts a key into a queue.

@@ -107,11 +107,11 @@ class Informers:
         return None
 
     def all(self) -> list[Informer]:
-        """Those that are open now."""
+        """The informers that are open now."""
         return [shared.informer for shared in self._shared.values()]
 
     def wake(self) -> None:
-        """Have those that wait after a failure try again now."""
+        """Wake the informers that wait after a failure, so that they try again now."""
         for informer in self.all():
             informer.wake()
 

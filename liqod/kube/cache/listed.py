@@ -34,7 +34,7 @@ class Listed:
         self.found[item.key] = known if known == body and known is not None else body
 
     def drop(self, key: Key) -> None:
-        """It has gone meanwhile."""
+        """Drop an object that has gone meanwhile."""
         before = self.found.pop(key, None)
         if self._draft is not None:
             self._draft.drop(key, before)

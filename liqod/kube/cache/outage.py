@@ -5,7 +5,7 @@ from collections.abc import Callable
 import trio
 
 TELL_AGAIN = 60.0
-"""Seconds for which what comes and goes (nonsense, refusals, overload) is not told again."""
+"""Seconds for which what comes and goes (nonsense, refusals, overload) is not reported again."""
 
 
 class Outage:
@@ -20,12 +20,12 @@ class Outage:
         return who in self._cut_off
 
     def begin(self, who: object, wake: Callable[[], None], *, seldom: bool) -> bool:
-        """Somebody is cut off; whether that is to be told.
+        """Note that a follower is cut off; True if that is to be reported.
 
         Args:
             who: the one.
             wake: has it try again now.
-            seldom: not if it was told a moment ago.
+            seldom: not if it was reported a moment ago.
         """
         first = not self._cut_off
         self._cut_off[who] = wake
@@ -37,12 +37,12 @@ class Outage:
         return True
 
     def wake(self) -> None:
-        """Have all who are cut off try again now."""
+        """Wake all that are cut off, so that they try again now."""
         for wake in list(self._cut_off.values()):
             wake()
 
     def end(self, who: object) -> bool:
-        """Somebody is cut off no more; whether that is to be told."""
+        """Note that a follower is cut off no more; True if that is to be reported."""
         self._cut_off.pop(who, None)
         if self._cut_off or not self._said:
             return False

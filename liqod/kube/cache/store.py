@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
     Attributes:
         listed: it went because a list did not name it, or there is no room for it; no watch has
-            told of its end.
+            reported its end.
     """
 
     key: Key

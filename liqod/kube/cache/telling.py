@@ -35,7 +35,7 @@ class Telling:
         self._oversize: set[str] = set()
 
     def fails(self, error: LiqodError) -> None:
-        """It cannot follow any more."""
+        """Log that the informer cannot follow any more."""
         extra = {"server": self._client.server, "reason": str(error)}
         if isinstance(error, TransientError | ProtocolError):
             nonsense = isinstance(error, ProtocolError)
@@ -50,7 +50,7 @@ class Telling:
             self._log(logging.WARNING, "not following", **extra)
 
     def follows(self) -> None:
-        """It follows again."""
+        """Log that the informer follows again."""
         server = self._client.server
         if self in self._client.outage:
             level = logging.INFO if self._client.outage.end(self) else logging.DEBUG
@@ -61,7 +61,7 @@ class Telling:
         self._said = False
 
     def ends(self) -> None:
-        """It is over."""
+        """End this informer's part in the outage."""
         self._client.outage.end(self)
 
     def oversize(self, name: str) -> None:

@@ -19,7 +19,7 @@ from liqod.kube.credentials import kubeconfig
 from liqod.kube.http import proxies
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where the kubelet puts a pod's token, CA and namespace."""
+"""The folder into which the kubelet puts a pod's token, CA and namespace."""
 
 
 class ExecPlugin(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class ExecPlugin(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where credentials were read, so that they can be read again when a file changes.
+    """The source of credentials, so that they can be read again when a file changes.
 
     Attributes:
         paths: kubeconfig files, merged in this order; none means the service account of the pod.

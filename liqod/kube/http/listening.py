@@ -42,7 +42,7 @@ async def listen(
 
 
 def taken(error: OSError, table: str, host: str, port: int, besides: str = "") -> ConfigError:
-    """That an address cannot be had, and which setting of that table is to change.
+    """The error that an address cannot be had, with the setting of that table to change.
 
     Args:
         error: what the operating system says.

@@ -79,7 +79,7 @@ class Request(msgspec.Struct):
 
 
 _NOBODYS = httptools.HttpRequestParser(object())
-"""In the place of one that is not needed any more; it is never fed."""
+"""A parser in the place of one that is not needed any more; it is never fed."""
 
 
 class RequestParser:

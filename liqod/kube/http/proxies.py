@@ -26,7 +26,7 @@ MAX_HEAD: Final = 16384
 PORTS: Final = {"http": 80, "https": 443}
 
 CHANNEL: Final = "liqod://"
-"""How the URL of a listener begins."""
+"""Prefix of the URL of a listener."""
 _ADDRESS: Final = r"(\[[0-9A-Fa-f:.]{2,64}\]|[A-Za-z0-9_][A-Za-z0-9._-]{0,252}):[0-9]{1,5}"
 _LISTENER: Final = re.compile(f"{CHANNEL}(([0-9a-f]{{64}})@)?({_ADDRESS}(,{_ADDRESS}){{0,15}})/?")
 _DIALS: Final = re.compile(f"{CHANNEL}([0-9a-f]{{64}})@")
@@ -160,7 +160,7 @@ async def _secured(wire: Wire, host: str) -> Wire:
 
 
 async def _tunnel(wire: Wire, proxy: SplitResult, target: str) -> None:
-    """Have the proxy connect to the target. Raises Unreachable or ProtocolError."""
+    """Ask the proxy to connect to the target. Raises Unreachable or ProtocolError."""
     name = f"the proxy {_place(proxy)}"
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.username is not None:

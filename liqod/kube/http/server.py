@@ -69,7 +69,7 @@ class Takeover(Protocol):
         """Speak it until it is over; ``early`` has come already. The wire stays the server's."""
 
     def close(self) -> None:
-        """It is over, or will not begin."""
+        """Close its own side: the connection is over, or will not begin."""
 
 
 class Drop(Exception):

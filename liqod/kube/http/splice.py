@@ -34,7 +34,7 @@ class Broken(Unreachable):
 
 
 class Silent(Unreachable):
-    """Nothing has passed for so long that the connections are let go."""
+    """Raised when nothing has passed for so long that the connections are released."""
 
 
 async def splice(
@@ -98,7 +98,7 @@ async def splice(
 
 
 def _read_pieces(wire: Wire) -> None:
-    """Have a connection hand over no more at once; what is no socket has a bound of its own."""
+    """Bound what a connection hands over at once; one that is no socket has its own bound."""
     while isinstance(wire, TlsWire):
         wire = wire.wire
     if isinstance(wire, SocketWire):

@@ -77,7 +77,7 @@ class Budget:
         return self._credit < 0
 
     def part(self) -> Part | None:
-        """Where a store counts what it holds of this peer; what there is no room for is refused."""
+        """The part in which a store counts what it holds of this peer; any excess is refused."""
         return None if self._holdings is None else self._holdings.part(self._refuse)
 
     def _refuse(self, body: bytes) -> None:
@@ -150,7 +150,7 @@ class Turn:
         self._began = clock()
 
     def leave_out(self, seconds: float) -> None:
-        """So long was only waited."""
+        """Leave out seconds in which it only waited."""
         self._began += seconds
 
     async def spend(self, size: int, *, objects: int = 1, backlog: bool = True) -> None:

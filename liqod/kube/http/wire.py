@@ -23,7 +23,7 @@ READ_SIZE = 65536
 TURN_BYTES = 262144
 """Bytes handed over at once: what one connection may have decoded before others get a turn."""
 LAST_ACK = slice(56, 60)
-"""Where ``struct tcp_info`` of Linux has ``tcpi_last_ack_recv``, in milliseconds."""
+"""Bytes of ``tcpi_last_ack_recv``, milliseconds, in Linux's ``struct tcp_info``."""
 CONNECT_DEADLINE = 10.0
 """Seconds for the TCP connection and the TLS handshake together."""
 
@@ -170,7 +170,7 @@ class StreamWire:
         return self._closed
 
     def keep_alive(self, setting: KeepAlive) -> None:
-        """There is no TCP."""
+        """Do nothing: there is no TCP."""
 
     async def finish(self) -> None:
         if isinstance(self._stream, trio.abc.HalfCloseableStream):
@@ -261,7 +261,7 @@ class TlsWire:
         await self._flush()
 
     def acknowledged(self) -> float | None:
-        """As that of the wire below; None where that cannot tell."""
+        """As that of the wire below; None if that does not know."""
         return acknowledged(self.wire)
 
     def close(self) -> None:
