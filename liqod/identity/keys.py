@@ -21,8 +21,9 @@ RAW_ED25519 = 32
 """Length of a public key as Liqo before 1.0.2 sent it."""
 LEAST_RSA_BITS = 2048
 LARGEST_EXPONENT = (1 << 31) - 1
-"""Of an RSA key, as Go's ``crypto/rsa`` has it: Kubernetes and Liqo take no other. With one as long
-as the modulus a signature takes 500 times as long to verify, which a stranger may have us do."""
+"""The largest exponent of an RSA key, as Go's ``crypto/rsa`` has it: Kubernetes and Liqo take no
+other. With one as long as the modulus a signature takes 500 times as long to verify, which a
+stranger may have us do."""
 UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm)
 """Exceptions over a key, a request or a certificate that others made, when it is loaded or only
 when one of its parts is read."""

@@ -44,7 +44,7 @@ def of_private(private: bytes) -> TunnelKeys:
 
 
 def problem_of(public: bytes) -> str | None:
-    """Why nobody's tunnel can have that public key, in a clause; None where one may."""
+    """The reason why no tunnel can have that public key, in a clause; None if one may."""
     if len(public) != LENGTH:
         return f"a tunnel's public key has {LENGTH} bytes, not {len(public)}"
     try:
