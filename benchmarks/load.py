@@ -27,7 +27,7 @@ DEADLINE = 900.0
 
 @dataclass
 class Timing:
-    """When things happened, in seconds since the first create."""
+    """The times of events, in seconds since the first create."""
 
     created: dict[str, float] = field(default_factory=dict)
     ready: dict[str, float] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Timing:
 
     @property
     def wall(self) -> float:
-        """From the first create to the last Ready."""
+        """The time from the first create to the last Ready."""
         return max(self.ready.values())
 
     @property

@@ -1,4 +1,4 @@
-"""How long it takes to peer with a cluster whose daemon is asked, until its node is Ready.
+"""The time to peer with a cluster whose daemon is asked, until its node is Ready.
 
 Two daemons on one machine, peered and unpeered again and again, in two ways:
 

@@ -127,7 +127,7 @@ def connection(sender: str, receiver: str, address: str, seconds: float) -> tupl
 
 
 class Way(NamedTuple):
-    """Where one connection goes.
+    """The path of one connection.
 
     Attributes:
         sender, receiver: their namespaces.

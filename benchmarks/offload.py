@@ -86,7 +86,7 @@ class Run:
 
 @dataclass
 class Pair:
-    """The same pods at home and on the peer."""
+    """The same pods at the consumer and on the peer."""
 
     local: Run
     remote: Run
@@ -104,7 +104,7 @@ def measure(chosen: argparse.Namespace) -> Report:
 
 
 def compare(made: Stage, count: int) -> Pair:
-    """So many pods at home and on the peer; of a few, the median of several tries."""
+    """So many pods at the consumer and on the peer; of a few, the median of several tries."""
     tries = []
     for _ in range(REPEATED if count <= FEW else 1):
         say(f"{count} pods, locally and offloaded")

@@ -1,12 +1,12 @@
-"""How soon what is written at home is seen on the peer.
+"""The delay until what is written at the consumer is seen on the peer.
 
 In an offloaded namespace that does nothing else: milliseconds from the start of the request that
 creates a Service, a ConfigMap, a Secret or an EndpointSlice of 100 endpoints until the watch event
 of its remote object at the peer; the first of each kind, whose watch is opened by it, and the
 median of the rounds after it. Beside them stand two bare creates: the same object in a namespace
-that is not offloaded, at home and then at the peer, each until its own watch event. Then the same
-for changing a ConfigMap, and the time until the last of many ConfigMaps, written side by side, is
-there.
+that is not offloaded, at the consumer and then at the peer, each until its own watch event. Then
+the same for changing a ConfigMap, and the time until the last of many ConfigMaps, written side by
+side, is there.
 """
 
 from __future__ import annotations

@@ -87,7 +87,8 @@ class Stage:
     """Clusters with daemons; `close` leaves nothing, whatever happened.
 
     Attributes:
-        events: which Events of pods are told at home (`reflection.events`); empty for the default.
+        events: the Events of pods that the consumer shows (`reflection.events`); empty for the
+            default.
         tells: whether nodes write four Events of each pod that starts, as kubelets do.
     """
 

@@ -1,4 +1,4 @@
-"""How often the status of a starting pod is written, on a real kubelet.
+"""The writes of a starting pod's status, on a real kubelet.
 
 A consumer without nodes of its own, and a provider with a real kubelet and containerd (this needs
 root). Pods of several kinds start there, a few of each; for each kind this prints how often the

@@ -30,9 +30,9 @@ from tests.simulated.reflecting import pair
 
 ROOT = Path(liqod.__file__).parent
 TELLS = "kube/cache/handlers.py", "tell"
-"""Where the watch's word leaves the cache."""
+"""The function where a watched change leaves the cache."""
 CREATES, PATCHES = ("kube/client.py", "create"), ("kube/client.py", "patch")
-"""Where a request is handed to the transport."""
+"""The functions where a request is handed to the transport."""
 
 PODS_ALONE = '[reflection]\ndisabled = ["tokens"]\n'
 """The reflector of a pod's tokens goes its own way, at the same time."""
@@ -69,12 +69,12 @@ class Walk(NamedTuple):
 
     @property
     def functions(self) -> int:
-        """How many functions."""
+        """The number of functions."""
         return len({call[1:] for call in self.calls})
 
     @property
     def packages(self) -> Counter[str]:
-        """How many modules of each package."""
+        """The number of modules of each package."""
         return Counter(module.partition("/")[0] for module in self.modules)
 
 

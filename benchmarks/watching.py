@@ -1,4 +1,4 @@
-"""When something was seen to happen in a cluster, to the millisecond."""
+"""Times at which changes were seen in a cluster, to the millisecond."""
 
 from __future__ import annotations
 
