@@ -3,10 +3,11 @@
 A plugin runs on the daemon's one event loop: while a function of it does not come back, every peer
 waits. That cannot be interrupted, so it is measured (:class:`Gauge`), said while it lasts
 (:mod:`liqod.stalls`, which finds the culprit by :mod:`liqod.plugins.running`), and not done again
-for a while: who is slow again and again is parked. Who fails is not parked as a whole, as one bad
-object would then stop the good ones; the object waits instead (:mod:`liqod.reflection.worker`).
+for a while: a plugin that is slow again and again is parked. One that fails is not parked as a
+whole, as one bad object would then stop the good ones; the object waits instead
+(:mod:`liqod.reflection.worker`).
 
-What is awaited runs in a task of its own, whose every stretch between two waits is timed, and so is
+An async call runs in a task of its own, whose every stretch between two waits is timed, and so is
 that of each task which it begins (:class:`_Begun`). So a cancellation is always the caller's, and a
 plugin that does not mind it is left behind: its caller goes on, and :mod:`liqod.ending` sees to it
 that the daemon ends all the same.
@@ -250,7 +251,7 @@ class Gauge:
         return self.noted(PluginError(f"{self} raised {described(error)}"))
 
     def noted(self, error: "ErrorT") -> "ErrorT":
-        """Take note of a failure that is told by that error."""
+        """Take note of a failure that is reported by that error."""
         self.failures += 1
         self.error = in_a_line(error)
         return error
@@ -262,7 +263,7 @@ class Gauge:
 
     @property
     def trouble(self) -> str:
-        """What is wrong with it now, in a clause; empty when nothing is."""
+        """The plugin's present fault, in a clause; empty when there is none."""
         if self.left:
             return self.clings
         if self.rests:
@@ -280,7 +281,7 @@ class Gauge:
 
     @property
     def clings(self) -> str:
-        """What of it does not end, in a clause; empty when all does."""
+        """A clause that names a call which ignores its cancellation; empty when there is none."""
         name = next(iter(self.left.values()), "")
         return f"does not end: {name} was cancelled, and goes on" if name else ""
 
@@ -347,7 +348,7 @@ class Calls:
         return self._gauges.get((kind, name))
 
     def troubles(self) -> dict[str, str]:
-        """What is wrong with each plugin now, by its name."""
+        """The present fault of each plugin that has one, by the plugin's name."""
         return {str(each): said for each in self._gauges.values() if (said := each.trouble)}
 
 
@@ -414,7 +415,7 @@ def _stepping(
 
 
 def _begun(function: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]:
-    """What awaits. Raises TypeError where a function is no such one."""
+    """The coroutine of a call. Raises TypeError where the function's result cannot be awaited."""
     found = function(*args)
     if isinstance(found, Coroutine):
         return found

@@ -1,10 +1,10 @@
-"""What a reflector plugin is: a frozen description and two pure functions of values.
+"""The contract of a reflector plugin: a frozen description and two pure functions of values.
 
 A :class:`Reflector` says how objects of one kind look at a peer. It does no I/O, has no clock and
 never changes its arguments: ``outgoing(object, view)`` and ``incoming(object, remote, view)``
-return a :class:`Plan`, and the engine (:mod:`liqod.reflection`) carries it out. What a function
-reads through its :class:`View` is remembered, so that a change there calls it again. What it
-cannot know from objects (a token, a full object over there) it asks for as a :class:`Need`.
+return a :class:`Plan`, and the engine (:mod:`liqod.reflection`) carries it out. The engine records
+all that a function reads through its :class:`View`, so that a change there calls it again. Values
+that are not in objects (a token, a full object over there) it requests as a :class:`Need`.
 
 The contracts of the other plugins are in :mod:`liqod.plugins.providers`; the suite that holds a
 reflector to this one is :mod:`simulator.suites`.
@@ -58,7 +58,7 @@ SERVER_FIELDS = frozenset(
 
 
 class Policy(Enum):
-    """Which objects of a kind follow their namespace to a peer."""
+    """The rule that selects the objects of a kind that follow their namespace to a peer."""
 
     DENY_LIST = "DenyList"
     """All but those annotated ``liqo.io/skip-reflection``."""
@@ -69,7 +69,7 @@ class Policy(Enum):
 
 
 class Scope(Enum):
-    """Which local objects a peer is concerned with."""
+    """The set of local objects that are reflected to a peer."""
 
     NAMESPACE = "namespace"
     """Those of the namespaces mapped there."""
@@ -101,16 +101,16 @@ class Write(Enum):
 
 
 class Several(Enum):
-    """What is shown of an object here that is reflected to several peers: its status, and the
-    objects that are made from it here. For reflectors of objects on nodes it says nothing: those
-    are at one peer only."""
+    """How several peers' answers become the status of one object here, and the objects that are
+    made from it here. It has no effect for reflectors of objects on nodes: those are at one peer
+    only."""
 
     FIRST = "first"
-    """What the first of them says, by their ids, of those that say anything."""
+    """The answer of the first peer that gives one, in the order of their ids."""
     BY_PEER = "by peer"
-    """What each says: their fields and objects are never the same (``status.clusters.PEER``)."""
+    """All peers' answers: their fields and objects always differ (``status.clusters.PEER``)."""
     MERGED = "merged"
-    """What ``combine`` makes of what each says; of objects of one name the first one's."""
+    """The result of ``combine`` of all answers; of objects of one name the first one's."""
 
 
 class NoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -148,7 +148,7 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Governor(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose annotations and policy decide about an object that has no annotation of its own.
+    """The object whose annotations and policy govern an object without an annotation of its own.
 
     Attributes:
         reflector: the name of the reflector whose policy counts.
@@ -240,7 +240,7 @@ class RemoteObject(Need, frozen=True, kw_only=True):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """What fulfils a :class:`ServiceAccountToken`.
+    """The answer to a :class:`ServiceAccountToken`.
 
     Attributes:
         text: the token; it is shown nowhere.
@@ -257,15 +257,15 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted. Two plans, of ``outgoing`` and of ``incoming``, together make the decision.
+    """The wanted state. The plans of ``outgoing`` and of ``incoming`` together make the decision.
 
     Attributes:
         remote: objects wanted at the peer: kind, apiVersion, metadata.name, labels, annotations
             and content. The engine adds the namespace and the marks of ownership, and removes
             what this object has there and is not listed.
         hold: leave what is there as it is, neither written nor removed.
-        status: merge patch of the local object's status; None where there is nothing to say. What
-            is so already is not written again; see :class:`Several`.
+        status: merge patch of the local object's status; None where there is nothing to say. A
+            status that is so already is not written again; see :class:`Several`.
         debounce: seconds the status may wait for a better one to save a write.
         requeue_after: seconds after which the function is to be called again though nothing
             changed.
@@ -297,7 +297,7 @@ NOTHING = Plan()
 
 
 class Absence(Enum):
-    """Whether an object's namespace is mapped at the peer, and if not, for how long."""
+    """The state of the mapping of an object's namespace at the peer."""
 
     MAPPED = "mapped"
     UNKNOWN = "unknown"
@@ -354,9 +354,9 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
         peer_cidrs: the networks that the peer's pods may be in; None for any.
         node_address: the address that virtual nodes show.
         node_addresses: the addresses of this cluster's own nodes.
-        labels_not_reflected: label keys that stay at home by configuration; patches of virtual
+        labels_not_reflected: label keys that stay here by configuration; patches of virtual
             nodes name more (:mod:`liqod.plugins.crossing`).
-        annotations_not_reflected: annotation keys that stay at home in the same way.
+        annotations_not_reflected: annotation keys that stay here in the same way.
         home_api: how far the peer's pods may speak with this cluster's API server.
         storage: whether claims of the virtual StorageClass follow pods.
         unreachable: why nothing gets through to what runs at the peer, a sentence; empty where it
@@ -385,13 +385,13 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def crosses(self) -> bool:
-        """Whether addresses of pods cross, as they are or translated."""
+        """True if addresses of pods cross, as they are or translated."""
         joined = self.pod_network == "tunnel" and self.ranges is not None
         return joined or self.pod_network == "routed"
 
 
 class View(Protocol):
-    """What a function of a reflector may read. Everything read here is watched."""
+    """The objects and settings that a function of a reflector may read. All reads are watched."""
 
     @property
     def names(self) -> Names:
@@ -431,11 +431,11 @@ class View(Protocol):
         ...
 
     def remote(self, kind: Kind) -> tuple[Json, ...]:
-        """What this object has at the peer, by name: whole or metadata, as declared."""
+        """The objects that this one has at the peer, by name: whole or metadata, as declared."""
         ...
 
     def fulfilled(self, need: Need) -> Any:
-        """What fulfils a need; None until it has been fetched."""
+        """The answer to a need; None until it has been fetched."""
         ...
 
 
@@ -515,7 +515,7 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.remote if each.write is not None)
 
     def declaration(self, api_version: str, kind: str) -> RemoteKind | None:
-        """What it declared of a kind that it writes there, found as manifests name it."""
+        """The declaration of a kind that it writes there, as manifests name it; None for others."""
         for each in self.written:
             if each.kind.name == kind and each.kind.api_version == api_version:
                 return each

@@ -1,4 +1,4 @@
-"""What reflectors of the built-in kinds share: labels, annotations and classes over there."""
+"""Functions that reflectors of built-in kinds share: labels, annotations, classes over there."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -54,8 +54,8 @@ def class_there(
 
 
 def _absent(configured: frozenset[str], field: str, source: Json, view: View) -> frozenset[str]:
-    """The keys that stay at home: of an object on a virtual node by that node's patch alone, of
-    any other by that of each node of the peer."""
+    """The keys that stay here: of an object on a virtual node by that node's patch alone, of any
+    other by that of each node of the peer."""
     nodes = view.names.nodes
     own = nodes.get((source.get("spec") or {}).get("nodeName", ""))
     patches = [each.patch for each in ([own] if own is not None else nodes.values())]

@@ -1,10 +1,10 @@
-"""What a check of the doctor is: a pure function of facts, and perhaps a probe that brings more.
+"""The contract of a doctor's check: a pure function of facts, and perhaps a probe for more.
 
 A :class:`Check` looks at one layer of one peer, or of this cluster. ``look`` is called every two
-seconds with what the daemon knows anyway, does no I/O and has no clock. What cannot be known that
-way a ``probe`` fetches, now and then, behind a wall and with a deadline; what it returns comes to
-``look`` as ``facts.probed``. The layers of a peer form a ladder: the first that fails is the answer
-to "what is wrong".
+seconds with what the daemon knows anyway, does no I/O and has no clock. A ``probe`` fetches other
+facts, now and then, behind a wall and with a deadline; what it returns comes to ``look`` as
+``facts.probed``. The layers of a peer form a ladder: the first that fails is the answer to "what is
+wrong".
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -28,10 +28,10 @@ Verdict = Literal["ok", "failing", "unknown", "skipped"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What a check says.
+    """The result of a check.
 
     Attributes:
-        verdict: ``unknown`` where it cannot be told yet; ``skipped`` where it does not work and is
+        verdict: ``unknown`` where it is not known yet; ``skipped`` where it does not work and is
             not meant to.
         evidence: what was seen, one clause with figures.
         remedy: what to do about it, one clause; for a failing layer.
@@ -53,7 +53,7 @@ def failing(evidence: str, remedy: str) -> Finding:
 
 
 def unknown(evidence: str) -> Finding:
-    """It cannot be told yet."""
+    """It is not known yet."""
     return Finding("unknown", evidence)
 
 
@@ -63,7 +63,7 @@ def skipped(evidence: str) -> Finding:
 
 
 class Asker(Protocol):
-    """What a probe may do: read, at one API server."""
+    """The interface of a probe to one API server: it may only read."""
 
     @property
     def settings(self) -> Any:
@@ -114,8 +114,8 @@ def examine(
     Args:
         checks: of one scope, the lowest layer first.
         look: asks a check.
-        independent: each layer is known by itself, as of objects: one that fails is told although
-            what it stands on is not known.
+        independent: each layer is known by itself, as of objects: one that fails is reported
+            although the layer below it is not known.
     """
     hindering: dict[str, tuple[Check, Verdict]] = {}
     for check in checks:

@@ -1,4 +1,4 @@
-"""Whether a plugin's description is what its type says: each field, and what is inside it.
+"""Checks a plugin's description against its type: each field, and the values inside it.
 
 A struct keeps whatever it is given, so ``remote=(RemoteKind(…))`` without its comma is found out
 here, when the plugin is loaded, and not by the engine of every peer. Functions are checked from
@@ -38,7 +38,7 @@ def arity(function: Callable[..., Any], count: int) -> str | None:
 
 
 def waits(function: Any) -> bool:
-    """Whether calling it gives something that waits, or is read bit by bit, and no result."""
+    """True if a call gives a coroutine or a generator instead of a result."""
     while isinstance(function, partial):
         function = function.func
     inner = function if inspect.isroutine(function) else vars(type(function)).get("__call__")
@@ -133,7 +133,7 @@ def _of_class(value: Any, hint: Any, where: str) -> str | None:
 
 
 def _is_row(value: Any) -> bool:
-    """Whether it is a named tuple or a dataclass, whose fields have types too."""
+    """True for a named tuple or a dataclass, whose fields have types too."""
     return hasattr(value, "_fields") or hasattr(value, "__dataclass_fields__")
 
 

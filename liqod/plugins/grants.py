@@ -1,4 +1,4 @@
-"""What a reflector declares of rights and bounds, here and at providers. Values only.
+"""Declarations of a reflector's rights and bounds, here and at providers. Values only.
 
 ``liqod install``, the admission policies, the default quotas and ``docs/rights.md`` are made from
 these (:mod:`liqod.plugins.declared`).
@@ -90,7 +90,7 @@ class OptIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider grants its consumers for the kinds that a reflector writes, and its bounds.
+    """A provider's grant to its consumers for the kinds that a reflector writes, and its bounds.
 
     The rights follow from :attr:`Reflector.remote`: all verbs but ``deletecollection`` on the kinds
     that it writes, in the namespaces that the consumer has there.

@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one plugin, or of one thing that it provides.
+    """The result of loading one plugin, or one thing that it provides.
 
     Attributes:
         name: name of what is provided; of the entry point where it provides nothing.
@@ -105,7 +105,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Plugins(msgspec.Struct, frozen=True, kw_only=True):
-    """What was loaded, and what was left out.
+    """The plugins that were loaded, and records of those that were left out.
 
     Attributes:
         reflectors: in the order in which they were loaded.
@@ -258,13 +258,13 @@ Outcome = tuple[str, str, Provided | None, State, str]
 
 
 def _wanted(provided: Provided, tables: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether it is to run: some ways of seeing clusters do where the configuration names them."""
+    """True if it is to run: a discovery ``on_request`` runs where the configuration names it."""
     on_request = isinstance(provided, DiscoveryProvider) and provided.on_request
     return not on_request or provided.name in tables
 
 
 def load_one(source: Source, blocked: frozenset[str] = frozenset()) -> list[Outcome]:
-    """What one plugin provides, or the reason why it is left out. This is the wall."""
+    """Loads one plugin: all that it provides, or why it is left out. This is the wall."""
     if source.name in blocked:
         return [(source.name, "plugin", None, "blocked", "blocked by the configuration")]
     late = _waited_for(source)
@@ -292,7 +292,7 @@ def load_one(source: Source, blocked: frozenset[str] = frozenset()) -> list[Outc
 
 
 def _waited_for(source: Source) -> threading.Timer:
-    """What says who it is while a plugin does not come back from its import, or from a hook."""
+    """A timer that logs a plugin's name when its import or a hook does not return in time."""
     text = "the plugin %s of %s has not come back for %g s, and the start waits for it"
     late = threading.Timer(LATE, log.warning, (text, source.name, source.package, LATE))
     late.daemon = True

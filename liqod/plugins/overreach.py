@@ -2,8 +2,8 @@
 
 ``liqod install`` grants a package's declarations in the cluster, and its author is a stranger: so
 they are held to what the engine does with the reflector's kinds, and kinds by which somebody could
-take more than that are granted to no package. What is refused here an administrator can still grant
-by ClusterRoles of his own.
+take more than that are granted to no package. An administrator can still grant by ClusterRoles of
+his own what is refused here.
 """
 
 import re
@@ -55,7 +55,7 @@ def overreach(reflector: Reflector) -> str | None:
 
 
 def barred(group: str) -> bool:
-    """Whether nothing of an API group is granted to a package or by one."""
+    """True if nothing of an API group is granted to a package or by one."""
     return group in GROUPS or any(group == each or group.endswith(f".{each}") for each in OURS)
 
 

@@ -1,9 +1,8 @@
-"""What discovery plugins and tunnel backends are: how to build a typed async object.
+"""The contracts of discovery plugins and tunnel backends: how to build a typed async object.
 
 Hooks return descriptions; nothing is started while plugins are loaded. The daemon decodes the
-plugin's own table of the configuration by ``config_type`` and calls ``build``. What a discovery is
-runs inside a nursery whose wall holds every failure of it; a tunnel belongs to whoever has the
-peer.
+plugin's own table of the configuration by ``config_type`` and calls ``build``. A discovery runs
+inside a nursery whose wall holds every failure of it; a tunnel belongs to whoever has the peer.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,8 +30,8 @@ LONGEST_TTL: Final = 86400.0
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """ "I saw a cluster": what a discovery plugin says, as often as it likes.
 
-    It is a hint and nobody's word: whoever may announce a cluster is not the operator. Who a
-    cluster is says its advert alone, which the daemon verifies.
+    It is a hint and nobody's word: whoever may announce a cluster is not the operator. Only its
+    advert identifies a cluster, and the daemon verifies it.
 
     Attributes:
         cluster_id: the peer's id, as it was announced.
@@ -64,7 +63,7 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Announcement(msgspec.Struct, frozen=True, kw_only=True):
-    """What this cluster lets others see of it.
+    """This cluster's announcement of itself to other clusters.
 
     Attributes:
         advert: what it says of itself, signed by its key: ASCII, at most :data:`MOST_ADVERT`
@@ -123,7 +122,7 @@ class Configured(msgspec.Struct, frozen=True):
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """What a discovery plugin is given of the daemon.
+    """The daemon's services for a discovery plugin.
 
     Attributes:
         cluster_id: this cluster's id.
@@ -155,7 +154,7 @@ class Discovery(Protocol):
         """Report sightings until cancelled. It minds its cancellation, and never returns.
 
         Args:
-            sighted: told of each.
+            sighted: called with each.
             task_status: ``started()`` as soon as it looks; the contract suite waits for that.
         """
         ...
@@ -200,7 +199,7 @@ class Host(Protocol):
 
 
 class TunnelServices(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tunnel backend is given of the daemon.
+    """The daemon's services for a tunnel backend.
 
     Attributes:
         cluster_id: this cluster's id.
@@ -234,7 +233,7 @@ TUNNEL_ADDRESSES: Final[Mapping[Side, str]] = {"server": "169.254.18.1", "client
 
 
 class TunnelSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What one tunnel is to be.
+    """The wanted state of one tunnel.
 
     Attributes:
         side: whether it is connected to, or connects.
@@ -286,7 +285,7 @@ class TunnelStatus(msgspec.Struct, frozen=True, kw_only=True):
         received, sent: bytes since the interface is there.
         handshake_age: seconds since the sides last agreed on keys; None where they never did, or
             where there is nothing to agree on.
-        why: what hinders it, in a sentence; empty where nothing is known to.
+        why: what blocks it, in a sentence; empty where nothing is known to.
     """
 
     path: str
@@ -306,14 +305,14 @@ class Tunnel(Protocol):
     """
 
     async def problem(self) -> str | None:
-        """What this machine lacks for it (a program, a device, a right), in a sentence."""
+        """A missing requirement on this machine (a program, a device, a right), in a sentence."""
         ...
 
     async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
         """Make the tunnel as it is to be; of one that is so already nothing is touched.
 
-        What runs is adopted, also that of a daemon before this one: no packet is lost. Afterwards
-        the interface is up, in its namespace, and has the MTU.
+        A running tunnel is adopted, also that of a daemon before this one: no packet is lost.
+        Afterwards the interface is up, in its namespace, and has the MTU.
 
         Args:
             silent: seconds for which nothing has come from the other side, by the probes that are

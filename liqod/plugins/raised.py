@@ -1,11 +1,11 @@
-"""What a plugin raised: as it is told, and without the cancellations that came with it."""
+"""A plugin's exceptions: as reported, and without the cancellations that came with them."""
 
 from typing import Final
 
 import trio
 
 LONGEST: Final = 500
-"""Characters of an error that are told: it goes into logs, Events and each viewer's screen."""
+"""Characters of an error that are reported: it goes into logs, Events and each viewer's screen."""
 
 
 def described(error: BaseException) -> str:
@@ -17,7 +17,7 @@ def described(error: BaseException) -> str:
 
 
 def in_a_line(error: BaseException) -> str:
-    """What an error says, in one line that is not too long; it may break at the question."""
+    """The text of an error, in one line that is not too long, also where its ``__str__`` raises."""
     try:
         text = str(error)
     except BaseException as broken:  # the wall: a `__str__` of its own runs here
@@ -31,7 +31,7 @@ def _cut(text: str) -> str:
 
 
 def without_cancellation(error: BaseException) -> BaseException | None:
-    """What is left of an error, or of a group, without the cancellations in it."""
+    """An error, or a group, without the cancellations in it; None where nothing is left."""
     if isinstance(error, trio.Cancelled):
         return None
     if not isinstance(error, BaseExceptionGroup):

@@ -20,7 +20,7 @@ class Running(NamedTuple):
 
 
 def running(frame: FrameType | None) -> Running | None:
-    """Which plugin a thread is in, whose innermost frame is given; None where it is in none."""
+    """The plugin that a thread runs, by the thread's innermost frame; None where it runs none."""
     inner = frame
     while frame is not None:
         if frame.f_code in WALLS:

@@ -1,4 +1,4 @@
-"""Whether what a plugin provides or reports can be used: by type, signature, and what fits."""
+"""Checks that a plugin's objects and reports can be used: by type, signature, and what fits."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ from liqod.plugins.providers import (
 )
 
 NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
-"""What a plugin may be called: it is part of marks, metrics and tables of the configuration."""
+"""Valid names of plugins: a name is part of marks, metrics and tables of the configuration."""
 
 LONGEST = 4096
 """Characters of any text of a sighting."""

@@ -13,7 +13,7 @@ from liqod.plugins.diagnosis import Check, Finding, PeerFacts, failing, ok, unkn
 from liqod.plugins.hookspecs import hookimpl
 
 SILENT: Final = 3.0
-"""Seconds without anything from a gateway that is to be heard of every second."""
+"""Seconds without anything from a gateway that sends something every second."""
 ARRIVED: Final = 30.0
 """Seconds for which datagrams that were not good count as coming: 12 are listened at a time."""
 UNTOLD: Final = 60.0
@@ -26,7 +26,7 @@ LEAST_MTU: Final = 1280
 
 
 def joined(facts: PeerFacts) -> Finding | None:
-    """Whether all is there that a tunnel is made of."""
+    """Checks that everything a tunnel needs is there."""
     known = facts.network
     if known is None:
         return None
@@ -38,7 +38,7 @@ def joined(facts: PeerFacts) -> Finding | None:
 
 
 def underlay(facts: PeerFacts) -> Finding | None:
-    """Whether packets of the other gateway arrive here."""
+    """Checks that packets of the other gateway arrive here."""
     known = facts.network
     if known is None or known.device:
         return None  # nothing is sent: the tunnel's layer says why
@@ -53,7 +53,7 @@ def underlay(facts: PeerFacts) -> Finding | None:
 
 
 def _is_refused(known: NetworkFacts) -> bool:
-    """Whether what arrives is not good."""
+    """True if datagrams arrive, and none is of the peer's known key."""
     silent = known.heard is None or known.heard > SILENT
     return silent and known.arrived is not None and known.arrived < ARRIVED
 
@@ -77,7 +77,7 @@ def _let_through(known: NetworkFacts) -> str:
 
 
 def tunnel(facts: PeerFacts) -> Finding | None:
-    """Whether probes come back through the tunnel."""
+    """Checks that probes come back through the tunnel."""
     known = facts.network
     if known is None:
         return None
@@ -103,7 +103,7 @@ def tunnel(facts: PeerFacts) -> Finding | None:
 
 
 def mtu(facts: PeerFacts) -> Finding | None:
-    """Whether packets of the tunnel's full size arrive."""
+    """Checks that packets of the tunnel's full size arrive."""
     known = facts.network
     if known is None:
         return None
@@ -122,7 +122,7 @@ def mtu(facts: PeerFacts) -> Finding | None:
 
 
 def routes(facts: PeerFacts) -> Finding | None:
-    """Whether the gateway and each node have their routes."""
+    """Checks that the gateway and each node have their routes."""
     known = facts.network
     if known is None:
         return None
@@ -141,7 +141,7 @@ def routes(facts: PeerFacts) -> Finding | None:
 
 
 def translation(facts: PeerFacts) -> Finding | None:
-    """Whether addresses are translated."""
+    """Checks that the rules that translate addresses are there."""
     known = facts.network
     if known is None:
         return None
@@ -154,7 +154,7 @@ def translation(facts: PeerFacts) -> Finding | None:
 
 
 def pods(facts: PeerFacts) -> Finding | None:
-    """Whether a packet goes from a pod here to a pod there, and back."""
+    """Checks that a packet goes from a pod here to a pod there, and back."""
     known = facts.network
     if known is None:
         return None

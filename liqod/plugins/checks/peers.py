@@ -46,18 +46,18 @@ NEEDED = {
     "authentication.liqo.io/v1beta1": ("resourceslices",),
     "offloading.liqo.io/v1beta1": ("namespacemaps", "shadowpods", "shadowendpointslices"),
 }
-"""What a provider must serve: kinds by the version of their group."""
+"""Kinds that a provider must serve, by the version of their group."""
 
 
 def task(facts: PeerFacts) -> Finding:
-    """Whether the daemon's own work for the peer runs."""
+    """Checks that the daemon's own work for the peer runs."""
     if facts.failure:
         return failing(facts.failure, "the log has the whole story; it is tried again by itself")
     return ok("runs")
 
 
 def api(facts: PeerFacts) -> Finding | None:
-    """Whether the peer's API server answers: never yes without a round trip just now."""
+    """Checks that the peer's API server answers: never ok without a recent round trip."""
     if not facts.lends:
         return None
     seen = facts.cluster.daemon
@@ -87,7 +87,7 @@ def api(facts: PeerFacts) -> Finding | None:
 
 
 def daemon(facts: PeerFacts) -> Finding | None:
-    """Whether the peer's daemon runs: never yes without its Lease having been renewed of late."""
+    """Checks that the peer's daemon runs: never ok without a recent renewal of its Lease."""
     if not facts.lends or (facts.cluster.daemon is not None and facts.link.state == "idle"):
         return None
     if facts.cluster.daemon is not None and not facts.cluster.daemon.runs:
@@ -106,7 +106,7 @@ def daemon(facts: PeerFacts) -> Finding | None:
 
 
 def _renewing(link: LinkFacts, start: str) -> Finding:
-    """What is said of a daemon that was never seen to be silent: how old that is."""
+    """The finding about a daemon that was never seen to be silent, by the age of its renewal."""
     if link.daemon_renewed is None or link.daemon_looked is None:
         return unknown("nobody has looked of late whether it renews its Lease")
     text = f"it renewed its Lease within the last {span(link.daemon_renewed)}"
@@ -121,7 +121,7 @@ def _renewing(link: LinkFacts, start: str) -> Finding:
 
 
 def credentials(facts: PeerFacts) -> Finding | None:
-    """Whether this cluster's certificates at the peer last."""
+    """Checks that this cluster's certificates at the peer do not expire soon."""
     if not facts.lends:
         return None
     if not facts.certificates:
@@ -139,26 +139,26 @@ def credentials(facts: PeerFacts) -> Finding | None:
 
 
 def _unread(facts: PeerFacts, kind: Kind) -> Finding | None:
-    """What is said where objects of a kind might not be read."""
+    """The finding where objects of a kind might not be read; None where they can be."""
     if kind.plural not in facts.cluster.unread:
         return None
     return unknown(f"{kind.plural} cannot be read by this user")
 
 
 def _by_former(facts: PeerFacts) -> str:
-    """What is added where a peer has not followed this cluster's key."""
+    """The clause for a peer that still knows this cluster's former key; empty otherwise."""
     return f"; {facts.peer} knows this cluster by its former key" if facts.former else ""
 
 
 def clock(facts: PeerFacts) -> Finding | None:
-    """Whether the peer and we agree about the time."""
+    """Checks that the clocks of the peer and of this machine agree."""
     if facts.link.skew is None:
         return None
     return agreeing(facts.link.skew, "the peer's clock")
 
 
 class Served(msgspec.Struct, frozen=True):
-    """What a peer's API server serves."""
+    """The version of a peer's API server, and the required kinds that it does not serve."""
 
     version: str
     missing: tuple[str, ...]
@@ -197,7 +197,7 @@ async def _served(asker: Asker, group: str) -> frozenset[str]:
 
 
 def versions(facts: PeerFacts) -> Finding | None:
-    """Whether the peer serves what this cluster writes there."""
+    """Checks that the peer serves the kinds that this cluster writes there."""
     if not facts.lends:
         return None
     served = facts.probed
@@ -209,7 +209,7 @@ def versions(facts: PeerFacts) -> Finding | None:
 
 
 def replication(facts: PeerFacts) -> Finding | None:
-    """Whether what this cluster asks for arrives there."""
+    """Checks that this cluster's requests are replicated to the peer."""
     queue = facts.replication
     if not facts.lends or queue is None:
         return None
@@ -235,7 +235,7 @@ def replication(facts: PeerFacts) -> Finding | None:
 
 
 def granted(facts: PeerFacts) -> Finding | None:
-    """Whether the peer grants what is asked for."""
+    """Checks that the peer denies no ResourceSlice."""
     if not facts.lends:
         return None
     if facts.denied:
@@ -250,7 +250,7 @@ def granted(facts: PeerFacts) -> Finding | None:
 
 
 def nodes(facts: PeerFacts) -> Finding | None:
-    """Whether the peer's virtual nodes are alive."""
+    """Checks that the peer's virtual nodes are alive."""
     if not facts.reflection.nodes:
         return None
     for node in facts.reflection.nodes:
@@ -265,7 +265,7 @@ def nodes(facts: PeerFacts) -> Finding | None:
 
 
 def namespaces(facts: PeerFacts) -> Finding | None:
-    """Whether the namespaces that are asked for are mapped."""
+    """Checks that the requested namespaces are mapped."""
     for name, (why, reason) in facts.reflection.refused.items():
         return failing(f"namespace {name}: {why}", namespace_remedy(name, reason))
     if not facts.reflection.nodes:
@@ -280,7 +280,7 @@ def namespaces(facts: PeerFacts) -> Finding | None:
 
 
 def reflection(facts: PeerFacts) -> Finding | None:
-    """Whether changes arrive in time."""
+    """Checks that changes arrive in time."""
     work = facts.reflection
     if not work.namespaces:
         return None
@@ -311,7 +311,7 @@ def _latest(queues: Iterable[QueueFacts]) -> str:
 
 
 def usage(facts: PeerFacts) -> Finding | None:
-    """Whether the peer tells what pods there use, where somebody asks."""
+    """Checks that the peer reports the usage of pods there, where that is asked for."""
     if facts.usage is None:
         return None
     if facts.usage:
@@ -320,7 +320,7 @@ def usage(facts: PeerFacts) -> Finding | None:
 
 
 def tenant(facts: PeerFacts) -> Finding | None:
-    """Whether what the peer borrows here is open to it."""
+    """Checks that the peer's Tenant here is active."""
     if not facts.borrows:
         return None
     if facts.tenant == standing.UNACCEPTED:

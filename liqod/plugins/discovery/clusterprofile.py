@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which profiles count.
+    """Settings of the plugin: the namespaces of the profiles that it reads and writes.
 
     Attributes:
         namespace: where they are; all namespaces, if empty.
@@ -85,7 +85,7 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 def sighting(namespace: str, name: str, profile: Profile) -> Sighting | None:
-    """What one profile says; None where it says nothing of liqod."""
+    """The sighting in one profile; None where it says nothing of liqod."""
     found = {each.name: each.value for each in profile.status.properties[:MOST_PROPERTIES]}
     mine = {key: value for key, value in found.items() if key.startswith("liqod.io/")}
     if not mine:
@@ -174,7 +174,7 @@ class ClusterProfiles:
                 stop()
 
     def _judge(self, key: tuple[str, str], profile: Profile | None, sighted: Sighted) -> None:
-        """What a change of one profile says."""
+        """Reports the sightings that follow from a change of one profile."""
         before = self._seen.pop(key, None)
         new = None if profile is None else sighting(*key, profile)
         if new is not None and new.cluster_id == self._services.cluster_id and self._is_own(key):
@@ -186,7 +186,7 @@ class ClusterProfiles:
             sighted(new)
 
     def _is_own(self, key: tuple[str, str]) -> bool:
-        """Whether it is where this cluster's own profile is kept."""
+        """True for the key of this cluster's own profile."""
         return key == (self._settings.publish, self._services.cluster_id)
 
     async def _publish(self, namespace: str) -> NoReturn:

@@ -80,7 +80,7 @@ def place(server: str) -> tuple[str, int]:
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a name server said.
+    """The answer of a name server.
 
     Attributes:
         records: those of the kind that was asked for; none where there are none.
@@ -260,7 +260,7 @@ class DnsSrv:
     def _sighting(
         self, domain: str, target: str, port: int, services: Answer, told: Answer
     ) -> Sighting:
-        """What one SRV record and its TXT record say."""
+        """The sighting in one SRV record and its TXT record."""
         cluster_id, advert = "", ""
         if told.records:
             cluster_id, advert = texts.unpack(told.records[0].strings)

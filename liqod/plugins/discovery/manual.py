@@ -126,7 +126,7 @@ class Manual:
                 sighted(sighting)
 
     def _judge(self, key: tuple[str, str], peer: str, secret: Partial | None) -> list[Sighting]:
-        """What a change of one Secret says: that the cluster which it named is gone, or a new one.
+        """The sightings of a change of one Secret: that its cluster is gone, or a new one.
 
         A Secret that names another cluster than the one whose namespace it is in says nothing.
         """

@@ -199,7 +199,7 @@ class Mdns:
 
 
 def sighting(heard: "Heard") -> Sighting | None:
-    """What a service says; None where it names no cluster."""
+    """The sighting in a service's records; None where they name no cluster."""
     cluster_id, advert = texts.unpack(heard.strings)
     if not cluster_id or not 0 < heard.port < 65536:
         return None

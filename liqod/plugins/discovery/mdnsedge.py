@@ -1,7 +1,7 @@
-"""What speaks mDNS: zeroconf, in a thread of its own. Imported where the plugin is switched on.
+"""Speaks mDNS by zeroconf, in a thread of its own. Imported where the plugin is switched on.
 
-Everything of zeroconf happens in its thread; what was heard is laid down here, each service once,
-and fetched by :meth:`Edge.take`. What is kept is bounded. Of a service that was read, zeroconf's
+Everything of zeroconf happens in its thread; what was heard is stored here, each service once,
+and fetched by :meth:`Edge.take`. All records are bounded. Of a service that was read, zeroconf's
 cache keeps the pointer alone, by which farewells and names that are taken are known: the rest was
 half of what a thousand clusters took. A service that is announced again as it was is known by the
 hashes of its records.
@@ -60,7 +60,7 @@ class Heard(msgspec.Struct, frozen=True):
 
 
 class _Told(msgspec.Struct):
-    """What one packet tells of a service.
+    """The records of a service in one packet.
 
     Attributes:
         changed: whether its pointer is new, or a record of it has expired.
@@ -90,7 +90,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 RENEWED: Final = "renewed"
-"""What is laid down of a service that was announced again as it was."""
+"""The note of a service that was announced again as it was."""
 News = Heard | Literal["renewed"] | None
 """None of what has gone."""
 
@@ -136,7 +136,7 @@ class Edge(RecordUpdateListener):
         loop.call_soon_threadsafe(self._browse)
 
     def _browse(self) -> None:
-        """Ask who is there; zeroconf's thread. Who is there answers, and the listener hears it."""
+        """Ask who is there; zeroconf's thread. The listener hears the answers."""
         if self._zeroconf is not None and not self._zeroconf.done:
             self._browser = AsyncServiceBrowser(self._zeroconf, TYPE, handlers=[_ignore])
 
@@ -146,13 +146,13 @@ class Edge(RecordUpdateListener):
             self._zeroconf.close()
 
     def take(self) -> dict[str, News]:
-        """What was heard since the last time, by instance."""
+        """Takes the news since the last call, by instance."""
         with self._lock:
             news, self._news = self._news, {}
         return news
 
     def is_own(self, heard: Heard) -> bool:
-        """Whether it is this cluster's own announcement that comes back."""
+        """True for this cluster's own announcement that comes back."""
         return heard.server.lower() == self._server
 
     def announce(self, name: str, strings: Iterable[bytes], port: int, ttl: int) -> None:
@@ -205,7 +205,7 @@ class Edge(RecordUpdateListener):
             loop.call_soon_threadsafe(self._request, name)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Tell of services as of new ones when they are announced again."""
+        """Report services as new ones when they are announced again."""
         assert self._zeroconf is not None
         loop = self._zeroconf.loop
         assert loop is not None
@@ -213,7 +213,7 @@ class Edge(RecordUpdateListener):
             loop.call_soon_threadsafe(self._known.pop, name, None)
 
     def async_update_records(self, zc: Zeroconf, now: float, records: list[Any]) -> None:
-        """Take note of what a packet tells of which service; zeroconf's thread."""
+        """Take note of a packet's records, by service; zeroconf's thread."""
         self.records += len(records)
         for update in records:
             record, kind = update.new, update.new.type
@@ -356,11 +356,11 @@ def leads_out(name: str, links: Path = LINKS, routes: Path = ROUTES) -> bool:
 
 
 def _ignore(**_: Any) -> None:
-    """What a browser tells is heard already."""
+    """Ignores a browser's events: the listener has their records already."""
 
 
 def _differ(known: tuple[int, int, int], told: tuple[int, int, int]) -> bool:
-    """Whether a packet tells otherwise what it tells at all."""
+    """True if a packet has a record that differs from the known one."""
     return any(new and new != old for new, old in zip(told, known, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""What a zone has to say for :mod:`.dns_srv` to see a cluster in it. Pure.
+"""The records of a zone in which :mod:`.dns_srv` sees a cluster. Pure.
 
     _liqod._tcp.example.org.   300 IN SRV 0 0 6446 milan.example.org.
     _liqod.milan.example.org.  300 IN TXT "id=milan" "a=v1.…" "a=…"

@@ -23,13 +23,13 @@ APART = 0.03
 """Seconds between two questions of which each is to be answered: WireGuard passes over those of one
 key that come within 20 ms."""
 LOOKED = 0.03
-"""Seconds between looks whether the tunnel itself stands meanwhile."""
+"""Seconds between two checks that the tunnel itself works meanwhile."""
 LARGEST = 256
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
 class Asking:
-    """Who asks whom, from where.
+    """Asks one peer's WireGuard at its endpoints, from one network namespace.
 
     Args:
         host: of the daemon.

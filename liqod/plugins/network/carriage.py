@@ -32,7 +32,7 @@ AFTER = 3.0
 AGAIN = 60.0
 """Seconds until a port that cannot be had is tried again."""
 LOOKED = 0.3
-"""Seconds between looks at whether a connection stands, where one is awaited."""
+"""Seconds between two checks for a connection that is awaited."""
 LEFT = 60.0
 """Seconds for which another way is in use after which a client has it no more."""
 
@@ -48,7 +48,7 @@ class Carriage:
     Attributes:
         why: why there is none, where there is to be one.
         failed: the same, where it is this machine that cannot.
-        where: ``address:port`` of the other end; empty while no connection stands.
+        where: ``address:port`` of the other end; empty while there is no connection.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Carriage:
         return self._note(said)
 
     async def hurry(self) -> None:
-        """Have a new connection: nothing comes by the one that stands."""
+        """Have a new connection: nothing comes by the present one."""
         try:
             await self._program.ask("hurry")
         except OSError:
@@ -106,7 +106,7 @@ class Carriage:
             left.unlink(missing_ok=True)
 
     async def is_there(self) -> bool:
-        """Whether there is a process, whoever began it."""
+        """True if there is a process, no matter who began it."""
         return await self._program.process() is not None
 
     def _note(self, said: dict[str, Any]) -> str:
@@ -155,7 +155,7 @@ class Fallback:
     async def serve(self, spec: TunnelSpec, local: int) -> float:
         """Have a server's, or none; seconds until that is looked at again.
 
-        That nobody can be served by it hinders nothing else.
+        That nobody can be served by it blocks nothing else.
         """
         if not spec.websocket or spec.quiet:
             await self._have_none()
@@ -216,7 +216,7 @@ class Fallback:
 
 
 def is_carried(endpoint: str) -> bool:
-    """Whether what a WireGuard sends there is carried."""
+    """True if datagrams that WireGuard sends there are carried in a websocket."""
     return endpoint.startswith(f"{HOST}:")
 
 

@@ -51,7 +51,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PeerChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one peer of the interface.
+    """A change of one peer of the interface.
 
     Attributes:
         public_key: 32 bytes.
@@ -71,7 +71,7 @@ class PeerChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of the interface, in this order.
+    """A change of the interface; its parts are done in this order.
 
     Attributes:
         private_key: None leaves it.
@@ -90,7 +90,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def same_key(one: bytes, other: bytes) -> bool:
-    """Whether two private keys are one, in a time that tells nothing.
+    """True if two private keys are the same; compared in constant time.
 
     Interfaces show theirs as X25519 uses it, some bits of it set and others not.
     """
@@ -104,7 +104,7 @@ def _as_used(key: bytes) -> bytes:
 def change(
     device: Device, spec: TunnelSpec, endpoint: str | None, asking: bytes = b""
 ) -> Change | None:
-    """What makes an interface as a spec says; None where it is so.
+    """The change that makes an interface as a spec says; None where it is so.
 
     Args:
         device: how it is, read with the spec's private key.

@@ -1,4 +1,4 @@
-"""Which of several endpoints a tunnel sends to: the first that answers, a better one later.
+"""Selects the endpoint of several that a tunnel sends to: the first to answer, later a better one.
 
 The one before in the list is the better one. An interface has one endpoint at a time, so that all
 are asked beside it (:mod:`.asking`), at once, and the one whose answer is there first is taken. A
@@ -38,7 +38,7 @@ MOST = 16
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do now.
+    """The next action of the selection.
 
     Attributes:
         endpoint: where to send to from now on; None leaves it.
@@ -46,8 +46,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         firm: the endpoint has answered, so what the other side sends to where it was reached before
             is not to lead back there.
         again: seconds until the next step; ``inf`` for not before silence.
-        race: these are asked at once, until one answers; :meth:`Race.answered` is told which.
-        ask: each of these is asked; :meth:`Race.heard` is told which answered.
+        race: these are asked at once, until one answers; :meth:`Race.answered` is given it.
+        ask: each of these is asked; :meth:`Race.heard` is given those that answered.
     """
 
     endpoint: str | None = None
@@ -69,7 +69,7 @@ class Race:
         self._better_pause = BETTER_FIRST
         self._better = -1
         self._understood = False
-        """Whether the other side has ever answered a question."""
+        """True once the other side has answered a question."""
         self._streak: dict[str, int] = {}
         """Answers in a row, of those that are better than the one in use."""
         self._lost: dict[str, int] = {}
@@ -127,7 +127,7 @@ class Race:
     def heard(
         self, answering: Collection[str], candidates: Sequence[str], current: str, now: float
     ) -> Step:
-        """Which of those that were asked have answered; the step after it."""
+        """Takes note of the endpoints that answered; returns the next step."""
         self._understood = self._understood or bool(answering)
         better = candidates[: _rank(candidates, current)]
         if not self._understood:
@@ -255,7 +255,7 @@ class Names:
 
 
 def is_address(endpoint: str) -> bool:
-    """Whether it names an address, and not a host that has one."""
+    """True if it names an address, and not a host that has one."""
     try:
         ip_address(endpoint.rpartition(":")[0].strip("[]"))
     except ValueError:

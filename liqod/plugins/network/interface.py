@@ -24,8 +24,7 @@ class Interface:
         host: the machine.
         place: where the interface is to be.
 
-    What the kernel refuses is raised by everything here as
-    :class:`~liqod.netlink.Refused`, or as OSError.
+    Everything here raises :class:`~liqod.netlink.Refused`, or OSError, where the kernel refuses.
     """
 
     def __init__(self, host: Host, place: Place) -> None:

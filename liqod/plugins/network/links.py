@@ -171,7 +171,7 @@ def networks() -> tuple[str, ...]:
 
 
 def is_namespace(name: str) -> bool:
-    """Whether there is a namespace of that name."""
+    """True if a network namespace of that name exists."""
     return (NAMESPACES / name).exists()
 
 

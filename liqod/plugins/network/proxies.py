@@ -1,4 +1,4 @@
-"""Which HTTP proxy leads to each server of a tunnel. Pure."""
+"""Selects the HTTP proxy for each server of a tunnel. Pure."""
 
 from collections.abc import Iterable, Mapping
 

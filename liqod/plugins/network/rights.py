@@ -1,4 +1,4 @@
-"""What this process may do on its machine."""
+"""This process's rights on its machine: capabilities and devices."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ NET_ADMIN = 12
 
 
 def may(capability: int) -> bool:
-    """Whether this process has a capability, by its bit."""
+    """True if this process has a capability, by its bit."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> capability & 1)
@@ -17,7 +17,7 @@ def may(capability: int) -> bool:
 
 
 def is_device(path: Path) -> bool:
-    """Whether it is a character device that this process may open."""
+    """True if it is a character device that this process may open."""
     try:
         return stat.S_ISCHR(path.stat().st_mode) and os.access(path, os.R_OK | os.W_OK)
     except OSError:

@@ -1,8 +1,8 @@
 """WireGuard's userspace protocol: text over the Unix socket of the process that has the interface.
 
 Lines ``key=value``, keys of cryptography in hexadecimal, an empty line at the end; an answer ends
-with ``errno=``. The socket is root's alone. What it answers holds the private key: no answer is
-kept, logged or put into an error.
+with ``errno=``. The socket is root's alone. Its answers hold the private key: no answer is kept,
+logged or put into an error.
 """
 
 import errno

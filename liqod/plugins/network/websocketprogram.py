@@ -80,7 +80,7 @@ class Program:
         return found if user in (0, os.geteuid()) else None
 
     async def ask(self, text: str) -> dict[str, Any]:
-        """What the process answers. Raises OSError; its text repeats nothing of what was said."""
+        """The process's answer to a request. Raises OSError; its text repeats nothing of either."""
         answer = b""
         try:
             with trio.fail_after(PATIENCE):

@@ -1,6 +1,6 @@
 """The kernel's WireGuard by generic netlink: an interface read and changed, as bytes and values.
 
-What blocks speaks of the network namespace of the calling thread.
+Calls block, and concern the network namespace of the calling thread.
 """
 
 import errno
@@ -25,7 +25,7 @@ _REMOVE, _REPLACE_ALLOWED, _UPDATE_ONLY = 1, 2, 4
 
 
 def known() -> bool:
-    """Whether this kernel has WireGuard. It loads the module where there is one."""
+    """True if this kernel has WireGuard. It loads the module where there is one."""
     with Netlink(GENERIC) as netlink:
         return _family(netlink) is not None
 

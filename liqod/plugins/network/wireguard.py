@@ -165,7 +165,7 @@ class WireGuard:
         await self._interface.delete()
 
     async def _running(self) -> Engine | None:
-        """What has the interface already, whoever began it."""
+        """The engine that has the interface already, no matter who began it; None for none."""
         if await self._ready():
             return "userspace"
         found = await self._interface.find_anywhere("wireguard")
@@ -200,7 +200,7 @@ class WireGuard:
         return "userspace"
 
     async def _ready(self) -> bool:
-        """Whether a program has the interface, whoever began it."""
+        """True if a program has the interface, no matter who began it."""
         return await uapi.process(self._place.interface) is not None
 
     async def _configure(self, engine: Engine, spec: TunnelSpec, silent: float) -> float:
@@ -319,7 +319,7 @@ class WireGuard:
             )
 
     async def _engine(self) -> Engine:
-        """Which one a tunnel is begun with."""
+        """The engine with which a new tunnel begins."""
         # The kernel may load a module for the answer, so not here.
         if self._settings.kernel and await trio.to_thread.run_sync(self._kernel_has):
             return "kernel"

@@ -67,7 +67,7 @@ def outgoing(claim: Json, view: View) -> Plan:
 
 
 def incoming(claim: Json, remote: tuple[Json, ...], view: View) -> Plan:
-    """What became of the claim over there, and its capacity."""
+    """The status of the claim from the peer's: its phase, and its capacity."""
     there = next((each for each in remote if _stands_for(claim, each)), None)
     bound, peer = bool(claim["spec"].get("volumeName")), view.names.peer
     asked = claims.ours(claim) and claims.selected(claim) in view.names.nodes
@@ -99,7 +99,7 @@ def _spec(claim: Json, view: View, there: Json | None) -> dict[str, Any]:
 
 
 def _stands_for(claim: Json, there: Json) -> bool:
-    """Whether a claim there was made from this one; Liqo's say of no other that they were not."""
+    """True if a claim there was made from this one, or has no mark of its origin (Liqo's)."""
     noted = (there["metadata"].get("annotations") or {}).get(labels.CLAIM_UID)
     return noted in (None, claim["metadata"]["uid"])
 

@@ -2,7 +2,7 @@
 
 ``kube-root-ca.crt``, by which pods know this cluster's API server, goes under another name,
 because every namespace there has one of its own, and goes whatever the policy. One that has that
-name here stays at home: pods there would take it for the authority.
+name in this cluster stays in it: pods there would take it for the authority.
 """
 
 from typing import Final

@@ -45,13 +45,13 @@ FIELDS: Final[Mapping[str, Field]] = {
     "minAvailable": Field(Fate.CHANGED, _A_NUMBER),
     "maxUnavailable": Field(Fate.CHANGED, _A_NUMBER),
 }
-"""What becomes of each field of a budget's ``spec`` at a peer."""
+"""The fate of each field of a budget's ``spec`` at a peer."""
 KEPT: Final = copied(FIELDS)
 OPT_IN: Final = OptIn(name="disruption-budgets", word="budgets")
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """What a disruption controller says (policy/v1 PodDisruptionBudgetStatus).
+    """The status by a disruption controller (policy/v1 PodDisruptionBudgetStatus).
 
     Attributes:
         expected_pods: that the budget counts.

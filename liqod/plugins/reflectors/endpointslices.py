@@ -91,7 +91,7 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
 
 
 def _crossed(endpoints: list[Json], view: View) -> dict[str, Crossed]:
-    """What the peer is told of each address."""
+    """The address that the peer is given for each one."""
     addresses = (each for endpoint in endpoints for each in endpoint.get("addresses") or ())
     return {address: left(address, view.names.ranges) for address in addresses}
 

@@ -94,7 +94,7 @@ def class_of(ingress: Json) -> str:
 
 
 def addresses(remote: Json) -> list[Json]:
-    """What a peer's Ingress says of its addresses, as far as it is an address or a name."""
+    """The valid addresses and host names in the status of a peer's Ingress."""
     status: Any = (remote.get("status") or {}).get("loadBalancer") or {}
     found: list[Json] = []
     for each in (status.get("ingress") or ())[:MOST]:

@@ -65,17 +65,17 @@ TAKEN_AWAY = "TakenAway"
 NO_WAY_HOME = "NoHomeApi"
 """Reason: the pod runs at a peer and cannot speak with the API server here, as it is to."""
 WAY_WAIT = 20.0
-"""Seconds after its scheduling for which a pod waits for the way home of networks being joined."""
+"""Seconds after its scheduling for which a pod waits for the way back of networks being joined."""
 OFFLOADED = "liqod.io/Offloaded"
 """Condition, ``False`` on a pod that cannot be offloaded, with the reason."""
 CHANGED = "liqod.io/ChangesApplied"
-"""Condition, ``False`` on a pod of which a change is not in force at the peer, with the reason."""
+"""Condition, ``False`` on a pod of which a change has no effect at the peer, with the reason."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint by which a user says that what runs on a node may be lost (KEP-2268)."""
 DEBOUNCE = 1.0
 """Seconds that a status of small matter waits for the next one: starting a pod is many changes."""
 LAST_WORD = 2.0
-"""Seconds that it waits where only the phase is missing: a kubelet tells that 1.2 s later."""
+"""Seconds that it waits where only the phase is missing: a kubelet reports that 1.2 s later."""
 SEEN = "status.phase!=Pending"
 """Selects the remote pods that are watched."""
 SLOW_START = 5.0
@@ -156,7 +156,7 @@ def _state(remote_pod: Json) -> str:
 
 
 def _is_direct(remote_pod: Json) -> bool:
-    """Whether a pod there was written by a version of this cluster's daemon that made no ShadowPod
+    """True if a pod there was written by a version of this cluster's daemon that made no ShadowPod
     of each; its provider ends it by the ShadowPod that it is given
     (:mod:`liqod.provider.workloads.directpods` says until when that is needed)."""
     marks = remote_pod["metadata"].get("labels") or {}
@@ -176,7 +176,7 @@ def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
 
 
 def _comes_home(pod: Json, remote_pod: Json | None) -> bool:
-    """Whether the peer evicted or preempted the remote pod of a pod whose controller makes another.
+    """True if the peer evicted or preempted the remote pod, and a controller makes another pod.
 
     As on a node here: the pod goes, with its condition DisruptionTarget, and its controller's next
     one is placed anew, there or elsewhere. A pod that nobody would make again stays, and its remote
@@ -243,11 +243,11 @@ def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
 
 
 def matters(pod: Json, patch: Json) -> bool:
-    """Whether a change of status is to be seen at once: an end, readiness, or a reason.
+    """True if a change of status is to be seen at once: an end, readiness, or a reason.
 
-    That a pod runs and is not Ready yet is little news: a kubelet tells it just before Ready, or
+    That a pod runs and is not Ready yet is little news: a kubelet reports it just before Ready, or
     before the end of what runs shortly. So it is that all containers have ended for good: what
-    serves nobody any more is not Ready, and a kubelet tells the pod's end just after it.
+    serves nobody any more is not Ready, and a kubelet reports the pod's end just after it.
     """
     status = pod.get("status") or {}
     if patch.get("phase") in podstatus.TERMINAL or patch.get("reason"):
@@ -339,7 +339,7 @@ def _unseen(pod: Json, view: View) -> Plan:
 
 
 def _is_remote_pod(pod: Json, found: Json, view: View) -> bool:
-    """Whether what was read under a pod's name is its remote pod; ``{}`` is nothing."""
+    """True if the object read under a pod's name is its remote pod; ``{}`` is nothing."""
     marks = (found.get("metadata") or {}).get("labels") or {}
     ours = marks.get(labels.ORIGIN) == view.names.consumer
     return ours and labels.DESTINATION in marks and _stands_for(pod, found)
@@ -382,8 +382,8 @@ def _unsupported_status(pod: Json, why: str, now: str) -> Json | None:
 
 
 def _behind(pod: Json, remote_pod: Json, view: View) -> tuple[podchanges.Problem | None, bool]:
-    """What is to be said of a pod of which a change is not in force at the peer, and whether the
-    remote pod is all that is asked for."""
+    """The problem of a pod's change that has no effect at the peer yet, and True if the remote pod
+    is as requested."""
     refusal = next((each for each in view.refusals if each.kind == SHADOW_PODS), None)
     if refusal is not None:
         message = f"refused by {view.names.peer}: {refusal.message}"
@@ -424,14 +424,14 @@ def _phase(pod: Json) -> str:
 
 
 def _has_run(pod: Json) -> bool:
-    """Whether the pod ever had a remote pod."""
+    """True if the pod ever had a remote pod."""
     status = pod.get("status") or {}
     found: Any = conditions.find(status.get("conditions"), podstatus.REMOTE_POD)
     return found is not None or bool(status.get("containerStatuses"))
 
 
 def _stands_for(pod: Json, there: Json) -> bool:
-    """Whether something at the peer was made for this very pod."""
+    """True if an object at the peer was made for this very pod."""
     meta = there["metadata"]
     return stands_for(pod, meta.get("annotations") or {}, meta.get("creationTimestamp"))
 

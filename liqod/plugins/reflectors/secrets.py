@@ -1,6 +1,6 @@
 """Secrets look the same at a peer.
 
-A long-lived service-account token stays at home, as it does with Liqo where tokens are requested:
+A long-lived service-account token stays here, as it does with Liqo where tokens are requested:
 it would hand this cluster's rights to the peer. One that is annotated ``liqo.io/allow-reflection``
 goes as a plain Secret, since the account it names is not the peer's.
 """

@@ -57,7 +57,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def outgoing(service: Json, view: View) -> Plan:
-    """The same service over there; the API server's own stays at home."""
+    """The same service over there; the API server's own stays here."""
     meta, spec = service["metadata"], service.get("spec") or {}
     if (view.names.namespace, meta["name"]) == ("default", "kubernetes"):
         return NOTHING
@@ -92,7 +92,7 @@ def outgoing(service: Json, view: View) -> Plan:
 
 
 def _has_both(ranges: PeerRanges | None) -> bool:
-    """Whether the peer's pods have addresses of both families, as far as is known."""
+    """True if the peer's pods have addresses of both families, as far as is known."""
     pods = () if ranges is None else ranges.peer.pod
     return len({family(each.partition("/")[0]) for each in pods}) > 1
 

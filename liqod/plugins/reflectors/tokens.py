@@ -74,7 +74,7 @@ def outgoing(pod: Json, view: View) -> Plan:
 
 
 def _unused(pod: Json, view: View) -> Plan | None:
-    """What follows where nothing over there would use the tokens; None where something does.
+    """The plan where no pod at the peer is known to use the tokens; None where one does or will.
 
     A remote pod is made once: one from before this was let mounts no token, and gets none.
     """

@@ -181,7 +181,7 @@ _MAY_CHANGE: dict[str, Any] = {
     "port": 0, "targets": (), "keepalive": 0, "proxy_ca": "", "quiet": False, "mark": 0,
     "local": 0,
 }  # fmt: skip
-"""What a session survives."""
+"""Fields of the request that may change without an end of the session, with their defaults."""
 
 
 def _user(stream: trio.SocketStream) -> int:

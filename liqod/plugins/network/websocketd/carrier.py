@@ -26,7 +26,7 @@ OVERLAP: Final = 5.0
 
 
 class Device(Protocol):
-    """What packets are read from, and written to.
+    """The device that packets are read from, and written to.
 
     Attributes:
         port: UDP port at which it takes datagrams; 0 where it takes packets of an interface.

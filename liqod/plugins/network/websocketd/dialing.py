@@ -75,7 +75,7 @@ class Dialer:
         self._hurry = trio.Event()
 
     def hurry(self) -> None:
-        """Have another session at once: nothing comes by the one that stands."""
+        """Have another session at once: nothing comes by the present one."""
         self._hurry.set()
 
     async def run(self, *, stands: bool = False) -> NoReturn:

@@ -1,7 +1,7 @@
 """A server's part: sessions with its peer, at a port that the servers of other peers share.
 
-What comes to the port and calls this server's name is its peer, or somebody who knows that name: it
-has to prove itself.
+A connection to the port with this server's name is its peer's, or of somebody who knows that name:
+it has to prove itself.
 """
 
 import ssl

@@ -95,7 +95,7 @@ class Tun:
 def checked(piece: bytes) -> bytes | None:
     """A piece of the other side's as it may be written to the device; None where it is no packet.
 
-    Whose packet it is, and where it goes, is for the filter behind the device to judge.
+    The filter behind the device judges the packet's source and destination.
     """
     size = len(piece) - HEADER.size
     if size < 20:

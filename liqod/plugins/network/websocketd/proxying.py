@@ -34,7 +34,7 @@ class Proxy:
         return f"{self.host}:{self.port}"
 
     def request(self, host: str, port: int) -> bytes:
-        """What asks it for a connection."""
+        """The CONNECT request for a connection to a host through this proxy."""
         to = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {to} HTTP/1.1", f"Host: {to}"]
         if self._user:

@@ -2,7 +2,7 @@
 
 Nothing is believed before that, and no HTTP is read. The proof is TLS's own, with the certificates
 of :mod:`liqod.identity.tunnelcertificates`, pinned on both sides: there is no authority, no older
-version, no ticket to resume by. Who ends TLS on the way has neither's key, and gets no further.
+version, no ticket to resume by. A middlebox that ends TLS has neither's key, and gets no further.
 """
 
 import os
@@ -110,12 +110,12 @@ class Session:
 
     @property
     def is_open(self) -> bool:
-        """Whether packets may be sent on it."""
+        """True if packets may be sent on it."""
         return self._socket.state is State.OPEN and not self.closed.is_set()
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing that was given waits here."""
+        """True if nothing waits here to be sent."""
         return not self._unsent
 
     async def open(self) -> None:

@@ -1,4 +1,4 @@
-"""What the daemon wants of the process, as it is said over its socket. Pure.
+"""The daemon's request to the process, as it is sent over its socket. Pure.
 
 The daemon and the process may be of different releases, since the process outlives the daemon, so
 that both sides check what they hear. It is text that only root can send: what is wrong here is a
@@ -32,7 +32,7 @@ class Target(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What the tunnel is to be.
+    """The wanted state of the tunnel.
 
     Attributes:
         side: ``server`` or ``client``.
@@ -64,7 +64,7 @@ class Wanted(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """By which it is known whether the process has been told this."""
+        """SHA-256 of the request, in hexadecimal: identifies the request that a process has."""
         return sha256(encoded(self).encode()).hexdigest()
 
 
