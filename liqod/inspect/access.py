@@ -1,9 +1,9 @@
-"""Who a client of the inspector is, and whether it may only look or act too.
+"""Authenticates the inspector's clients, and decides whether one may only look or act too.
 
-On the Unix socket the kernel tells: root and the daemon's own user act, others look. Over TCP a
-client shows a bearer token; the API server says whose it is and what that user may do, so that
-rights are ordinary RBAC. Only tokens of the audience ``liqod`` count: one that was made for the API
-server itself is not accepted, and so cannot be collected here.
+On the Unix socket the kernel names the user: root and the daemon's own user act, others look. Over
+TCP a client shows a bearer token; the API server says whose it is and what that user may do, so
+that rights are ordinary RBAC. Only tokens of the audience ``liqod`` count: one that was made for
+the API server itself is not accepted, and so cannot be collected here.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from liqod.kube.client import Client
 from liqod.kube.reviews import User, bearer_in, may, user_of
 
 GROUP, RESOURCE = "core.liqo.io", "foreignclusters"
-"""What a client must be allowed to ``get`` in order to look, and to ``update`` in order to act."""
+"""The resource that a client needs the right to ``get`` to look, and to ``update`` to act."""
 KEPT = 10.0
 """Seconds for which an answer of the API server is used again; a refusal, too."""
 KEPT_TOKENS = 256
@@ -67,7 +67,7 @@ class Reviewer:
         self._known: dict[bytes, tuple[float, Guest | None]] = {}
 
     async def review(self, token: str) -> Guest | None:
-        """Whose token it is and what that user may do; None where it may not even look.
+        """The user of a token and that user's rights; None where it may not even look.
 
         Raises:
             LiqodError: the API server could not be asked.

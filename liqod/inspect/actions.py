@@ -1,4 +1,4 @@
-"""What a viewer may have the daemon do: each action first says what it will change.
+"""Plans and executes the actions that viewers request: each plan says first what will change.
 
 Every action is what a command line does, by the same functions and with the daemon's own rights;
 the plan names that command line.
@@ -40,7 +40,7 @@ CONDITIONS = {"cordon": "Cordoned", "uncordon": "Active", "activate": "Active", 
 
 
 class Outline(NamedTuple):
-    """What an action would do: the changes, whether something is deleted, the command line."""
+    """The plan of an action: the changes, whether something is deleted, the command line."""
 
     changes: tuple[str, ...]
     destructive: bool
@@ -78,11 +78,11 @@ class Actions:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """What can be done."""
+        """Names of all actions."""
         return tuple(self._verbs)
 
     async def plan(self, verb: str, subject: str, options: Options) -> Outline:
-        """What an action would change. Raises RequestError or LiqodError."""
+        """The plan of an action. Raises RequestError or LiqodError."""
         return await self._known(verb, options)[0](verb, subject, options)
 
     async def do(self, verb: str, subject: str, options: Options, progress: Progress) -> str:
@@ -223,7 +223,7 @@ class Actions:
 
 
 def _asked(options: Options) -> dict[str, Any]:
-    """What is asked of a NamespaceOffloading. Raises RequestError where it makes no sense."""
+    """The requested spec of a NamespaceOffloading. Raises RequestError where it makes no sense."""
     asked: dict[str, Any] = {}
     if "strategy" in options:
         if options["strategy"] not in STRATEGIES:

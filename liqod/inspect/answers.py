@@ -186,9 +186,9 @@ class Answers:
         await tell(Text(id=ask.id, text=yaml.safe_dump(redact(found), sort_keys=False)))
 
     def _is_shared(self, pod: dict[str, Any]) -> bool:
-        """Whether a pod is liqod's business: on a virtual node, or made for a consumer.
+        """True if a pod concerns liqod: on a virtual node, or made for a consumer.
 
-        Whoever may look at liqod need not be one who may look at every pod.
+        The right to look at liqod does not include the right to look at every pod.
         """
         made_by = (pod["metadata"].get("labels") or {}).get(labels.MANAGED_BY)
         return made_by == labels.MANAGED_BY_SHADOW_POD or bool(self._peer_of(pod))
@@ -200,7 +200,7 @@ class Answers:
         return next((name for name, each in borrowing.items() if node in each.engine.nodes), "")
 
     def _there(self, peer: str, namespace: str) -> tuple[Client, str]:
-        """A client for a peer, and the namespace that stands for one of here."""
+        """A client for a peer, and the namespace there that one of here is mapped to."""
         borrowing = self._rooms.borrowing().get(peer)
         remote = borrowing.remotes.any_slice() if borrowing is not None else None
         if borrowing is None or remote is None:

@@ -1,4 +1,4 @@
-"""What the shared informers hold, decoded, for as long as somebody looks.
+"""Caches of the shared informers' objects, decoded, for as long as somebody looks.
 
 A cache opens no watch: it sits on an informer that a room has open, or is empty while none has.
 A change costs it one entry in a set; decoding waits for :meth:`Cache.refresh`.
@@ -56,7 +56,7 @@ class Cache(Generic[T]):
             self._stops.append(informer.subscribe(self._on_change))
 
     def leave(self) -> None:
-        """Let go of the informer and of all objects."""
+        """Release the informer and all objects."""
         for stop in self._stops:
             stop()
         self._stops.clear()

@@ -93,7 +93,7 @@ class Collector:
         """The state now.
 
         Args:
-            whole: look at everything; else only at what informers told since the last time.
+            whole: look at everything; else only at what informers reported since the last time.
         """
         *others, pods = self._sit()
         changed = [await cache.refresh() for cache in others]
@@ -107,7 +107,7 @@ class Collector:
         return self._state
 
     def leave(self) -> None:
-        """Let go of everything, as nobody watches."""
+        """Release everything, as nobody watches."""
         for cache in self._sit(leave=True):
             cache.leave()
         self._state = State()
@@ -206,7 +206,7 @@ class Collector:
         }
 
     def _all_problems(self, state: State) -> tuple[Problem, ...]:
-        """What the custom resources show, and what only this daemon knows."""
+        """Problems in the custom resources, and those that only this daemon knows."""
         more = told(state.plugins.values(), state.reasons.values(), state.sightings.values())
         return tuple(sorted({*self._problems, *more}))[: peerview.PROBLEMS]
 
@@ -235,7 +235,7 @@ class Collector:
 
 
 def expiry(found: Identity) -> Expiry:
-    """Whose certificate, of which identity, and the Unix second at which it ends."""
+    """The peer and the identity of a certificate, and the Unix second at which it ends."""
     pem = found.spec.auth_params.signed_crt
     ends = certificates.read(pem).ends if pem else float("inf")
     return found.spec.cluster_id, found.name, ends

@@ -12,7 +12,7 @@ from liqod.procedures import answering
 from liqod.resources import IncomingPeering
 
 LESS = ("cpu", "memory", "pods")
-"""What may be granted less of than was asked, by the names of options."""
+"""Resources of which less than requested may be granted, by the names of options."""
 FLAGS = ("always", "replace")
 WITHIN = 10.0
 """Seconds in which the daemon takes a decision up; it is written anyway."""
@@ -32,7 +32,7 @@ class Decisions:
         self._home, self._rooms = home, rooms
 
     async def changes(self, verb: str, who: str, options: Options) -> tuple[str, ...]:
-        """What a decision comes to: what exactly is granted. Raises RequestError or LiqodError."""
+        """The effect of a decision: what exactly is granted. Raises RequestError or LiqodError."""
         entry = await self._waiting(verb, who)
         spec, later = entry.spec, _later(options)
         if verb == "deny":
@@ -82,7 +82,7 @@ class Decisions:
         return answering.outcome(done)
 
     def _defaults(self) -> Mapping[str, int | str]:
-        """What a slice is granted that names nothing, as it is configured now."""
+        """Resources granted to a slice that names none, as configured now."""
         discovery = self._rooms.discovery
         home = self._home if discovery is None else discovery.home
         return home.config.provider.default_resources

@@ -1,8 +1,8 @@
 """The doctor: looks at every layer of every peer all the time, and says which is the first to fail.
 
 Each round gathers facts from memory and calls the checks, pure functions, with them; over a hundred
-peers that is a few milliseconds in two seconds. What needs a request is fetched by probes, now and
-then, each behind a wall and with a deadline. A verdict that changes is an event.
+peers that is a few milliseconds in two seconds. Probes fetch the facts that need a request, now
+and then, each behind a wall and with a deadline. A verdict that changes is an event.
 """
 
 import logging
@@ -116,7 +116,7 @@ class Doctor:
         return self._doubted(check, peer, self._ask(check, facts))
 
     def _ask(self, check: Check, facts: ClusterFacts | PeerFacts) -> Finding | None:
-        """What a check says; one that breaks is named once and then says that it is broken."""
+        """The finding of a check; one that breaks is logged once, and then reported as broken."""
         gauge = self._plugins.gauge("check", check.name)
         if gauge.rests:
             return Finding("unknown", f"the check is {gauge.trouble}")

@@ -1,6 +1,6 @@
 """Fills the facts of this cluster and of its peers from memory, without asking anybody.
 
-What changes each second is measured each second (:meth:`FactsInMemory.measure`), about a
+Facts that change each second are measured each second (:meth:`FactsInMemory.measure`), about a
 millisecond for a hundred peers; all else is read when the doctor looks.
 """
 
@@ -173,7 +173,7 @@ class FactsInMemory:
         )
 
     async def refresh(self) -> None:
-        """Take in what informers told since the last time."""
+        """Take in what informers reported since the last time."""
         find = self._home.informers.find
         self._slices.sit_on(find(RESOURCE_SLICES))
         self._tenants.sit_on(find(TENANTS))
@@ -193,7 +193,7 @@ class FactsInMemory:
         return sorted({*self._rooms.peers, *self._summary.peers})
 
     def cluster(self) -> ClusterFacts:
-        """What is known of this cluster."""
+        """The facts of this cluster."""
         home = self._home
         informers = home.informers.all()
         return ClusterFacts(
@@ -229,7 +229,7 @@ class FactsInMemory:
         return known.problem if known is not None and self._rooms.pod_ways else None
 
     def _usage(self, peer: str) -> str | None:
-        """Why a peer did not tell what pods use."""
+        """Why a peer did not report what pods use."""
         way = self._rooms.pod_ways.get(peer)
         return way.usage.problem if way is not None and way.usage.asked is not None else None
 
@@ -249,7 +249,7 @@ class FactsInMemory:
         return self._read[1] - time.time()
 
     def peer(self, name: str, cluster: ClusterFacts) -> PeerFacts:
-        """What is known of one peer."""
+        """The facts of one peer."""
         peer, measured = self._rooms.peers.get(name), self.measured.get(name)
         borrowing = self._rooms.borrowing().get(name)
         slices = self._by_peer.get(name, [])
@@ -327,7 +327,7 @@ def _certificates(identities: "Iterable[Remote]") -> dict[str, float]:
 
 
 def _network(peer: "Provider | None") -> NetworkFacts | None:
-    """What the room that keeps the peer's network knows; None where none is joined."""
+    """The facts of the room that keeps the peer's network; None where none is joined."""
     if peer is None:
         return None
     known = peer.network

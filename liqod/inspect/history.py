@@ -21,7 +21,7 @@ Fold = Callable[[list[float]], float]
 
 
 def mean(values: list[float]) -> float:
-    """What a minute was like, for figures that add up."""
+    """The mean of a minute's values, for figures that add up."""
     return sum(values) / len(values)
 
 
@@ -88,7 +88,7 @@ class Ring:
 
     @property
     def bytes(self) -> int:
-        """What it takes of memory, without Python's own."""
+        """Bytes of memory that its values take, without Python's own."""
         return len(self._values) * self._values.itemsize
 
 
@@ -123,7 +123,7 @@ class History:
 
     @property
     def bytes(self) -> int:
-        """What its values take of memory."""
+        """Bytes of memory that its values take."""
         return sum(ring.bytes for pair in self._rings.values() for ring in pair)
 
 

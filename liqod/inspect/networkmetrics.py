@@ -1,4 +1,4 @@
-"""What ``/metrics`` tells of joined networks, read from what their rooms know."""
+"""Metrics of joined networks for ``/metrics``, read from the facts of their rooms."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +33,7 @@ def heard(facts: "NetworkFacts") -> float | None:
 
 
 def reached(facts: "NetworkFacts") -> float | None:
-    """Whether a packet came back from a pod's address."""
+    """1 if a packet came back from a pod's address, else 0; None where none was sent."""
     return None if facts.pods is None else float(not facts.pods.error)
 
 

@@ -65,7 +65,7 @@ class _Probed(msgspec.Struct, frozen=True):
 
 
 class Reader:
-    """What a check's probe is given: it reads."""
+    """The interface for a check's probe: it reads from one API server."""
 
     def __init__(self, client: Client, settings: Any) -> None:
         self._client = client
@@ -128,9 +128,9 @@ class Probes:
                     nursery.start_soon(self._do, ("", check.name), self._check(check))
 
     async def look(self, peer: str = "") -> None:
-        """Have the links ask that have not heard of their servers for a while, and wait a moment.
+        """Have the links ask that have no recent answer of their servers, and wait a moment.
 
-        They ask for the Lease of the peer's daemon, which tells of both.
+        They ask for the Lease of the peer's daemon, which shows the state of both.
         """
         began = trio.current_time()
         peers = self._rooms.peers
@@ -154,7 +154,7 @@ class Probes:
                 await webhook.prove()
 
     def found(self, peer: str, check: str) -> Any:
-        """What a check's probe last returned; None: nothing yet."""
+        """The last result of a check's probe; None: nothing yet."""
         probed = self._found.get((peer, check))
         return None if probed is None else probed.value
 
@@ -172,7 +172,7 @@ class Probes:
         return _trip(self._canaries.get(peer))
 
     def _due(self) -> list[tuple[tuple[str, str], Callable[..., Awaitable[None]]]]:
-        """What is to be fetched now."""
+        """The fetches that are due now."""
         now = trio.current_time()
         jobs: list[tuple[tuple[str, str], Callable[..., Awaitable[None]]]] = []
         peers = self._rooms.borrowing()

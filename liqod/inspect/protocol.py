@@ -1,4 +1,4 @@
-"""What a viewer and the daemon say to each other over the inspector's websocket.
+"""The messages between a viewer and the daemon over the inspector's websocket.
 
 Each message is one JSON text frame, a struct tagged by ``type``. The daemon greets with
 :class:`Hello`; after :class:`Subscribe` it sends :class:`Snapshot`, then a :class:`Update` for each
@@ -87,7 +87,7 @@ class GetTasks(Request, frozen=True, tag="tasks"):
 
 
 class Examine(Request, frozen=True, tag="examine"):
-    """What the doctor finds; answered by :class:`Findings`.
+    """Requests the doctor's findings; answered by :class:`Findings`.
 
     Attributes:
         peer: of that peer and this cluster; empty for all.
@@ -105,7 +105,7 @@ class GetObject(Request, frozen=True, tag="object"):
         kind: its kind, such as ``Pod``, as in its manifest.
         name: its name.
         namespace: its namespace here; empty for kinds that have none.
-        peer: what stands for it at that peer instead.
+        peer: its remote object at that peer instead.
     """
 
     kind: str
@@ -135,7 +135,7 @@ class GetLogs(Request, frozen=True, tag="logs"):
 
 
 class Preview(Request, frozen=True, tag="preview"):
-    """What an action would do; answered by :class:`ActionPlan`. Attributes as :class:`Act`."""
+    """Requests an action's plan; answered by :class:`ActionPlan`. Attributes as :class:`Act`."""
 
     verb: Verb
     subject: str
@@ -221,7 +221,7 @@ class Snapshot(_Told, frozen=True, tag="snapshot"):
 
 
 class Update(_Told, frozen=True, tag="update"):
-    """What has changed since the update before, or since the snapshot.
+    """The changes since the update before, or since the snapshot.
 
     Attributes:
         sequence: one more than that of the message before; anything else means that something was
@@ -269,7 +269,7 @@ class Metrics(Answer, frozen=True, tag="metrics"):
 
 
 class Tasks(Answer, frozen=True, tag="task_tree"):
-    """What the daemon is at, at one moment.
+    """The daemon's tasks, queues and requests at one moment.
 
     Attributes:
         tasks: in the order of the tree, the root first.
@@ -289,7 +289,7 @@ class Tasks(Answer, frozen=True, tag="task_tree"):
 
 
 class Findings(Answer, frozen=True, tag="findings"):
-    """What the doctor finds: this cluster's own ladder first."""
+    """The doctor's findings: this cluster's own ladder first."""
 
     ladders: tuple[Ladder, ...]
 
@@ -302,7 +302,7 @@ class Text(Answer, frozen=True, tag="text"):
 
 
 class ActionPlan(Answer, frozen=True, tag="plan"):
-    """What an action would do.
+    """The plan of an action.
 
     Attributes:
         verb: the action.

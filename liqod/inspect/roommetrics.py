@@ -1,4 +1,4 @@
-"""What ``/metrics`` tells of the rooms: meetings, discovery, Events of peers, places of callers."""
+"""Metrics of the rooms for ``/metrics``: meetings, discovery, peers' Events, places of callers."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product

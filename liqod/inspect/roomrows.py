@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def reflections(rooms: "Rooms", summary: EventSummary) -> dict[str, Reflection]:
-    """What each reflector is at, by ``peer/reflector``."""
+    """The work of each reflector, by ``peer/reflector``."""
     rows: dict[str, Reflection] = {}
     for peer, borrowing in rooms.borrowing().items():
         for name, queue in borrowing.engine.queues.items():
@@ -49,7 +49,7 @@ def reflections(rooms: "Rooms", summary: EventSummary) -> dict[str, Reflection]:
 
 
 def networks(rooms: "Rooms", *, fresh: bool = True) -> dict[str, NetworkFacts]:
-    """What is known of each joined network.
+    """The facts of each joined network, by peer.
 
     Args:
         rooms: those that work.
@@ -88,7 +88,7 @@ def reasons(rooms: "Rooms") -> dict[str, Told]:
 
 
 def plugins(host: PluginHost, summary: EventSummary) -> dict[str, Plugin]:
-    """What became of each plugin, by ``kind/name``."""
+    """The state of each plugin, by ``kind/name``."""
     return {
         f"{each.kind}/{each.name}": _plugin(each, summary, _gauges(host, each))
         for each in host.loaded.records
@@ -96,7 +96,7 @@ def plugins(host: PluginHost, summary: EventSummary) -> dict[str, Plugin]:
 
 
 def _gauges(host: PluginHost, found: "Loaded") -> "list[Gauge]":
-    """What the calls of a plugin come to; those of a check's probe are counted by themselves."""
+    """The gauges of a plugin's calls; a check's probe has one of its own."""
     kinds = ("check", "probe") if found.kind == "check" else (found.kind,)
     gauges = (host.calls.find(kind, found.name) for kind in kinds)
     return [each for each in gauges if each is not None]
@@ -121,7 +121,7 @@ def _plugin(found: "Loaded", summary: EventSummary, gauges: "Iterable[Gauge]") -
 
 
 def sightings(rooms: "Rooms", summary: EventSummary, peers: Container[str]) -> dict[str, Sighting]:
-    """What is seen of clusters, by ``plugin/cluster/source``."""
+    """The sightings of clusters, by ``plugin/cluster/source``."""
     discovery = rooms.discovery
     if discovery is None:
         return {}

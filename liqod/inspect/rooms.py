@@ -1,6 +1,6 @@
 """The rooms that can be looked into, as the daemon shows them while they work.
 
-Nothing is decided by what stands here; rooms that need each other are given each other.
+Nothing is decided by the entries here; rooms that need each other are given each other.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from liqod.handshake.running import Handshake
 
 
 class Rooms:
-    """What works in one daemon now.
+    """The rooms that work in one daemon now.
 
     Attributes:
         peers: those whose task runs, by id.
@@ -52,7 +52,7 @@ class Rooms:
 
     @property
     def webhook(self) -> WebhookController | None:
-        """What keeps the webhook, while this daemon leads."""
+        """The controller of the webhook, while this daemon leads."""
         return None if self.admission is None else self.admission.controller
 
     @property
@@ -61,7 +61,7 @@ class Rooms:
         return frozenset() if self.former_key is None else self.former_key.providers
 
     def borrowing(self) -> dict[str, Borrowing]:
-        """What is borrowed with, by peer."""
+        """The rooms that borrow, by peer."""
         return dict(self._borrowing)
 
     def stand_by(self) -> None:

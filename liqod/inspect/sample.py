@@ -76,7 +76,7 @@ class Sampler:
         self._histories.record(self._facts.daemon, self._facts.measured)
 
     def become(self, state: str) -> None:
-        """What the daemon is now, such as ``leading``."""
+        """Sets the daemon's state, such as ``leading``."""
         self._facts.daemon = msgspec.structs.replace(self._facts.daemon, state=state)
 
     def watched(self, viewers: int) -> None:
@@ -99,7 +99,7 @@ class Sampler:
 
 
 def resident() -> int:
-    """Resident bytes of this process; 0 where the system does not tell."""
+    """Resident bytes of this process; 0 where the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:  # memory, not a disk
             return int(file.read().split()[1]) * PAGE

@@ -1,6 +1,6 @@
-"""What viewers are sent: a snapshot, then numbered updates, each encoded once for all of them.
+"""Sends viewers a snapshot, then numbered updates, each encoded once for all of them.
 
-A viewer has a bounded queue. Whoever does not empty it in time is cut off, which costs the daemon
+A viewer has a bounded queue. One that does not empty it in time is cut off, which costs the daemon
 nothing, and comes back for a new snapshot. While nobody watches, nothing is collected or encoded.
 """
 
@@ -109,7 +109,7 @@ class Stream:
         self._viewers.discard(viewer)
 
     def idle(self) -> bool:
-        """Whether nobody watches; if so the state counts as old from now on."""
+        """True if nobody watches; then the state counts as old from now on."""
         if self._viewers or self._coming:
             return False
         self.wanted, self._fresh = trio.Event(), trio.Event()

@@ -1,8 +1,8 @@
-"""What the events of the rooms add up to: who fails and when that is tried again, and counts.
+"""Sums up the events of the rooms: failures and the times of the next attempts, and counts.
 
-It listens to the hub from the daemon's first second, so that whoever looks later is told what is
-so and not only what comes. Bounded by the peers, plugins, reflectors and mapped namespaces that
-there are, not by those that there were.
+It listens to the hub from the daemon's first second, so that a later viewer gets the present state
+and not only what comes. Bounded by the peers, plugins, reflectors and mapped namespaces that there
+are, not by those that there were.
 """
 
 import msgspec
@@ -33,7 +33,7 @@ class Failing(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct):
-    """What one reflector did at one peer: see :class:`liqod.model.view.rows.Reflection`."""
+    """Counts of one reflector's work at one peer: see :class:`liqod.model.view.rows.Reflection`."""
 
     done: int = 0
     failed: int = 0
@@ -150,7 +150,7 @@ class EventSummary:
             del self.namespaces[key]
 
     def _unmap(self, peer: str) -> None:
-        """The peer's sessions are over; those that begin anew are told again."""
+        """The peer's sessions are over; those that begin anew are reported again."""
         self._mapped = {each for each in self._mapped if each[0] != peer}
         for key in [key for key in self.namespaces if key[0] == peer]:
             del self.namespaces[key]

@@ -1,4 +1,4 @@
-"""What the daemon is at: the tree of its tasks, each with the call it waits in, and what is open.
+"""Lists the daemon's tasks as a tree, each with the call it waits in, and what is open.
 
 Read on demand; where a task waits is read from its coroutine's own frames: nothing is traced,
 so that it costs nothing while nobody asks. How long a task has been waiting is known from one look
@@ -55,7 +55,7 @@ class Call(NamedTuple):
 
     @property
     def ours(self) -> bool:
-        """Whether it is the project's own code."""
+        """True if it is the project's own code."""
         return self.frame.f_code.co_filename.startswith(OURS)
 
 
@@ -141,12 +141,12 @@ def frames(task: trio.lowlevel.Task) -> list[Call]:
 
 
 def _timed(step: "GeneratorType[Any, Any, Any]") -> Any:
-    """What a plugin awaits, behind the wall that times it (:mod:`liqod.plugins.calls`)."""
+    """The coroutine of a plugin, behind the wall that times it (:mod:`liqod.plugins.calls`)."""
     return None if step.gi_frame is None else step.gi_frame.f_locals.get("inner")
 
 
 def waits(calls: list[Call], own: Call | None) -> str:
-    """What a task waits for: the project's innermost function, and what that waits in."""
+    """The call that a task waits in: the project's innermost function, and what that waits in."""
     if own is None:
         return calls[-1].name if calls else ""
     after = calls[calls.index(own) + 1 :]
