@@ -1,7 +1,7 @@
-"""What rooms tell the hub: a struct for each topic.
+"""Events that rooms report to the hub: a struct for each topic.
 
-A fact that has its default is not told. Who wants to read them beside each other gets
-:meth:`Told.facts`; what is made of those for people is in :mod:`liqod.model.view.eventtext`.
+A fact that has its default is not reported. :meth:`Told.facts` gives all facts of an event;
+:mod:`liqod.model.view.eventtext` makes texts for people of them.
 """
 
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def topic(self) -> str:
-        """What it is about, dotted; what is one peer's begins with ``peer.``."""
+        """The topic, dotted; that of an event of one peer begins with ``peer.``."""
         return self.TOPIC
 
     def facts(self) -> dict[str, Any]:
@@ -29,7 +29,7 @@ class KeyFailed(Told, frozen=True, kw_only=True):
     """A key of a room's queue failed, and is tried again.
 
     Attributes:
-        room: the topic of what the room tells.
+        room: the topic of the room's events.
         key: which.
         failed: why.
         reflector: whose, where it is a reflector's.
@@ -100,7 +100,7 @@ class Sighted(Told, frozen=True, kw_only=True):
 
 
 class DiscoveryBegun(Told, frozen=True, kw_only=True):
-    """What failed runs again: a plugin, or peering with a cluster."""
+    """A plugin that failed runs again, or peering with a cluster that failed."""
 
     TOPIC: ClassVar[str] = "discovery.begun"
     plugin: str = ""
@@ -129,7 +129,7 @@ class DiscoveryFailed(Told, frozen=True, kw_only=True):
 
 
 class PoliciesChanged(Told, frozen=True, kw_only=True):
-    """Which of the admission policies that hold guests are missing now."""
+    """The admission policies for guests that are missing now."""
 
     TOPIC: ClassVar[str] = "policies"
     missing: tuple[str, ...]
@@ -178,7 +178,7 @@ class OffloadingChanged(Told, frozen=True, kw_only=True):
 
 
 class OrphanSwept(Told, frozen=True, kw_only=True):
-    """What a consumer that is gone left here was removed, or waits for something.
+    """The garbage of a consumer that is gone was removed, or waits for something.
 
     Attributes:
         kind: what it is.
@@ -205,7 +205,7 @@ class ForeignClusterSwept(Told, frozen=True, kw_only=True):
 
 
 class NetworkSwept(Told, frozen=True, kw_only=True):
-    """What was left on this machine of a peer that is gone was taken down."""
+    """The garbage on this machine of a peer that is gone was taken down."""
 
     TOPIC: ClassVar[str] = "network"
     peer: str
@@ -245,14 +245,14 @@ class PeerGone(Told, frozen=True, kw_only=True):
 
 
 class PeeringStep(Told, frozen=True, kw_only=True):
-    """What peering with it is at."""
+    """The present step of peering with it."""
 
     TOPIC: ClassVar[str] = "peer.introduction"
     step: str
 
 
 class LinkChanged(Told, frozen=True, kw_only=True):
-    """Whether the peer's API server answers, and why not."""
+    """The peer's API server answers, or does not and why."""
 
     TOPIC: ClassVar[str] = "peer.link"
     up: bool
@@ -260,7 +260,7 @@ class LinkChanged(Told, frozen=True, kw_only=True):
 
 
 class PeerDaemonChanged(Told, frozen=True, kw_only=True):
-    """Whether the peer's daemon runs, and by what that is seen."""
+    """The peer's daemon runs or not, and by what that is seen."""
 
     TOPIC: ClassVar[str] = "peer.daemon"
     runs: bool
@@ -268,7 +268,7 @@ class PeerDaemonChanged(Told, frozen=True, kw_only=True):
 
 
 class IdentityChanged(Told, frozen=True, kw_only=True):
-    """What became of an identity that the peer gave, or of its Secret.
+    """The result of the daemon's work on an identity that the peer gave, or on its Secret.
 
     Attributes:
         identity: its name.
@@ -301,7 +301,7 @@ class NonceSigned(Told, frozen=True, kw_only=True):
 
 
 class Borrowed(Told, frozen=True, kw_only=True):
-    """What was done with the Identity or the VirtualNode of a slice."""
+    """An action on the Identity or the VirtualNode of a slice."""
 
     TOPIC: ClassVar[str] = "peer.borrowed"
     kind: str
@@ -310,7 +310,7 @@ class Borrowed(Told, frozen=True, kw_only=True):
 
 
 class Replicated(Told, frozen=True, kw_only=True):
-    """What became of one of our objects at the peer, or of following them.
+    """The result of writing one of our objects at the peer, or of watching them.
 
     Attributes:
         kind: its kind.
@@ -335,7 +335,7 @@ class Replicated(Told, frozen=True, kw_only=True):
 
 
 class NodeChanged(Told, frozen=True, kw_only=True):
-    """Whether a virtual node is ready, or that it was removed, or which step of it failed."""
+    """A virtual node is ready or not, or was removed, or a step of it failed."""
 
     TOPIC: ClassVar[str] = "peer.node"
     node: str
@@ -346,7 +346,7 @@ class NodeChanged(Told, frozen=True, kw_only=True):
 
 
 class NodeDraining(Told, frozen=True, kw_only=True):
-    """What the drain of a virtual node waits for."""
+    """The drain of a virtual node waits for something."""
 
     TOPIC: ClassVar[str] = "peer.drain"
     node: str
@@ -459,7 +459,7 @@ class TenantChanged(Told, frozen=True, kw_only=True):
 
 
 class GatewayJudged(Told, frozen=True, kw_only=True):
-    """What became of a peer's GatewayServer or GatewayClient; what it waits for, or why it is not.
+    """A peer's GatewayServer or GatewayClient is accepted, is refused, or waits for something.
 
     Attributes:
         kind, name: of the object.
@@ -507,7 +507,7 @@ class KindRead(Told, frozen=True, kw_only=True):
 
 
 class Reflected(Told, frozen=True, kw_only=True):
-    """What was done about an object that is reflected.
+    """An action on an object that is reflected.
 
     Attributes:
         reflector: the reflector.

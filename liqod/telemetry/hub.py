@@ -27,7 +27,7 @@ class Published(msgspec.Struct, frozen=True):
         sequence: rises by one with each.
         at: when, in Unix seconds.
         peer: whom it concerns, if anybody.
-        told: what was said.
+        told: the event itself.
     """
 
     sequence: int
@@ -40,7 +40,7 @@ Listener = Callable[[Published], None]
 
 
 class Hub:
-    """A bounded history of events, and the functions that are told of new ones."""
+    """A bounded history of events, and the functions that are called with new ones."""
 
     def __init__(self) -> None:
         self._rooms: deque[Published] = deque(maxlen=KEPT_EVENTS)
@@ -49,7 +49,7 @@ class Hub:
         self._listeners: dict[Listener, None] = {}
 
     def publish(self, told: Told, peer: str = "") -> None:
-        """Record one decision, which may concern a peer, and tell the listeners."""
+        """Record one decision, which may concern a peer, and notify the listeners."""
         self._sequence += 1
         event = Published(self._sequence, time.time(), peer, told)
         (self._objects if told.topic == Reflected.TOPIC else self._rooms).append(event)

@@ -1,8 +1,8 @@
-"""What works in one daemon now: queues and informers, for those who look at it.
+"""Registers the queues and informers that work in one daemon now, for those who look at it.
 
 A queue that runs, a controller's or not, and an informer that follows enter themselves, and leave
-when they end. Which registry that is, a task inherits, as it does the peer that it works for: of
-several daemons in one process each has its own, and no room has to pass it on.
+when they end. A task inherits the registry, as it does the peer that it works for: of several
+daemons in one process each has its own, and no room has to pass it on.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Entries(Generic[T]):
 
 
 class Registry:
-    """What works now, by its type; whoever reads it changes nothing."""
+    """The queues and informers that work now, by type; a reader changes nothing."""
 
     def __init__(self) -> None:
         self._entries: dict[type[Any], Entries[Any]] = {}
