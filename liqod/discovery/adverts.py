@@ -1,4 +1,4 @@
-"""What discovery is given for adverts: how those of others are verified, and this cluster's own."""
+"""Interface for adverts in discovery: verifies those of others, and gives this cluster's own."""
 
 from typing import Protocol
 
@@ -16,11 +16,11 @@ class Adverts(Protocol):
         ...
 
     def announcement(self) -> Announcement | None:
-        """What this cluster lets others see; None for nothing."""
+        """This cluster's announcement to others; None for none."""
         ...
 
     def read(self, advert: str) -> Verified:
-        """What an advert says. Raises LiqodError where its signature does not hold."""
+        """The verified content of an advert. Raises LiqodError where its signature is not valid."""
         ...
 
 

@@ -47,7 +47,7 @@ async def introduce(
         home: this cluster.
         peer: the cluster's id.
         path: a peering user's kubeconfig.
-        progress: told each step; without one the hub is.
+        progress: called with each step; without one the hub gets it.
 
     Raises:
         ConfigError: the kubeconfig cannot be used, or leads to another cluster than ``peer``.

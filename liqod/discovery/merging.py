@@ -1,4 +1,4 @@
-"""Which sightings are kept, and what several of one cluster come to. Pure: times are given.
+"""Selects the sightings that are kept, and merges those of one cluster. Pure: times are given.
 
 A sighting is a hint. Anybody in the same network may make any number of them, so what is kept is
 bounded, by cluster and in all, and of one plugin's many no other plugin's few are lost: where all
@@ -32,7 +32,7 @@ Key = tuple[str, str, str]
 
 
 class Worth(IntEnum):
-    """What a sighting is worth where not all can be kept."""
+    """The rank of a sighting where not all can be kept."""
 
     CLAIMED = 0
     VERIFIED = 1
@@ -41,7 +41,7 @@ class Worth(IntEnum):
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """What an advert says whose signature holds.
+    """The content of an advert with a valid signature.
 
     Attributes:
         cluster_id: whose it is.
@@ -66,7 +66,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         seen: as the plugin reports it.
         since: unix time since when this source shows this cluster.
-        until: when it ends, by the clock that :class:`Book` is told.
+        until: when it ends, by the clock that :class:`Book` is given.
         verified: what its advert says; None where there is none, or it does not hold.
         problem: why the advert does not hold, in a clause.
         worth: what it is worth where not all can be kept.
@@ -81,12 +81,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> Key:
-        """What it is kept by."""
+        """The key by which it is kept."""
         return key_of(self.seen)
 
 
 def key_of(seen: Sighting) -> Key:
-    """What a sighting is kept by."""
+    """The key by which a sighting is kept."""
     return (seen.plugin, seen.cluster_id, seen.where)
 
 
@@ -123,7 +123,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def conflict(self) -> bool:
-        """Whether two say that they are this cluster."""
+        """True if adverts of different keys claim to be this cluster."""
         return len(self.keys) > 1
 
     @property
@@ -142,12 +142,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def addresses(self, key: str = "") -> tuple[str, ...]:
-        """Where to try, the best first; at most :data:`MOST_ADDRESSES`.
+        """Addresses to try, the best first; at most :data:`MOST_ADDRESSES`.
 
         First what its newest advert says, up to :data:`MOST_SIGNED`, then what other sources that
         are still there show under the same key, which may be the only one that is right (DNS
-        beside mDNS), then where the cluster is seen without an advert. Who is reached there has to
-        show the key all the same.
+        beside mDNS), then where the cluster is seen without an advert. The server at any of them
+        has to show the key all the same.
 
         Args:
             key: the key that is expected. Without one there are none in a conflict.
@@ -263,7 +263,7 @@ class Book:
 
     @property
     def ends(self) -> bool:
-        """Whether anything that is kept ends by itself."""
+        """True if anything that is kept ends by itself."""
         return any(entry.until < math.inf for entry in self.entries.values())
 
     def _crowded(self, entry: Entry) -> tuple[list[Key], bool]:

@@ -6,7 +6,7 @@ kubeconfig, the daemon does what ``liqod peer`` does, as often as it takes, each
 of its own, and until the sighting goes. From the tenant namespace on, the peer is
 :mod:`liqod.peers`' affair.
 
-Who a cluster is, is decided here and in one place: plugins bring adverts as they came.
+A cluster's identity is decided here and in one place: plugins bring adverts as they came.
 """
 
 import logging
@@ -118,7 +118,7 @@ class Discovery:
         return (seen for each in self.book.clusters() if (seen := self.seen(each)) is not None)
 
     def waits(self, cluster_id: str) -> bool:
-        """Whether a cluster could be peered with, and nobody has said that it shall be."""
+        """True if a cluster could be peered with, and is not in the configuration."""
         if cluster_id in (self.home.cluster_id, *self._named()):
             return False
         seen = self.seen(cluster_id)
@@ -220,7 +220,7 @@ class Discovery:
         self._changed(nursery, entry.seen, entry)
 
     def _read(self, seen: Sighting) -> tuple[Verified | None, str]:
-        """What a sighting's advert says, and why it does not hold."""
+        """The content of a sighting's advert, and why it is not valid."""
         if not seen.advert:
             return None, ""
         try:
@@ -232,13 +232,13 @@ class Discovery:
         return verified, ""
 
     def _worth(self, cluster_id: str, verified: Verified | None) -> Worth:
-        """What a sighting is worth where not all can be kept."""
+        """The rank of a sighting where not all can be kept."""
         if cluster_id in self._named():
             return Worth.NAMED
         return Worth.CLAIMED if verified is None else Worth.VERIFIED
 
     def _changed(self, nursery: trio.Nursery, seen: Sighting, entry: Entry | None = None) -> None:
-        """Tell of a sighting that is new, other than before, or gone, and go by it."""
+        """Report a sighting that is new, other than before, or gone, and act on it."""
         told = Sighted(
             plugin=seen.plugin,
             cluster_id=seen.cluster_id,
@@ -281,8 +281,8 @@ class Discovery:
     def _credentials(self, peer: str) -> str:
         """The kubeconfig to peer with a cluster by; empty where the operator names no such peer.
 
-        Whoever may announce a cluster is not the operator: only an entry in the configuration is
-        the operator's word. A path that stands there counts before one that was sighted.
+        The announcer of a cluster is not the operator: only an entry in the configuration is the
+        operator's word. A path in that entry counts before one that was sighted.
         """
         if peer == self.home.cluster_id or peer not in self._named():
             return ""
@@ -315,7 +315,7 @@ def _until(seen: Sighting, now: float) -> float:
 def _built(
     provider: DiscoveryProvider, settings: Any, services: Services
 ) -> Callable[..., Awaitable[NoReturn]]:
-    """What a discovery runs. Raises TypeError where it is none."""
+    """The function ``run`` of a discovery. Raises TypeError where it has none."""
     plugin = provider.build(settings, services)
     run = getattr(plugin, "run", None)
     if run is None or not waits(run):
