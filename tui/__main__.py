@@ -120,7 +120,7 @@ def _look(chosen: argparse.Namespace) -> int:
 
 
 def _driven() -> bool:
-    """Whether another program shows it: a browser's, or a test."""
+    """True if another program shows it: a browser's, or a test."""
     return "TEXTUAL_DRIVER" in os.environ
 
 

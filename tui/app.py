@@ -87,12 +87,12 @@ class Top(App[None]):
 
     @property
     def source(self) -> Source:
-        """Whom to ask about it."""
+        """The source of the daemon that is looked at."""
         return self._sources[self._current]
 
     @property
     def acting(self) -> bool:
-        """Whether actions are offered."""
+        """True if actions are offered."""
         return self.view_state.session.acting and not self._read_only
 
     @property
@@ -260,7 +260,7 @@ class Top(App[None]):
                 self._listen(self.view_state, self.source)
 
     def action_help(self) -> None:
-        """What this view is and which keys it has."""
+        """Show the help of this view and its keys."""
         view = catalog.VIEWS[self.view_state.place.view]
         self.push_screen(Help(view.title, keys.explained(view, self.acting, self._playing)))
 
@@ -361,7 +361,7 @@ class Top(App[None]):
             self._tape.toggle(name, self.view_state.session, self._wall())
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """What ``ctrl+p`` offers: views, keys, and Textual's own."""
+        """The commands of ``ctrl+p``: views, keys, and Textual's own."""
         for view in catalog.offered(self.view_state.session):
             go = Place(view.name)
             yield SystemCommand(view.title, view.help, lambda go=go: self._obey(Go(go)))

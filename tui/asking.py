@@ -1,4 +1,4 @@
-"""What is asked of a daemon beyond the stream: actions, pages of text, tasks and history."""
+"""Requests to a daemon beyond the stream: actions, pages of text, tasks and history."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What ``:`` types: where to go and what to do. Pure: words in, values out."""
+"""Parses the commands after ``:``: where to go and what to do. Pure: words in, values out."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, get_args
@@ -31,7 +31,7 @@ class Local(NamedTuple):
 
 
 class Mistake(NamedTuple):
-    """What was typed means nothing; the text says what would."""
+    """A command without a meaning; the text names commands that have one."""
 
     text: str
 
@@ -54,7 +54,7 @@ PEER_VERBS = tuple(verb for verb in VERBS if verb not in NAMESPACE_VERBS + ASKER
 
 
 def read(line: str) -> Command:
-    """What a typed line means. ``:peer NAME`` shows a peer; ``:peer NAME!`` peers with it."""
+    """Parses a typed line. ``:peer NAME`` shows a peer; ``:peer NAME!`` peers with it."""
     words = line.split()
     if not words:
         return Mistake("type a view or an action; ? lists them")

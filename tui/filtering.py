@@ -1,4 +1,4 @@
-"""What ``/`` types: a regular expression, with ``!`` before it for everything else."""
+"""Parses the filter after ``/``: a regular expression, inverted by ``!`` before it."""
 
 import re
 from collections.abc import Callable
@@ -7,10 +7,10 @@ Predicate = Callable[[str], bool]
 
 
 def predicate(expression: str) -> Predicate | None:
-    """Whether a row's text is to be shown; None shows all.
+    """A predicate that is True for the text of a row to show; None shows all.
 
-    Case counts only where the expression has a capital. What is no regular expression (yet, while
-    it is typed) is searched for literally.
+    Case counts only where the expression has a capital. A text that is no regular expression (yet,
+    while it is typed) is searched for literally.
     """
     inverse = expression.startswith("!")
     wanted = expression[1:] if inverse else expression

@@ -64,8 +64,8 @@ ACTIONS = (
 ALL = GENERAL + ACTIONS
 FIRST = ("help", "quit")
 BRIEF = ("filter", "command", "sort", "freeze")
-"""What the last line names of the general keys: before a view's own, since a narrow terminal cuts
-the end, and after them."""
+"""The general keys in the last line: before a view's own, since a narrow terminal cuts the end,
+and after them."""
 
 
 NAMES = {key.action.partition("(")[0] for key in ALL} | {"view"}

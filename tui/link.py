@@ -1,6 +1,6 @@
 """The connection to a daemon: a websocket on a Unix socket, or on TCP with TLS and a token.
 
-It lasts as long as the program: when the daemon goes, the viewer is told so and the connection is
+It lasts as long as the program: when the daemon goes, the viewer is notified and the connection is
 tried again, first soon and then every few seconds.
 """
 
@@ -87,7 +87,7 @@ class Address:
 
     @property
     def name(self) -> str:
-        """What to call it before it has said who it is."""
+        """The daemon's name until it has sent its own."""
         return self.socket.stem if self.socket is not None else urlsplit(self.url).netloc
 
 
@@ -152,7 +152,7 @@ class Link:
                 self._cancelling = asyncio.create_task(self._cancel(connection, number))
 
     async def _cancel(self, connection: ClientConnection, number: int) -> None:
-        """Tell the daemon that nobody waits for the rest."""
+        """Notify the daemon that nobody waits for the rest."""
         with contextlib.suppress(ConnectionClosed):
             await connection.send(encode(Cancel(id=number)).decode())
 
@@ -193,7 +193,7 @@ class Link:
             receive(message)
 
     def _missed(self, update: Update) -> bool:
-        """Whether there is a gap; then a new snapshot is asked for, once."""
+        """True if updates are missing; then a new snapshot is asked for, once."""
         if self._sequence >= 0 and update.sequence != self._sequence + 1:
             self._sequence = -1
             return True
@@ -228,7 +228,7 @@ class Link:
 
 
 def ends(answer: Answer) -> bool:
-    """Whether nothing follows this answer."""
+    """True if nothing follows this answer."""
     if isinstance(answer, Text):
         return answer.last
     return not isinstance(answer, Progress)
@@ -273,7 +273,7 @@ def _closed(closed: ConnectionClosed) -> str:
 
 
 def _short(socket: Path | None) -> str:
-    """The end of a path, which tells it from others."""
+    """The end of a path, by which it differs from others."""
     return "/".join(socket.parts[-2:]) if socket is not None else ""
 
 

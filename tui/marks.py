@@ -42,7 +42,7 @@ LOG_LEVELS: dict[str, Mark] = {
     "critical": Mark("✗", "bad"),
 }
 ROLES = {"Provider": "→", "Consumer": "←", "ConsumerAndProvider": "⇄"}
-"""Which way pods go: out to a provider, in from a consumer, or both."""
+"""Arrows for the direction of pods: out to a provider, in from a consumer, or both."""
 
 
 def yes_no(good: bool, text: str = "") -> Cell:

@@ -1,4 +1,4 @@
-"""What a row is in full: the text of ``d``, and which object stands behind it."""
+"""Describes a row in full: the text of ``d``, and the object behind it."""
 
 import msgspec
 
@@ -21,7 +21,7 @@ class Object(msgspec.Struct, frozen=True):
 
 
 def behind(place: Place, row: Row | None) -> Object | None:
-    """The object that a row stands for."""
+    """The object behind a row."""
     if place.view == "peer" and place.part not in ("workloads", "guests"):
         return Object("ForeignCluster", place.subject)
     if row is None:
@@ -40,7 +40,7 @@ def behind(place: Place, row: Row | None) -> Object | None:
 
 
 def subject(place: Place, key: str, verb: str = "") -> str:
-    """Whom an action on a key is about: a peer, a namespace, a cluster or a request of the inbox.
+    """The subject of an action on a key: a peer, a namespace, a cluster or an inbox's request.
 
     Empty where the action is not for such a row.
     """
@@ -171,7 +171,7 @@ def _cells(row: Row | None) -> str:
 
 
 def _labelled(*pairs: tuple[str, str]) -> list[str]:
-    """What is known, one on a line."""
+    """The known values, one on a line."""
     return [f"  {label}: {value}" for label, value in pairs if value and value != UNKNOWN]
 
 

@@ -1,4 +1,4 @@
-"""What is known of one daemon, and how each message changes it: a pure reducer.
+"""The state of one daemon as seen by the viewer, and a pure reducer of its messages.
 
 A :class:`Session` outlives the daemon it is about: when the connection is lost it keeps what was
 last seen, says so, and takes the next snapshot as the new truth.
@@ -83,12 +83,12 @@ class Session(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What to call it."""
+        """The cluster's id, or the source's name until that is known."""
         return self.hello.cluster_id if self.hello is not None else self.name
 
     @property
     def acting(self) -> bool:
-        """Whether it lets this client act."""
+        """True if the daemon lets this client act."""
         return self.hello is not None and self.hello.acting
 
 
@@ -111,7 +111,7 @@ def reduce(session: Session, message: ServerMessage | Lost) -> Session:
 
 
 def follows(session: Session, update: Update) -> bool:
-    """Whether nothing was missed between what is known and this update."""
+    """True if no update is missing before this one."""
     return session.sequence >= 0 and update.sequence == session.sequence + 1
 
 
@@ -174,7 +174,7 @@ def _updated(session: Session, message: Update) -> Session:
 
 
 def _filled(session: Session, message: Series) -> Session:
-    """What the daemon remembers of the last minute, before what was seen of it here."""
+    """Puts the daemon's history of the last minute before the values that were seen here."""
     seen = session.trends.get(message.peer, Trend())
     missing = TREND - len(seen.rtt)
     past = message.values[-missing:] if missing > 0 else ()

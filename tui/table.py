@@ -1,4 +1,4 @@
-"""What every view makes: a table of short cells, and how it is filtered, sorted and fitted."""
+"""The table of short cells that every view makes; filters, sorts and fits it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from tui.filtering import predicate
 
 Tone = Literal["", "good", "fair", "bad", "dim", "name"]
-"""What a cell means beyond its words; never by itself, for there are terminals without colour."""
+"""The meaning of a cell beyond its words; never alone, for there are terminals without colour."""
 
 BETWEEN = 2
 """Columns of the terminal between two columns of a table."""
@@ -51,7 +51,7 @@ class Row(NamedTuple):
     """One row.
 
     Attributes:
-        key: tells it from the others; the cursor and the selection stay with it.
+        key: identifies it; the cursor and the selection stay with it.
         cells: as many as the table has columns.
         into: where ``enter`` leads.
         child: belongs to the row above: it is kept next to that one, whatever the order.
@@ -206,7 +206,7 @@ def _squeezed(wanted: list[int], room: int) -> list[int]:
 
 
 def _stretched(table: Table, wanted: list[int], room: int) -> list[int]:
-    """What is left over goes to the columns without a limit, as far as they have use for it."""
+    """Gives the rest of the room to the columns without a limit, as far as they have use for it."""
     for index, column in enumerate(table.columns):
         if wanted[index] and not column.most:
             widest = max((cell_len(row.cells[index].text) for row in table.rows), default=0)

@@ -14,7 +14,7 @@ class Tape:
     """At most one recording at a time.
 
     Args:
-        app: is told when one begins and ends.
+        app: is notified when one begins and ends.
     """
 
     def __init__(self, app: App[None]) -> None:

@@ -47,7 +47,7 @@ class ViewState:
 
     @property
     def shown(self) -> Session:
-        """What is shown: the newest there is, unless it was frozen."""
+        """The session that is shown: the newest, unless it was frozen."""
         return self.frozen or self.session
 
     @property
@@ -122,7 +122,7 @@ class ViewState:
         self.options.selected ^= {key}
 
     def subjects(self, row: Row | None) -> list[str]:
-        """Whom an action is about: what is selected, else the row under the cursor."""
+        """The subjects of an action: the selected rows, else the row under the cursor."""
         if self.place.view == "peer":
             return [self.place.subject]
         if self.options.selected:

@@ -1,6 +1,6 @@
 """``liqod top --web``: the same program in a browser, on loopback, for whoever has its address.
 
-Whatever a page sends is typed into a program with this user's rights, and neither loopback nor a
+All that a page sends is typed into a program with this user's rights, and neither loopback nor a
 browser keeps others out: every program of this host reaches the port, and so does every web page
 that the user opens. So the address holds a token that is new with each start, each request has to
 name this address as its host, a websocket this page as its origin, and nothing acts unless that was
@@ -29,7 +29,7 @@ FILES = {
     "textual.js": "js/textual.js",
     "RobotoMono.ttf": "fonts/RobotoMono-VariableFont_wght.ttf",
 }
-"""What the page loads, by the name that it uses: nothing else of the package is served."""
+"""Files that the page loads, by the name that it uses: nothing else of the package is served."""
 OWN = ("--web", "--web-write")
 """Options of the server, which the program in a window is not started with."""
 HEADERS = {
@@ -66,7 +66,7 @@ class Page(Server):
 
     @property
     def address(self) -> str:
-        """What to open."""
+        """The URL to open, with the token."""
         return f"http://{self._host}/{self._token}/"
 
     def application(self) -> web.Application:

@@ -1,4 +1,4 @@
-"""Which views there are: their names, keys and what they are for."""
+"""The catalog of all views: their names, keys and what they are for."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

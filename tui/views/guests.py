@@ -1,4 +1,4 @@
-"""What a lender sees: the pods that run here for each consumer."""
+"""The view of a lender: the pods that run here for each consumer."""
 
 from collections import defaultdict
 

@@ -1,4 +1,4 @@
-"""The inbox: who asks to borrow from this cluster, whom it asks or offers, and who was seen."""
+"""The inbox: requests to borrow from this cluster, its own requests and offers, and sightings."""
 
 from collections.abc import Iterable
 
@@ -18,12 +18,12 @@ COLUMNS = (
     Column("STATE", most=0),
 )
 ASKS, ASKED = "incoming", "outgoing"
-"""What the keys of rows begin with, before a blank and the name of the request."""
+"""Prefixes of the keys of rows, before a blank and the name of the request."""
 TONES: dict[str, Tone] = {"Accepted": "good", "Done": "good", "Waiting": "fair", "": "dim"}
 
 
 def build(session: Session, place: Place, now: float) -> Table:
-    """Who waits for an answer first, then the other requests, then what discovery sees."""
+    """The requests that wait for an answer, then the other requests, then discovery's sightings."""
     state = session.state
     rows = [
         *_requests(ASKS, "asks", state.incoming.values(), now),

@@ -1,4 +1,4 @@
-"""What is known of a network that is joined with a peer, as lines of name and value."""
+"""The facts of a network that is joined with a peer, as lines of name and value."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What runs on peers: virtual nodes, the namespaces on them, and the pods in those."""
+"""The view of offloaded work: virtual nodes, the namespaces on them, and the pods in those."""
 
 from collections import defaultdict
 

@@ -28,7 +28,7 @@ TASKS = (
 
 
 def plugins(session: Session, place: Place, now: float) -> Table:
-    """What was loaded and what was left out; what fails first."""
+    """The plugins that were loaded and those that were left out; failing ones first."""
     rows = []
     for key, plugin in session.state.plugins.items():
         failing = bool(plugin.failure) or plugin.state == "left out"
@@ -47,14 +47,14 @@ def plugins(session: Session, place: Place, now: float) -> Table:
 
 
 def own(session: Session, place: Place, now: float) -> Table:
-    """What the doctor finds in this cluster itself."""
+    """The doctor's findings in this cluster itself."""
     ladder = session.state.ladders.get("") or Ladder("")
     rows = ladder_rows(ladder, now)
     return Table(LADDER, rows, empty="the doctor has not looked yet")
 
 
 def tasks(session: Session, place: Place, now: float) -> Table:
-    """The daemon's tasks, its queues, watches and requests, as it last told."""
+    """The daemon's tasks, its queues, watches and requests, as last reported."""
     tree = session.tasks
     if tree is None:
         return Table(TASKS, (), empty="asking the daemon")

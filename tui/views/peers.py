@@ -1,4 +1,4 @@
-"""The home view: every peer on one line, the worst first."""
+"""The first view: every peer on one line, the worst first."""
 
 from urllib.parse import urlsplit
 

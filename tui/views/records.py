@@ -1,4 +1,4 @@
-"""What happened: every change of state on one axis, and the daemon's log."""
+"""The views of records: every change of state on one axis, and the daemon's log."""
 
 from liqod.model.view.eventtext import facts, is_bad
 from liqod.model.view.rows import Event

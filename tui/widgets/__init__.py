@@ -1,1 +1,1 @@
-"""What Textual draws: the grid, the prompt and the dialogs."""
+"""Textual's widgets: the grid, the prompt and the dialogs."""

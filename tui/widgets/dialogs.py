@@ -1,4 +1,4 @@
-"""What is laid over a view: asking before an action, help, and pages of text."""
+"""Dialogs over a view: asking before an action, help, and pages of text."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Iterable

@@ -55,7 +55,7 @@ class Prompt(Input):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is seen."""
+        """True if it is shown."""
         return self.has_class("open")
 
     def open(self, text: str, *, before: str = "") -> None:
