@@ -54,7 +54,7 @@ PEER_VERBS = tuple(verb for verb in VERBS if verb not in NAMESPACE_VERBS + ASKER
 
 
 def read(line: str) -> Command:
-    """Parses a typed line. ``:peer NAME`` shows a peer; ``:peer NAME!`` peers with it."""
+    """Parse a typed line. ``:peer NAME`` shows a peer; ``:peer NAME!`` peers with it."""
     words = line.split()
     if not words:
         return Mistake("type a view or an action; ? lists them")

@@ -174,7 +174,7 @@ def _updated(session: Session, message: Update) -> Session:
 
 
 def _filled(session: Session, message: Series) -> Session:
-    """Puts the daemon's history of the last minute before the values that were seen here."""
+    """Put the daemon's history of the last minute before the values that were seen here."""
     seen = session.trends.get(message.peer, Trend())
     missing = TREND - len(seen.rtt)
     past = message.values[-missing:] if missing > 0 else ()

@@ -206,7 +206,7 @@ def _squeezed(wanted: list[int], room: int) -> list[int]:
 
 
 def _stretched(table: Table, wanted: list[int], room: int) -> list[int]:
-    """Gives the rest of the room to the columns without a limit, as far as they have use for it."""
+    """Give the rest of the room to the columns without a limit, as far as they have use for it."""
     for index, column in enumerate(table.columns):
         if wanted[index] and not column.most:
             widest = max((cell_len(row.cells[index].text) for row in table.rows), default=0)

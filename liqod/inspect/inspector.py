@@ -77,7 +77,7 @@ class Inspector:
         home.hub.listen(self.summary.take)
 
     def become(self, state: str) -> None:
-        """Sets the daemon's state, such as ``leading``."""
+        """Set the daemon's state, such as ``leading``."""
         if state != LEADING:
             self.summary.rest()
         self.sampler.become(state)

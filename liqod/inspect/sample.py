@@ -76,7 +76,7 @@ class Sampler:
         self._histories.record(self._facts.daemon, self._facts.measured)
 
     def become(self, state: str) -> None:
-        """Sets the daemon's state, such as ``leading``."""
+        """Set the daemon's state, such as ``leading``."""
         self._facts.daemon = msgspec.structs.replace(self._facts.daemon, state=state)
 
     def watched(self, viewers: int) -> None:

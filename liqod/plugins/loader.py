@@ -264,7 +264,7 @@ def _wanted(provided: Provided, tables: Mapping[str, Mapping[str, Any]]) -> bool
 
 
 def load_one(source: Source, blocked: frozenset[str] = frozenset()) -> list[Outcome]:
-    """Loads one plugin: all that it provides, or why it is left out. This is the wall."""
+    """Load one plugin: all that it provides, or why it is left out. This is the wall."""
     if source.name in blocked:
         return [(source.name, "plugin", None, "blocked", "blocked by the configuration")]
     late = _waited_for(source)

@@ -98,7 +98,7 @@ class Grid(ScrollView, can_focus=True):
         self.refresh()
 
     def _measure(self, width: int) -> None:
-        """Assigns lines to rows: pairs of a row and the part of its last cell."""
+        """Assign lines to rows: pairs of a row and the part of its last cell."""
         self._widths = widths(self.table, max(1, width))
         self._lines, self._begins, self._tails = [], [], {}
         wide = bool(self._widths) and not self.table.columns[-1].most

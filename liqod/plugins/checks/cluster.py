@@ -19,7 +19,7 @@ LATE = 1.0
 
 
 def api(facts: ClusterFacts) -> Finding:
-    """Checks that this cluster's API server answers."""
+    """Check that this cluster's API server answers."""
     trip = facts.api
     if trip is None:
         return unknown("not asked yet")
@@ -35,7 +35,7 @@ def api(facts: ClusterFacts) -> Finding:
 
 
 def installation(facts: ClusterFacts) -> Finding | None:
-    """Checks that all that is installed is there, and that the id is the one that peers know."""
+    """Check that all that is installed is there, and that the id is the one that peers know."""
     if facts.uninstalled:
         what = facts.uninstalled.partition(": run ")[0]
         return failing(what, "run `liqod install --cluster-id NAME`")
@@ -59,7 +59,7 @@ def installation(facts: ClusterFacts) -> Finding | None:
 
 
 def leader(facts: ClusterFacts) -> Finding | None:
-    """Checks that this cluster's daemon runs, by its Lease."""
+    """Check that this cluster's daemon runs, by its Lease."""
     seen = facts.daemon
     if seen is None:
         return None
@@ -67,7 +67,7 @@ def leader(facts: ClusterFacts) -> Finding | None:
 
 
 def credentials(facts: ClusterFacts) -> Finding:
-    """Checks that the daemon's own certificate does not expire soon."""
+    """Check that the daemon's own certificate does not expire soon."""
     left = facts.certificate
     if left is None:
         return ok("a token, or a certificate that another program renews")
@@ -80,7 +80,7 @@ def credentials(facts: ClusterFacts) -> Finding:
 
 
 def clock(facts: ClusterFacts) -> Finding:
-    """Checks that the clocks of this machine and of the API server agree."""
+    """Check that the clocks of this machine and of the API server agree."""
     if facts.skew is None:
         return unknown("the API server has not told its time")
     return agreeing(facts.skew, "the API server's clock")
@@ -95,7 +95,7 @@ def agreeing(skew: float, whose: str) -> Finding:
 
 
 def watches(facts: ClusterFacts) -> Finding:
-    """Checks that all kinds in this cluster are watched."""
+    """Check that all kinds in this cluster are watched."""
     if facts.silent:
         kind, reason = next(iter(facts.silent.items()))
         return failing(
@@ -106,7 +106,7 @@ def watches(facts: ClusterFacts) -> Finding:
 
 
 def loop(facts: ClusterFacts) -> Finding:
-    """Checks that the daemon's event loop is not late."""
+    """Check that the daemon's event loop is not late."""
     if facts.lag > LATE:
         return failing(
             f"the daemon was {facts.lag:.1f} s late in the last minute",
@@ -116,7 +116,7 @@ def loop(facts: ClusterFacts) -> Finding:
 
 
 def webhook(facts: ClusterFacts) -> Finding | None:
-    """Checks that the API server reaches the webhook for pods."""
+    """Check that the API server reaches the webhook for pods."""
     if not facts.webhook_answered:
         return skipped(standing.NO_WEBHOOK)
     if facts.webhook_reached is None:
@@ -131,7 +131,7 @@ def webhook(facts: ClusterFacts) -> Finding | None:
 
 
 def policies(facts: ClusterFacts) -> Finding:
-    """Checks that the admission policies for consumers exist and deny."""
+    """Check that the admission policies for consumers exist and deny."""
     if facts.policies is None:
         return unknown("only the daemon that leads looks at them")
     if facts.policies:
@@ -141,7 +141,7 @@ def policies(facts: ClusterFacts) -> Finding:
 
 
 def plugins(facts: ClusterFacts) -> Finding:
-    """Checks that every plugin could be loaded, and does its work."""
+    """Check that every plugin could be loaded, and does its work."""
     if facts.left_out:
         name, why = next(iter(facts.left_out.items()))
         return failing(f"{name} is left out: {why}", "mend, block or remove the plugin")
@@ -152,7 +152,7 @@ def plugins(facts: ClusterFacts) -> Finding:
 
 
 def handshake(facts: ClusterFacts) -> Finding | None:
-    """Checks that the daemon listens for the hand-shakes of other clusters."""
+    """Check that the daemon listens for the hand-shakes of other clusters."""
     if facts.met_at is None or not facts.leading:
         return None
     if facts.unmet:
@@ -166,7 +166,7 @@ def handshake(facts: ClusterFacts) -> Finding | None:
 
 
 def serving(facts: ClusterFacts) -> Finding | None:
-    """Checks that the cluster has signed the serving certificate of virtual nodes."""
+    """Check that the cluster has signed the serving certificate of virtual nodes."""
     if facts.serving is None or not facts.leading:
         return None
     if facts.serving:

@@ -26,7 +26,7 @@ LEAST_MTU: Final = 1280
 
 
 def joined(facts: PeerFacts) -> Finding | None:
-    """Checks that everything a tunnel needs is there."""
+    """Check that everything a tunnel needs is there."""
     known = facts.network
     if known is None:
         return None
@@ -38,7 +38,7 @@ def joined(facts: PeerFacts) -> Finding | None:
 
 
 def underlay(facts: PeerFacts) -> Finding | None:
-    """Checks that packets of the other gateway arrive here."""
+    """Check that packets of the other gateway arrive here."""
     known = facts.network
     if known is None or known.device:
         return None  # nothing is sent: the tunnel's layer says why
@@ -77,7 +77,7 @@ def _let_through(known: NetworkFacts) -> str:
 
 
 def tunnel(facts: PeerFacts) -> Finding | None:
-    """Checks that probes come back through the tunnel."""
+    """Check that probes come back through the tunnel."""
     known = facts.network
     if known is None:
         return None
@@ -103,7 +103,7 @@ def tunnel(facts: PeerFacts) -> Finding | None:
 
 
 def mtu(facts: PeerFacts) -> Finding | None:
-    """Checks that packets of the tunnel's full size arrive."""
+    """Check that packets of the tunnel's full size arrive."""
     known = facts.network
     if known is None:
         return None
@@ -122,7 +122,7 @@ def mtu(facts: PeerFacts) -> Finding | None:
 
 
 def routes(facts: PeerFacts) -> Finding | None:
-    """Checks that the gateway and each node have their routes."""
+    """Check that the gateway and each node have their routes."""
     known = facts.network
     if known is None:
         return None
@@ -141,7 +141,7 @@ def routes(facts: PeerFacts) -> Finding | None:
 
 
 def translation(facts: PeerFacts) -> Finding | None:
-    """Checks that the rules that translate addresses are there."""
+    """Check that the rules that translate addresses are there."""
     known = facts.network
     if known is None:
         return None
@@ -154,7 +154,7 @@ def translation(facts: PeerFacts) -> Finding | None:
 
 
 def pods(facts: PeerFacts) -> Finding | None:
-    """Checks that a packet goes from a pod here to a pod there, and back."""
+    """Check that a packet goes from a pod here to a pod there, and back."""
     known = facts.network
     if known is None:
         return None

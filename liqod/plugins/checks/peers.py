@@ -50,14 +50,14 @@ NEEDED = {
 
 
 def task(facts: PeerFacts) -> Finding:
-    """Checks that the daemon's own work for the peer runs."""
+    """Check that the daemon's own work for the peer runs."""
     if facts.failure:
         return failing(facts.failure, "the log has the whole story; it is tried again by itself")
     return ok("runs")
 
 
 def api(facts: PeerFacts) -> Finding | None:
-    """Checks that the peer's API server answers: never ok without a recent round trip."""
+    """Check that the peer's API server answers: never ok without a recent round trip."""
     if not facts.lends:
         return None
     seen = facts.cluster.daemon
@@ -87,7 +87,7 @@ def api(facts: PeerFacts) -> Finding | None:
 
 
 def daemon(facts: PeerFacts) -> Finding | None:
-    """Checks that the peer's daemon runs: never ok without a recent renewal of its Lease."""
+    """Check that the peer's daemon runs: never ok without a recent renewal of its Lease."""
     if not facts.lends or (facts.cluster.daemon is not None and facts.link.state == "idle"):
         return None
     if facts.cluster.daemon is not None and not facts.cluster.daemon.runs:
@@ -121,7 +121,7 @@ def _renewing(link: LinkFacts, start: str) -> Finding:
 
 
 def credentials(facts: PeerFacts) -> Finding | None:
-    """Checks that this cluster's certificates at the peer do not expire soon."""
+    """Check that this cluster's certificates at the peer do not expire soon."""
     if not facts.lends:
         return None
     if not facts.certificates:
@@ -151,7 +151,7 @@ def _by_former(facts: PeerFacts) -> str:
 
 
 def clock(facts: PeerFacts) -> Finding | None:
-    """Checks that the clocks of the peer and of this machine agree."""
+    """Check that the clocks of the peer and of this machine agree."""
     if facts.link.skew is None:
         return None
     return agreeing(facts.link.skew, "the peer's clock")
@@ -197,7 +197,7 @@ async def _served(asker: Asker, group: str) -> frozenset[str]:
 
 
 def versions(facts: PeerFacts) -> Finding | None:
-    """Checks that the peer serves the kinds that this cluster writes there."""
+    """Check that the peer serves the kinds that this cluster writes there."""
     if not facts.lends:
         return None
     served = facts.probed
@@ -209,7 +209,7 @@ def versions(facts: PeerFacts) -> Finding | None:
 
 
 def replication(facts: PeerFacts) -> Finding | None:
-    """Checks that this cluster's requests are replicated to the peer."""
+    """Check that this cluster's requests are replicated to the peer."""
     queue = facts.replication
     if not facts.lends or queue is None:
         return None
@@ -235,7 +235,7 @@ def replication(facts: PeerFacts) -> Finding | None:
 
 
 def granted(facts: PeerFacts) -> Finding | None:
-    """Checks that the peer denies no ResourceSlice."""
+    """Check that the peer denies no ResourceSlice."""
     if not facts.lends:
         return None
     if facts.denied:
@@ -250,7 +250,7 @@ def granted(facts: PeerFacts) -> Finding | None:
 
 
 def nodes(facts: PeerFacts) -> Finding | None:
-    """Checks that the peer's virtual nodes are alive."""
+    """Check that the peer's virtual nodes are alive."""
     if not facts.reflection.nodes:
         return None
     for node in facts.reflection.nodes:
@@ -265,7 +265,7 @@ def nodes(facts: PeerFacts) -> Finding | None:
 
 
 def namespaces(facts: PeerFacts) -> Finding | None:
-    """Checks that the requested namespaces are mapped."""
+    """Check that the requested namespaces are mapped."""
     for name, (why, reason) in facts.reflection.refused.items():
         return failing(f"namespace {name}: {why}", namespace_remedy(name, reason))
     if not facts.reflection.nodes:
@@ -280,7 +280,7 @@ def namespaces(facts: PeerFacts) -> Finding | None:
 
 
 def reflection(facts: PeerFacts) -> Finding | None:
-    """Checks that changes arrive in time."""
+    """Check that changes arrive in time."""
     work = facts.reflection
     if not work.namespaces:
         return None
@@ -311,7 +311,7 @@ def _latest(queues: Iterable[QueueFacts]) -> str:
 
 
 def usage(facts: PeerFacts) -> Finding | None:
-    """Checks that the peer reports the usage of pods there, where that is asked for."""
+    """Check that the peer reports the usage of pods there, where that is asked for."""
     if facts.usage is None:
         return None
     if facts.usage:
@@ -320,7 +320,7 @@ def usage(facts: PeerFacts) -> Finding | None:
 
 
 def tenant(facts: PeerFacts) -> Finding | None:
-    """Checks that the peer's Tenant here is active."""
+    """Check that the peer's Tenant here is active."""
     if not facts.borrows:
         return None
     if facts.tenant == standing.UNACCEPTED:

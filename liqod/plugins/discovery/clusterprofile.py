@@ -174,7 +174,7 @@ class ClusterProfiles:
                 stop()
 
     def _judge(self, key: tuple[str, str], profile: Profile | None, sighted: Sighted) -> None:
-        """Reports the sightings that follow from a change of one profile."""
+        """Report the sightings that follow from a change of one profile."""
         before = self._seen.pop(key, None)
         new = None if profile is None else sighting(*key, profile)
         if new is not None and new.cluster_id == self._services.cluster_id and self._is_own(key):

@@ -1,10 +1,10 @@
 """Speaks mDNS by zeroconf, in a thread of its own. Imported where the plugin is switched on.
 
 Everything of zeroconf happens in its thread; what was heard is stored here, each service once,
-and fetched by :meth:`Edge.take`. All records are bounded. Of a service that was read, zeroconf's
-cache keeps the pointer alone, by which farewells and names that are taken are known: the rest was
-half of what a thousand clusters took. A service that is announced again as it was is known by the
-hashes of its records.
+and fetched by :meth:`Edge.take`. Everything that is kept is bounded. Of a service that was read,
+zeroconf's cache keeps the pointer alone, by which farewells and names that are taken are known: the
+rest was half of what a thousand clusters took. A service that is announced again as it was is known
+by the hashes of its records.
 """
 
 import contextlib
@@ -146,7 +146,7 @@ class Edge(RecordUpdateListener):
             self._zeroconf.close()
 
     def take(self) -> dict[str, News]:
-        """Takes the news since the last call, by instance."""
+        """Take the news since the last call, by instance."""
         with self._lock:
             news, self._news = self._news, {}
         return news
@@ -356,7 +356,7 @@ def leads_out(name: str, links: Path = LINKS, routes: Path = ROUTES) -> bool:
 
 
 def _ignore(**_: Any) -> None:
-    """Ignores a browser's events: the listener has their records already."""
+    """Ignore a browser's events: the listener has their records already."""
 
 
 def _differ(known: tuple[int, int, int], told: tuple[int, int, int]) -> bool:

@@ -127,7 +127,7 @@ class Race:
     def heard(
         self, answering: Collection[str], candidates: Sequence[str], current: str, now: float
     ) -> Step:
-        """Takes note of the endpoints that answered; returns the next step."""
+        """Take note of the endpoints that answered; the step after it."""
         self._understood = self._understood or bool(answering)
         better = candidates[: _rank(candidates, current)]
         if not self._understood:

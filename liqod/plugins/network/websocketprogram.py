@@ -80,7 +80,7 @@ class Program:
         return found if user in (0, os.geteuid()) else None
 
     async def ask(self, text: str) -> dict[str, Any]:
-        """The process's answer to a request. Raises OSError; its text repeats nothing of either."""
+        """The process's answer to a request. Raises OSError, without the text of the request."""
         answer = b""
         try:
             with trio.fail_after(PATIENCE):
