@@ -1,4 +1,4 @@
-"""``liqod top``: which daemon to look at, and how."""
+"""``liqod top``: selects the daemon to look at, and how."""
 
 import argparse
 import os

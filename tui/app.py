@@ -104,7 +104,7 @@ class Top(App[None]):
         return self.view_state.now(self._steady())
 
     def compose(self) -> ComposeResult:
-        """From top to bottom: whose, what is worst, where, the table, the prompt, the keys."""
+        """The widgets from top to bottom: daemons, head, table, prompt and keys."""
         several = "several" if len(self.view_states) > 1 else ""
         yield Static(id="daemons", markup=False, classes=several)
         yield Static(id="title", markup=False)

@@ -1,4 +1,4 @@
-"""The lines at the top and at the bottom: whose daemon this is, what is worst, where one is."""
+"""The lines at the top and at the bottom: the daemon's cluster, the worst fault, the place."""
 
 from collections.abc import Sequence
 

@@ -63,7 +63,7 @@ class Replay:
         self._messages, self._again = load(self._path), False
 
     async def _play(self, receive: Receive) -> bool:
-        """Play what is left; whether to begin again."""
+        """Play the rest; True if it is to begin again."""
         last: float | None = None
         for message in self._messages:
             at = getattr(message, "at", None)

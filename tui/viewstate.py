@@ -1,4 +1,4 @@
-"""The state of one daemon's view: what is known of it, where its viewer is, and how they want it.
+"""The state of one daemon's view: the session, the viewer's place, and the options of each view.
 
 Nothing here draws or waits; ``app`` does.
 """
@@ -83,7 +83,7 @@ class ViewState:
         return arrange(table, self.options.expression, self.options.order)
 
     def go(self, place: Place) -> None:
-        """Show a view from the top; what is entered from it goes on top of that."""
+        """Show a view from the top; a place entered from it goes on top of that."""
         view = catalog.VIEWS[place.view]
         self.places = [place] if view.key and not place.subject else [*self.places[:1], place]
 

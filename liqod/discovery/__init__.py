@@ -1,6 +1,5 @@
-"""Clusters that discovery plugins see: what of it is kept, what is believed, and what follows.
+"""Clusters that discovery plugins see: the sightings kept, their verification, and peering.
 
-``merging`` is pure: which sightings are kept, and what several of one cluster come to. ``room``
-runs the plugins, and ``introducing`` is what peering with a cluster takes once the operator has
-said so.
+``merging`` is pure: it selects the sightings that are kept, and merges those of one cluster.
+``room`` runs the plugins, and ``introducing`` peers with a cluster once the operator has said so.
 """

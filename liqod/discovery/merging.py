@@ -238,7 +238,7 @@ class Book:
         return gone
 
     def drop(self, key: Key) -> Entry | None:
-        """Keep it no more; what was kept."""
+        """Remove an entry; the removed one, or None where there was none."""
         entry = self.entries.pop(key, None)
         if entry is None:
             return None

@@ -66,7 +66,7 @@ class Cache(Generic[T]):
         self._dirty.clear()
 
     async def refresh(self) -> bool:
-        """Decode what changed; whether anything did since the last time."""
+        """Decode the changed objects; True if any changed since the last time."""
         dirty, self._dirty = self._dirty, set()
         for number, key in enumerate(dirty, 1):
             self._decode(key)

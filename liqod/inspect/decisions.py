@@ -1,4 +1,4 @@
-"""The actions on who asks to borrow: what ``liqod inbox accept`` and ``liqod inbox deny`` do."""
+"""The actions on requests to borrow: those of ``liqod inbox accept`` and ``liqod inbox deny``."""
 
 import shlex
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ class Decisions:
         self._home, self._rooms = home, rooms
 
     async def changes(self, verb: str, who: str, options: Options) -> tuple[str, ...]:
-        """The effect of a decision: what exactly is granted. Raises RequestError or LiqodError."""
+        """The effect of a decision: the exact grant. Raises RequestError or LiqodError."""
         entry = await self._waiting(verb, who)
         spec, later = entry.spec, _later(options)
         if verb == "deny":

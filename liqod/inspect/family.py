@@ -1,4 +1,4 @@
-"""A metric of ``/metrics``: what it is called, what it means, and how its samples are read."""
+"""A metric of ``/metrics``: its name, its meaning, and how its samples are read."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple

@@ -26,7 +26,7 @@ def mean(values: list[float]) -> float:
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """One metric: what it is, in which unit, and what a minute makes of its seconds."""
+    """One metric: its meaning, its unit, and the function that makes a minute of its seconds."""
 
     help: str
     unit: str

@@ -1,4 +1,4 @@
-"""``/metrics``: what the daemon measures, in the names and units of Prometheus.
+"""``/metrics``: the daemon's figures, in the names and units of Prometheus.
 
 Nothing is counted here: each scrape reads the facts of the last second and what the rooms have, a
 few milliseconds for a hundred peers. Names that Liqo's dashboards read are served beside our own,

@@ -194,7 +194,7 @@ def place(settings: Settings, environ: Mapping[str, str], cluster_id: str) -> Pa
 
 @asynccontextmanager
 async def unix_listener(path: Path, group: int | None = None) -> AsyncIterator[trio.SocketListener]:
-    """A listening Unix socket; what a dead daemon left at that path is replaced.
+    """A listening Unix socket; the socket of a dead daemon at that path is replaced.
 
     Args:
         path: the socket.

@@ -1,4 +1,4 @@
-"""One client of the inspector: what it is sent, and the requests it has under way.
+"""One client of the inspector: the messages to it, and the requests it has under way.
 
 The client's messages are read one by one within its rate; each request is answered by a task of its
 own, so that a log that is followed holds up nothing else of the same client.

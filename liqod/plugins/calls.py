@@ -233,7 +233,7 @@ class Gauge:
         raise self.failed(rest) from errors[0]
 
     async def _end(self, name: str, over: trio.Event) -> None:
-        """Wait until what was cancelled is over; what is not, soon, is left behind."""
+        """Wait until a cancelled call is over; leave it behind if it does not end soon."""
         patience = math.inf if self.own else ENDING
         with trio.move_on_after(patience, shield=True):
             await over.wait()

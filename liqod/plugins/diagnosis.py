@@ -109,7 +109,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 def examine(
     checks: Iterable[Check], look: Callable[[Check], Finding | None], *, independent: bool = False
 ) -> Iterator[tuple[Check, Finding]]:
-    """Each layer that applies with its finding; what stands on one that does not work is skipped.
+    """Each layer that applies with its finding; layers on one that does not work are skipped.
 
     Args:
         checks: of one scope, the lowest layer first.

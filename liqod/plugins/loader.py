@@ -254,7 +254,7 @@ def tell(plugins: Plugins) -> None:
 
 
 Outcome = tuple[str, str, Provided | None, State, str]
-"""A name and a kind; what is provided; its state, and why it is not active."""
+"""A name and a kind; the object provided; its state, and why it is not active."""
 
 
 def _wanted(provided: Provided, tables: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -28,7 +28,7 @@ LONGEST_TTL: Final = 86400.0
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
-    """ "I saw a cluster": what a discovery plugin says, as often as it likes.
+    """A discovery plugin's report that it saw a cluster; it reports as often as it likes.
 
     It is a hint and nobody's word: whoever may announce a cluster is not the operator. Only its
     advert identifies a cluster, and the daemon verifies it.

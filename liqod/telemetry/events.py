@@ -363,7 +363,7 @@ class InheritedFreed(Told, frozen=True, kw_only=True):
 
 
 class PeeringEnds(Told, frozen=True, kw_only=True):
-    """The peering ends: whether we leave, what was deleted, why there is nothing more to do."""
+    """The peering ends: by us or not, the deleted object, why there is nothing more to do."""
 
     TOPIC: ClassVar[str] = "peer.leaving"
     leaving: bool | None = None

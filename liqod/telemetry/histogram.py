@@ -1,9 +1,9 @@
-"""How long things took, counted in steps: what a scrape of the metrics turns into a histogram."""
+"""Durations, counted in steps: a scrape of the metrics makes a histogram of them."""
 
 from bisect import bisect_left
 
 STEPS = (0.005, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 60.0)
-"""Upper bounds of the steps in seconds; what took longer is counted beyond them."""
+"""Upper bounds of the steps in seconds; longer durations are counted beyond them."""
 
 
 class Histogram:

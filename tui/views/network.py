@@ -8,7 +8,7 @@ from tui import text
 from tui.table import Tone
 
 Fact = tuple[str, str, Tone]
-"""A name, a value, and how it is coloured; what has no value is not shown."""
+"""A name, a value, and its colour; a fact without a value is not shown."""
 
 
 def facts(known: NetworkFacts) -> Iterator[Fact]:

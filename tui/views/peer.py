@@ -83,7 +83,7 @@ def _ladder(session: Session, name: str, now: float) -> Table:
 
 
 def ladder_rows(ladder: Ladder, now: float) -> tuple[Row, ...]:
-    """A doctor's ladder, the lowest layer first; what to do is below what fails."""
+    """A doctor's ladder, the lowest layer first; the remedy is below a layer that fails."""
     rows = []
     for check in ladder.checks:
         mark = VERDICTS[check.verdict]

@@ -21,7 +21,7 @@ WIDEST = 18
 
 
 class Confirm(ModalScreen[bool]):
-    """Says what an action changes and asks; what deletes wants the names of all it is about typed.
+    """Shows an action's changes and asks; for one that deletes, all subjects' names must be typed.
 
     Args:
         plans: of one subject each; all are done or none.
@@ -84,7 +84,7 @@ class Help(ModalScreen[None]):
         self._entries = entries
 
     def compose(self) -> ComposeResult:
-        """Two columns: what to press, and what that does."""
+        """Two columns: the key, and its action."""
         lengths = [len(left) for left, right in self._entries if right]
         width = min(WIDEST, max(lengths, default=0))
         with Vertical(classes="dialog"):

@@ -1,4 +1,4 @@
-"""The doctor's layers of this cluster itself: what every peer's ladder stands on."""
+"""The doctor's layers of this cluster itself: the base of every peer's ladder."""
 
 from collections.abc import Sequence
 

@@ -187,7 +187,7 @@ class Edge(RecordUpdateListener):
             self._zeroconf.send(self._zeroconf.generate_service_broadcast(self._own, None))
 
     def rescan(self) -> bool:
-        """Follow the interfaces of this machine; whether they have changed."""
+        """Follow the interfaces of this machine; True if they have changed."""
         assert self._zeroconf is not None
         found = self._look()
         if found == self._adapters:

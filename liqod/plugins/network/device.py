@@ -10,7 +10,7 @@ import msgspec
 from liqod.plugins.providers import TunnelSpec
 
 EVERYTHING = ("0.0.0.0/0", "::/0")
-"""Of one peer alone packets are taken: what may go through is decided before and behind it."""
+"""All addresses: packets of one peer alone are taken, and filters before and behind it decide."""
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):

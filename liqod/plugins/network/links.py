@@ -116,7 +116,7 @@ def make(name: str, kind: str, *data: bytes, mac: str = "") -> None:
 
 
 def delete(name: str) -> bool:
-    """Delete an interface; whether there was one."""
+    """Delete an interface; True if there was one."""
     try:
         with Netlink() as netlink:
             netlink.request(_DELETE, 0, _NOTHING + text(_NAME, name))

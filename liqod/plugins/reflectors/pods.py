@@ -346,7 +346,7 @@ def _is_remote_pod(pod: Json, found: Json, view: View) -> bool:
 
 
 def _without(pod: Json, shadow: Json, age: float, view: View) -> Plan:
-    """There is no remote pod: what its ShadowPod says, so many seconds old, or nothing yet."""
+    """The plan without a remote pod: by the status of its ShadowPod, ``age`` seconds old."""
     there: Json = shadow.get("status") or {}
     if there.get("phase") in podstatus.TERMINAL:
         merged = podstatus.merge(

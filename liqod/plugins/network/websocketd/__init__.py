@@ -9,5 +9,5 @@ it is ended or its interface is deleted. It imports little, since there is one f
 - :mod:`.tls`: how TLS is spoken, and why it does not come to that, in words;
 - :mod:`.carrier`: packets between the device and the newest session;
 - :mod:`.dialing`, :mod:`.listening`: how a client and a server come by a session;
-- :mod:`.hello`, :mod:`.proxying`: what is read of strangers: who calls, and a proxy's answer.
+- :mod:`.hello`, :mod:`.proxying`: reading of strangers' bytes: a caller's name, a proxy's answer.
 """

@@ -26,8 +26,8 @@ from liqod.plugins.network.websocketd.tls import context
 from liqod.plugins.network.websocketd.wanted import Wanted
 
 SILENT = 10
-"""Seconds between words where no keepalive is wanted: whether the other end is there has to be
-known all the same."""
+"""Seconds between words where no keepalive is wanted, to notice all the same that the other end is
+gone."""
 PATIENCE = 5.0
 """Seconds, besides two keepalives, after which a connection that brings nothing is left."""
 ASKED_WITHIN = 5.0

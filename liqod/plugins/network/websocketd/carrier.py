@@ -48,7 +48,7 @@ class Device(Protocol):
         ...
 
     def write(self, piece: bytes) -> bool:
-        """Write what the other side has sent; whether it was a piece.
+        """Write a piece that the other side has sent; True if it was valid.
 
         Raises:
             OSError: the device is gone.

@@ -74,9 +74,9 @@ class Datagrams:
         return data
 
     def write(self, piece: bytes) -> bool:
-        """Give what the other side has sent to whom it is for; whether WireGuard may have said it.
+        """Give a datagram to the port it is for; True if WireGuard may have sent it.
 
-        Such as one that nobody takes just now is lost, as on any way.
+        A datagram that nobody takes just now is lost, as on any way.
         """
         if not SHORTEST <= len(piece) <= LARGEST:
             return False

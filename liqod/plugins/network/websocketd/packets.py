@@ -72,7 +72,7 @@ class Tun:
         return os.read(self._file, LARGEST)
 
     def write(self, piece: bytes) -> bool:
-        """Write a piece of the other side's; whether it was one.
+        """Write a piece of the other side's; True if it was valid.
 
         Raises:
             OSError: the device is gone.

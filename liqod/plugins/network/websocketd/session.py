@@ -222,7 +222,7 @@ class Session:
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
 
     def break_off(self, why: str) -> None:
-        """End it at once; what is on its way is lost."""
+        """End it at once; packets on their way are lost."""
         self.why = self.why or why
         # One packet, a reset, and no word more: it may be to be quiet from now on.
         with suppress(OSError):
@@ -230,13 +230,13 @@ class Session:
         self._ended.cancel()
 
     def end(self) -> None:
-        """Say goodbye: what is on its way still comes until the other end has answered."""
+        """Say goodbye: packets on their way still come until the other end has answered."""
         if self._socket.state is State.OPEN:
             self._socket.send_close(1000, "replaced")
             self._give()
 
     def send(self, pieces: list[bytes]) -> None:
-        """Give packets, each with its header; what the connection takes goes at once."""
+        """Give packets, each with its header; as many as the connection takes go at once."""
         if self._socket.state is not State.OPEN:
             return
         for piece in pieces:
