@@ -1,4 +1,4 @@
-"""What clients of a Kubernetes API server rely on, asked of a real one and of the simulator.
+"""The contract that clients of a Kubernetes API server rely on, for a real one and the simulator.
 
 Where the two differ, the simulator is wrong.
 """

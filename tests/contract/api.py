@@ -28,7 +28,7 @@ TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """A response: its status and decoded body."""
 
     status: int
     body: Any
@@ -106,7 +106,7 @@ class Api:
         await eventually(absent, within)
 
     async def access(self, verb: str, kind: Kind, credentials: Credentials) -> bool:
-        """Whether somebody may do something in the test's namespace."""
+        """True if these credentials may do this in the test's namespace."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",

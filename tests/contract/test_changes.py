@@ -1,4 +1,4 @@
-"""What of a pod is changed by sub-resources of its own: its size, and containers to debug it."""
+"""Changes of a pod by sub-resources of its own: its size, and containers to debug it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who one is and what one may: certificates, tokens, RBAC, reviews."""
+"""Authentication and authorization: certificates, tokens, RBAC, reviews."""
 
 import base64
 import secrets
