@@ -1,4 +1,4 @@
-"""What every test shares: the fixtures of the real clusters and what a missing one means."""
+"""The fixtures that every test shares: the real clusters, and the handling of missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What liqod's Kubernetes client relies on, run against embedded and real API servers alike.
+"""Cases of liqod's Kubernetes client, run against embedded and real API servers alike.
 
 Import the cases into a module that has the fixtures ``given`` (an administrator's credentials) and
 ``place`` (a namespace of the test's own).
