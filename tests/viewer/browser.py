@@ -80,7 +80,7 @@ class Browser:
         return found.replace("\xa0", " ")
 
     def result(self, script: str) -> str:
-        """What a script in the page, or the promise that it makes, comes to."""
+        """The value of a script in the page, or of the promise that it makes."""
         found = self.call("Runtime.evaluate", expression=script, awaitPromise=True)
         return str(found["result"].get("value", ""))
 

@@ -20,7 +20,7 @@ SETTLED = 1.5
 
 
 async def paint(socket: Path, file: Path, wanted: str, keys: list[str]) -> bool:
-    """Whether what was wanted was seen, and is drawn."""
+    """True if the wanted text was seen, and is drawn."""
     app = Top([Link(Address(socket=socket))])
     async with app.run_test(size=SIZE) as pilot:
         for _ in range(int(SECONDS / 0.2)):

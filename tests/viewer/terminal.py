@@ -40,7 +40,7 @@ class Terminal:
         ).stdout
 
     def text(self) -> str:
-        """What is on the screen."""
+        """The text on the screen."""
         return self._run("capture-pane", "-p")
 
     def press(self, *keys: str) -> None:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.viewer, pytest.mark.usefixtures("viewers")]
 
 
 def look(browser: Browser, wanted: str) -> str:
-    """What a browser shows of its page, once that is in it."""
+    """The text of a browser's page, once the wanted one is in it."""
     seen = [""]
 
     def there() -> bool:
@@ -69,7 +69,7 @@ async def test_a_peer_is_seen_in_a_real_browser_and_by_no_other_page(tmp_path: P
 
 
 def listens(port: int) -> bool:
-    """Whether somebody does, on loopback."""
+    """True if a process listens on this port of loopback."""
     try:
         socket.create_connection(("127.0.0.1", port), 1).close()
     except OSError:
