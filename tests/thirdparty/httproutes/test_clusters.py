@@ -37,7 +37,7 @@ GATES = definition("gateways", "Gateway")
 
 
 def plugins() -> Plugins:
-    """What is built in, and the package."""
+    """The built-in plugins, and the package."""
     ours = Source("httproutes", "liqod-httproutes", "0.1.0", lambda: liqod_httproutes)
     return loader.load(settings=SETTINGS, sources=[*loader.built_in(), ours])
 

@@ -1,6 +1,6 @@
 """Gadgets (``example.com/v1``): a reflector, a way of seeing clusters, a check; and a tunnel.
 
-What a package of somebody else's looks like; the documentation quotes it.
+An example of a third-party package; the documentation quotes it.
 """
 
 from liqod.plugins.contracts import Reflector
@@ -29,7 +29,7 @@ def liqod_discovery() -> list[DiscoveryProvider]:
 
 @hookimpl
 def liqod_checks() -> list[Check]:
-    """Whether a peer knows what a Gadget is."""
+    """Checks that a peer knows the kind Gadget."""
     return [CHECK]
 
 

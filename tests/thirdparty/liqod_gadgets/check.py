@@ -1,4 +1,4 @@
-"""Whether a peer knows what a Gadget is."""
+"""Checks that a peer knows the kind Gadget."""
 
 import msgspec
 
@@ -14,13 +14,13 @@ class Resource(msgspec.Struct):
 
 
 class Resources(msgspec.Struct):
-    """What it answers."""
+    """The peer's answer: the resources of the group."""
 
     resources: list[Resource]
 
 
 async def probe(asker: Asker) -> bool:
-    """Whether the peer serves them; fails where it has no such group at all."""
+    """True if the peer serves Gadgets; fails where it has no such group at all."""
     served = msgspec.json.decode(await asker.read(PATH), type=Resources)
     return any(each.name == "gadgets" for each in served.resources)
 

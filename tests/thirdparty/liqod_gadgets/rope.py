@@ -71,7 +71,7 @@ class Rope:
         self.file = Path(services.folder) / f"{place.interface}.json"
 
     async def problem(self):
-        """What this machine lacks."""
+        """The requirement that this machine lacks, or None."""
         there = await self.host.within("", TUN.is_char_device)
         return None if there else f"there is no {TUN}"
 

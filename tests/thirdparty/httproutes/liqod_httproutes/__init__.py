@@ -1,8 +1,8 @@
 """HTTPRoutes (``gateway.networking.k8s.io/v1``): the same routes at a peer, by its own Gateways.
 
-Host names and rules cross; which Gateway a route hangs on is the settings' to say. What the peers'
-Gateways say of it comes back, merged by the key that Gateway API gives to ``status.parents``: the
-parent and the controller. A controller of a peer is named with that peer, so no two say one thing.
+Host names and rules cross; the settings name the Gateway of a route. The statuses of the peers'
+Gateways come back, merged by the key that Gateway API gives to ``status.parents``: the parent and
+the controller. A controller of a peer is named with that peer, so no two say one thing.
 Where this cluster has a Gateway that the route names, its own controllers write the status, and
 peers are not shown.
 """
@@ -65,7 +65,7 @@ def outgoing(route: Json, view: View) -> Plan:
 
 
 def incoming(route: Json, remote: tuple[Json, ...], view: View) -> Plan:
-    """What the peer's Gateways say of it, where none of this cluster's has a say."""
+    """Merges the statuses of the peer's Gateways, where none of this cluster's has a say."""
     mine = parents_of(route)
     if any(view.get(GATEWAYS, each["name"], each.get("namespace")) for each in mine):
         return Plan()
@@ -106,7 +106,7 @@ def parents_at(route: Json, view: View) -> list[tuple[Json, Json]]:
 
 
 def key_of(ref: Mapping[str, Any]) -> tuple[str, ...]:
-    """What tells one parent from another: all of the reference, not its Gateway alone."""
+    """The identity of a parent: all of the reference, not its Gateway alone."""
     return tuple(str(ref.get(key, "")) for key in ("namespace", "name", "sectionName", "port"))
 
 
@@ -129,8 +129,8 @@ def _told(
         parent: the entry.
         here: parents of the route here, by what they are there.
         peer: whose entry it is.
-        of: the route there, and the generation of the one here. What was said of an earlier
-            generation there is not said of the newest one here.
+        of: the route there, and the generation of the one here. Statuses of an
+            earlier generation there do not count for the newest one here.
     """
     remote, generation = of
     ref, controller = parent.get("parentRef"), parent.get("controllerName")
