@@ -1,4 +1,4 @@
-"""What callers may take: derived by the limits, held by source, and the faces apart."""
+"""Accounting of callers: bounds derived by the limits, held by source, and the faces apart."""
 
 import ast
 import errno
@@ -47,7 +47,7 @@ class Crowd:
 
     @property
     def ended(self) -> list[str]:
-        """Whose had to go, in the order in which they came."""
+        """Sources of the connections that were closed, in the order in which they came."""
         return [source for source, place in self.came if place.scope.cancel_called]
 
 

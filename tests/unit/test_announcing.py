@@ -1,4 +1,4 @@
-"""What this cluster lets others see is signed, and what others announce is verified."""
+"""This cluster's announcements are signed, and those of others are verified."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What real tests need is got all at once, and what cannot be had is named."""
+"""Requirements of real tests are got all at once, and those that cannot be had are named."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_program_is_built_before_the_tests(monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """What is built, of a process that has built nothing; each can be built but CoreDNS."""
+    """The programs built by a process that has built nothing; all can be built but CoreDNS."""
     tried: list[str] = []
 
     def build(recipe: programs.Recipe, target: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FILE_LINES, FILE_END = 400, 600
-"""What a file aims at, and what none may have."""
+"""Lines that a file aims at, and lines that none may exceed."""
 FUNCTION_LINES, FUNCTION_END = 60, 120
 FEW = 0.02
 """How many of all files, and of all functions, may be longer than they aim at."""
@@ -34,7 +34,7 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
 
 
 class Module(NamedTuple):
-    """What is to be known of a module: its lines, its docstring, the lines of each function."""
+    """The sizes of a module: its lines, its docstring, the lines of each function."""
 
     lines: int
     says: str | None
@@ -54,7 +54,7 @@ def read(path: Path) -> Module:
 
 
 def wrong(module: Module) -> list[str]:
-    """What is wrong with a module."""
+    """The faults of a module."""
     long = {name: size for name, size in module.sizes.items() if size > FUNCTION_END}
     found = {
         f"{module.lines} lines: split it": module.lines > FILE_END,

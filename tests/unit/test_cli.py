@@ -272,7 +272,7 @@ def test_a_verb_imports_no_more_than_it_needs():
 
 
 HEAVY = {"asyncio", "kubernetes", "prometheus_client", "pydantic", "rich", "textual", "websockets"}
-"""What takes long to import, or much memory, and belongs to other programs or to seldom needs."""
+"""Modules that take long to import, or much memory, for other programs or seldom needs."""
 WEBSOCKET = {"trio_websocket", "wsproto", "h11"}
 DAEMONS = {"liqod.daemon", "simulator", "liqod.inspect.inspector"}
 

@@ -44,7 +44,7 @@ def test_rights_are_those_of_the_installation():
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link may name of a page: its headings without marks, in small letters."""
+    """The anchors that a page offers to links: its headings without marks, in small letters."""
     headings = re.findall(r"^#+ (.*)", page.read_text(), re.M)
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 
@@ -82,5 +82,5 @@ def names_of_tests() -> tuple[set[str], set[str]]:
 
 
 def is_there(path: str) -> bool:
-    """Whether a path of the tree is that of a file, with or without its ending, or of a folder."""
+    """True if a path of the tree is that of a file, with or without its ending, or of a folder."""
     return (ROOT / path).exists() or (ROOT / f"{path}.py").exists()

@@ -42,13 +42,13 @@ def rows() -> dict[str, str]:
 
 
 def parts() -> Iterator[tuple[str, str]]:
-    """What is checked: each section, each row."""
+    """The texts to check: each section, each row."""
     yield from sections().items()
     yield from rows().items()
 
 
 def quoted(text: str) -> list[str]:
-    """What stands in backticks."""
+    """The texts in backticks."""
     return re.findall(r"`([^`]+)`", text.replace("\n", " "))
 
 

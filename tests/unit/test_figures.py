@@ -73,7 +73,7 @@ KEPT = [
     ("performance", "have ended for good** waits up to {} s", pods.LAST_WORD),
     ("performance", "that stays Pending for more than {} s", pods.SLOW_START),
 ]
-"""What a page says, and the figure that stands at the braces."""
+"""The text of a page, and the figure at its braces."""
 
 UNANSWERED = intervals.PROBE_EVERY + intervals.FIRST_DEADLINE
 WITHIN = [
@@ -83,7 +83,7 @@ WITHIN = [
     ("of the link gets no answer, within {} s", UNANSWERED),
     ("within {} s of its return condition and taint are taken", intervals.PROBE_EVERY),
 ]
-"""What docs/failures.md promises, and the most seconds that it takes by what is kept."""
+"""The promises of docs/failures.md, and the most seconds that each takes by the constants."""
 
 
 def text(page: str) -> str:

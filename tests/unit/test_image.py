@@ -1,4 +1,4 @@
-"""What is built into the image: what liqod needs, and nothing else of the folder."""
+"""The content of the image: liqod and its requirements, and nothing else of the folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONTAINERFILE = (ROOT / "deploy" / "Containerfile").read_text()
 
 
 def sent(path: str) -> bool:
-    """Whether a builder is sent this file: the last line of the ignore file that fits decides."""
+    """True if a builder is sent this file: the last line of the ignore file that fits decides."""
     kept = True
     for line in (ROOT / ".containerignore").read_text().splitlines():
         pattern = line.removeprefix("!")

@@ -1,4 +1,4 @@
-"""What belongs to this cluster's nodes."""
+"""The networks of this cluster's nodes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which pods of this cluster are watched."""
+"""The pods of this cluster that are watched."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""What is shipped under which name: liqod without its simulator, and the simulator by itself."""
+"""Packages and their content: liqod without its simulator, and the simulator by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the daemon finds out about its own cluster, and what it waits for."""
+"""Facts that the daemon finds out about its own cluster, and those that it waits for."""
 
 from types import SimpleNamespace
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = ("run", "node", "top")
 """Those that start without the package of commands."""
 PUT_IN = "x"
-"""What stands where the program puts something in: a name that is good everywhere."""
+"""The value in place of a variable: a name that is good everywhere."""
 VERBS = {each.split()[0] for each in app.COMMANDS}
 NAMES = {*app.COMMANDS, *app.GROUPS, *VERBS}
 ELSEWHERE = {
@@ -31,7 +31,7 @@ ELSEWHERE = {
     "peer NAME": "says of a right for what it is",
     "top --url": "names an option",
 }
-"""What no test takes from what is printed, and why."""
+"""Printed commands that no test takes, and why."""
 ALONE = {
     "`liqod peer` makes the first",
     "`liqod peer` there asks again",

@@ -1,4 +1,4 @@
-"""What systemd is told, by its own protocol: datagrams to a socket."""
+"""Notifications to systemd, by its own protocol: datagrams to a socket."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""What a second try is worth: it is counted and explained, and who fails twice has failed.
+"""A second try is counted and explained, and a test that fails twice has failed.
 
 It runs a suite of its own, as the real part of the suite runs: by files on several workers, with
 async tests and fixtures that are shared.

@@ -21,7 +21,7 @@ TUNNEL = "0123456789abcdef" * 2
 
 
 def hello(name: str) -> bytes:
-    """What a client says first that calls a name."""
+    """The ClientHello of a client that calls a name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -33,7 +33,7 @@ def hello(name: str) -> bytes:
 
 
 async def answer(port: int, name: str) -> str:
-    """Who takes a connection that calls a name; empty where it is hung up on."""
+    """The server that takes a connection to a name; empty where it is closed."""
     with trio.fail_after(20):
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         async with stream:

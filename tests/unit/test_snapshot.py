@@ -1,4 +1,4 @@
-"""What ``status`` reads from the API server, where something of it is nonsense."""
+"""The objects that ``status`` reads from the API server, where some of them are nonsense."""
 
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.cli.snapshot import _expiries

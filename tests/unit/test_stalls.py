@@ -1,4 +1,4 @@
-"""Who holds the event loop up is named while it does, and explains afterwards what that cost."""
+"""The code that blocks the event loop is named while it does, and its cost explained afterwards."""
 
 import functools
 import logging

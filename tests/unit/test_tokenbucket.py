@@ -1,4 +1,4 @@
-"""What a token bucket lets through."""
+"""The limits of a token bucket: a burst at once, and a rate from then on."""
 
 from liqod.tokenbucket import TokenBucket
 

@@ -74,7 +74,7 @@ REASONS = {
     "the tenant is cordoned: it gets nothing for new slices": "Cordoned",
     "this pod cannot be offloaded: …": "OffloadingUnsupported",
 }
-"""What tests look for where that is not the sentence itself: its reason, mostly."""
+"""Texts that tests look for in place of the sentence itself: its reason, mostly."""
 
 
 @cache

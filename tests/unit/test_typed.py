@@ -1,4 +1,4 @@
-"""What people type: taken where it is clear, and refused in one sentence where it is not."""
+"""Parsing of typed text: taken where it is clear, and refused in one sentence where it is not."""
 
 import io
 

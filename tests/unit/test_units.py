@@ -114,7 +114,7 @@ MOUNTS = (
 
 
 def test_the_gateway_has_no_mount_namespace_and_what_networks_need():
-    """What `capabilities.look` asks for is what the drop-in gives."""
+    """The drop-in gives exactly the rights that `capabilities.look` asks for."""
     said = [line.partition("=") for line in GATEWAY.read_text().splitlines() if "=" in line]
     last = {key: value for key, _, value in said if not key.startswith("#")}
     assert all(last[key] == "no" for key in MOUNTS)

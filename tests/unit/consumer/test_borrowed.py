@@ -1,4 +1,4 @@
-"""What a slice comes to here, against objects of a real peering."""
+"""The resources of a slice at the consumer, against objects of a real peering."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What does not work although the peer answers: how it adds up, and where it is shown."""
+"""Degradations of a peer that answers: how they add up, and where they are shown."""
 
 from types import SimpleNamespace
 from typing import Any

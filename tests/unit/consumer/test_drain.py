@@ -1,4 +1,4 @@
-"""What stands in the way of a drain is one sentence."""
+"""The reason that blocks a drain is one sentence."""
 
 from typing import Any
 

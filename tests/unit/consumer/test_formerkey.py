@@ -1,4 +1,4 @@
-"""Who knows this cluster by its former key alone, and which pair goes with what was signed."""
+"""Peers that know this cluster by its former key alone, and the key pair for a signed request."""
 
 import msgspec
 import pytest

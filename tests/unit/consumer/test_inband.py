@@ -1,4 +1,4 @@
-"""Which way to a peer's API server is taken: direct, or through the tunnel."""
+"""The way that is taken to a peer's API server: direct, or through the tunnel."""
 
 from __future__ import annotations
 

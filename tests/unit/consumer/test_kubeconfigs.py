@@ -1,4 +1,4 @@
-"""What a provider gave, looked at before our key is used with it."""
+"""A provider's kubeconfig is validated before our key is used with it."""
 
 import time
 from base64 import b64decode

@@ -291,7 +291,7 @@ def brought(node, facts, value):
 
 
 def daemon_of(value):
-    """What a Node says of the peer's daemon, and whether new pods may come."""
+    """The statuses of a Node's PeerDaemon conditions, and whether its taints shut out new pods."""
     found = [c["status"] for c in value["status"]["conditions"] if "PeerDaemon" in c["type"]]
     return found, SHUT in value["spec"]["taints"]
 

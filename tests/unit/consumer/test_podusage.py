@@ -1,4 +1,4 @@
-"""What a peer is asked about its guests' use: how often, and what becomes of its refusals."""
+"""Requests to a peer for its guests' usage: how often, and how its refusals are handled."""
 
 from typing import Any, cast
 

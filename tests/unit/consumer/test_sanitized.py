@@ -1,4 +1,4 @@
-"""What of a provider's grant is believed."""
+"""Validation of a provider's grant: the parts that are believed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which sightings are kept, and what several of one cluster come to."""
+"""Sightings that are kept, and the merging of several of one cluster."""
 
 import itertools
 from typing import Any

@@ -1,4 +1,4 @@
-"""What discovery plugins see is kept, but not any number of clusters, and peers with nobody."""
+"""Bounds of discovery: sightings of a limited number of clusters are kept, and start no peering."""
 
 from types import SimpleNamespace
 from typing import Any

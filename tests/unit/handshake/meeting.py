@@ -38,7 +38,7 @@ def own(name: str, **changed) -> Own:
 
 @functools.cache
 def certificate(name: str) -> bytes:
-    """What it shows as a listener, DER."""
+    """The certificate that a cluster shows as a listener, DER."""
     return certificate_of(private(name)).der
 
 
@@ -53,7 +53,7 @@ def listener(name="milan", **changed) -> Listener:
 
 
 def said(outputs: Outputs) -> list[str]:
-    """What is to be sent."""
+    """The messages to send."""
     return [each.text for each in outputs if isinstance(each, Send)]
 
 
@@ -84,6 +84,6 @@ def ended(outputs) -> Closed:
 
 
 def known(side: Dialler | Listener) -> Peer:
-    """Whom a side has met."""
+    """The peer that a side has identified."""
     assert side.peer is not None
     return side.peer

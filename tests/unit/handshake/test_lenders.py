@@ -1,4 +1,4 @@
-"""Which connection of a lender is kept, for whom, and when it ends."""
+"""Connections of a lender: which one is kept, for which request, and when it ends."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

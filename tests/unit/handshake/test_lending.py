@@ -43,7 +43,7 @@ class FakeBorrower:
 
 
 class Both:
-    """What either side has of the meeting."""
+    """Both ends of the meeting."""
 
     def __init__(self, host: FakeHost, near: DialledMeeting, far: Meeting) -> None:
         self.host, self.near, self.far = host, near, far
@@ -90,7 +90,7 @@ async def lending() -> AsyncIterator[Both]:
 
 
 async def hello(wire: Wire) -> bytes:
-    """What is said behind the door."""
+    """The message that arrives behind the door."""
     with trio.fail_after(20):
         return await wire.receive()
 

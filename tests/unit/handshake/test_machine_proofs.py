@@ -1,4 +1,4 @@
-"""Who is met: what each machine proves, and what is tampered with on the way."""
+"""Identification of a peer: the proofs of each machine, and tampering on the way."""
 
 import msgspec
 import pytest

@@ -182,7 +182,7 @@ def test_what_is_beyond_them_is_refused(name, fields):
 
 
 def test_each_field_has_a_bound():
-    """What is as large as its type lets it be is either refused or small."""
+    """A field as large as its type lets it be is either refused or small."""
     for name, text in TEXTS.items():
         for field, value in msgspec.json.decode(text).items():
             for large in (LONG * 300, [LONG] * 3000, {f"{LONG}{at}": "1" for at in range(200)}):
@@ -264,7 +264,7 @@ def test_no_changed_message_raises_anything_else_or_moves_a_machine_further(data
 
 
 def problem(text: str) -> str:
-    """What is wrong with a message, if anything is."""
+    """The error of decoding a message, or an empty text."""
     try:
         decode(text)
     except ProtocolError as error:

@@ -26,12 +26,12 @@ from tests.unit.handshake.meeting import (
 )
 
 MIDDLE = "turin"
-"""Who stands between rome, which dials, and milan, which listens."""
+"""The cluster between rome, which dials, and milan, which listens."""
 KEY = {name: keys.print_of(public(name)) for name in ("rome", "milan", MIDDLE)}
 
 
 class Middle:
-    """What passes through it, and what it may make of that.
+    """A man in the middle: the messages that pass through it, and its changes to them.
 
     Args:
         draw: chooses.
@@ -63,8 +63,8 @@ class Middle:
             text = said(outputs)
 
     def changed(self, kind: str, text: str) -> str:
-        """What it passes on: the message, one of an older meeting or of its own, and some fields
-        of its own choice."""
+        """The message that it passes on: the original, one of an older meeting or of its own, with
+        some fields of its own choice."""
         match self.draw(st.integers(0, 6)):
             case 0:
                 return self.old[kind]
@@ -80,7 +80,7 @@ class Middle:
         return msgspec.json.encode(fields).decode()
 
     def own(self, kind: str, text: str) -> str:
-        """What it would say by itself to who is to hear this."""
+        """The message that it would send by itself to the receiver of this one."""
         if kind == "hello":
             return said(self.to_other.begin())[0]
         side = self.to_other if kind == "prove" else self.to_one
@@ -89,7 +89,7 @@ class Middle:
         return found[0] if found else text
 
     def choices(self, kind: str) -> dict[str, list[Any]]:
-        """What it can put into a message."""
+        """The values that it can put into a message, by field."""
         return {
             "versions": [[1]],
             "version": [1],
@@ -163,7 +163,7 @@ def test_whoever_changes_what_is_said_inside_is_noticed(data):
 
 
 def same(middle: Middle, kind: str) -> bool:
-    """Whether a message came as it was said, but for blanks."""
+    """True if a message came as it was sent, but for blanks."""
     return decode(middle.heard[kind]) == decode(middle.told[kind])
 
 

@@ -1,4 +1,4 @@
-"""Which of two keys a listener shows, and what a dialler calls."""
+"""The choice between two keys: the one that a listener shows, and the one that a dialler calls."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who is let in without a person, who is left to the inbox, who is refused; and how much of it."""
+"""Policies for requests: accepted without a person, left to the inbox, or refused; and how many."""
 
 import pytest
 

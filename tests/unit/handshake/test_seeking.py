@@ -1,4 +1,4 @@
-"""Who is asked by policy, of those who are seen: nobody but whom a policy names."""
+"""Requests by policy to clusters that are seen: only to those that a policy names."""
 
 import pytest
 

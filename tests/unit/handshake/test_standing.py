@@ -1,4 +1,4 @@
-"""What a request may become: every pair of what it is and what happens, on either side."""
+"""Transitions of a request: every pair of a state and an event, on either side."""
 
 from itertools import product
 from typing import Literal, get_args

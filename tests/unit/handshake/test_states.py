@@ -43,37 +43,37 @@ Test = Callable[[Wanted], bool]
 
 
 def waits(wanted: Wanted) -> bool:
-    """Whether there is something to decide."""
+    """True if the provider has still to decide."""
     return wanted.there.standing == "Waiting"
 
 
 def goes_on(wanted: Wanted) -> bool:
-    """Whether the consumer still wants it."""
+    """True if the consumer still wants it."""
     return wanted.here.standing in ("Waiting", "Accepted")
 
 
 def crossing(wanted: Wanted) -> bool:
-    """Whether what either side says may cross with what the other one says."""
+    """True if messages of both sides may cross."""
     return goes_on(wanted) and connected(wanted)
 
 
 def agreed(wanted: Wanted) -> bool:
-    """Whether the consumer may do its part."""
+    """True if the consumer may do its part."""
     return wanted.here.standing == wanted.there.standing == "Accepted"
 
 
 def connected(wanted: Wanted) -> bool:
-    """Whether there is a channel."""
+    """True if there is a channel."""
     return wanted.one is not None
 
 
 def under_way(wanted: Wanted) -> bool:
-    """Whether something is."""
+    """True if a message is under way."""
     return bool(wanted.to_borrower or wanted.to_lender)
 
 
 def over(wanted: Wanted) -> bool:
-    """Whether the consumer says so."""
+    """True if the request is over for the consumer."""
     return wanted.here.standing in ENDS
 
 
@@ -179,7 +179,7 @@ class World(RuleBasedStateMachine):
     @when(over)
     @rule(way=WAYS, beginning=BEGINNINGS)
     def want_again(self, way, beginning):
-        """What is over is the same for both sides; and there is a next request."""
+        """A request that is over is so for both sides; and there is a next one."""
         old = self.of(way, over)
         agree(old)
         new = Wanted(old.consumer, old.provider, str(uuid.uuid4()), lender_dials=old.lender_dials)

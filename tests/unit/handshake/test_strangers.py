@@ -1,4 +1,4 @@
-"""What hostile parties do to a listener, each on its own connection."""
+"""Attacks of hostile parties on a listener, each on its own connection."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
@@ -125,7 +125,7 @@ async def test_what_one_said_before_cannot_be_said_again_by_another() -> None:
 
 
 async def _recorded(port: int) -> list[str]:
-    """What a tenant says until it is attached."""
+    """The messages that a tenant sends until it is attached."""
     said: list[str] = []
     send = Websocket.send
 

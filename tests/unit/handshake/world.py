@@ -32,13 +32,13 @@ from liqod.identity import keys
 from tests.unit.handshake.meeting import YES, certificate, own, public
 
 UNTOLD = frozenset(("Expired", "Cancelled", "Done", "Failed"))
-"""What a consumer reports at each meeting until it is noted; an expired request as cancelled."""
+"""Ends that a consumer reports at each meeting until noted; an expired request as cancelled."""
 VERDICTS = {"Cancelled": "lapsed", "Expired": "lapsed"}
 """Ends that are one and the same for both sides."""
 
 
 class Record(msgspec.Struct):
-    """What one side keeps of a request, whatever happens to its daemon.
+    """The state of a request that one side keeps across restarts of its daemon.
 
     Attributes:
         standing: how far it is.
@@ -73,9 +73,9 @@ class Wanted:
         self.lender_dials = lender_dials
         self.here, self.there = Record(), Record()
         self.decided = False
-        """Whether the provider's operator has ever said yes."""
+        """True once the provider's operator has said yes."""
         self.tenant = False
-        """Whether the consumer has made the peering, at the provider too."""
+        """True once the consumer has made the peering, at the provider too."""
         self.one: Dialler | Listener | None = None
         self.other: Dialler | Listener | None = None
         self.to_lender: deque[str] = deque()
@@ -107,7 +107,7 @@ class Wanted:
             self.hear(dialler.begin())
 
     def disconnect(self) -> None:
-        """What was under way is lost, whoever is killed."""
+        """Close the connection: messages under way are lost, on either side."""
         self.one = self.other = None
         self.to_lender.clear()
         self.to_borrower.clear()
@@ -129,7 +129,7 @@ class Wanted:
     # --- the consumer --------------------------------------------------------------------------
 
     def hear(self, outputs: Outputs) -> None:
-        """What the consumer does with what its machine tells."""
+        """Handle the outputs of the consumer's machine."""
         for output in outputs:
             match output:
                 case Send(text):
@@ -169,7 +169,7 @@ class Wanted:
             self.hear(self.one.ask(Ask(request=self.request, lifetime=600)))
 
     def report(self) -> Report:
-        """What became of the request."""
+        """The consumer's report of how the request ended."""
         kinds: dict[str, type[Report]] = {"Done": Done, "Failed": Failed}
         return kinds.get(self.here.standing, Cancel)(request=self.request)
 
@@ -189,7 +189,7 @@ class Wanted:
     # --- the provider --------------------------------------------------------------------------
 
     def serve(self, outputs: Outputs) -> None:
-        """What the provider does with what its machine tells."""
+        """Handle the outputs of the provider's machine."""
         assert self.other is not None
         for output in outputs:
             match output:
@@ -242,12 +242,12 @@ class Wanted:
     # --- what always holds ---------------------------------------------------------------------
 
     def is_really(self, peer: Peer, name: str) -> None:
-        """Who was identified holds that key, and is there."""
+        """Check that the identified peer holds the key of that cluster, and has its ID."""
         assert peer.key == keys.print_of(public(name)), "identified as somebody else"
         assert peer.cluster_id == name
 
     def check(self) -> None:
-        """What holds at each instant."""
+        """Check the invariants that hold at each instant."""
         if "Accepted" in (self.here.standing, self.there.standing) or self.tenant:
             assert self.decided, "accepted, and nobody has decided so"
         for side in (self.one, self.other):
@@ -257,6 +257,6 @@ class Wanted:
             assert self.one.peer.words == self.other.peer.words, "the words differ"
 
     def verdicts(self) -> tuple[str, str]:
-        """What came of it, to either side."""
+        """The outcome of the request, for either side."""
         here, there = self.here.standing, self.there.standing
         return VERDICTS.get(here, here), VERDICTS.get(there, there)

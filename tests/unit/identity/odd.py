@@ -1,4 +1,4 @@
-"""What no program of ours makes: certificates and requests with bytes of somebody's choice."""
+"""Certificates and requests that no program of ours makes, with bytes of somebody's choice."""
 
 from base64 import b64encode
 from collections.abc import Sequence

@@ -33,7 +33,7 @@ def test_each_end_expects_what_the_other_one_shows():
 
 
 def test_the_sides_show_different_ones():
-    """What one end sends cannot be sent back to it."""
+    """A certificate that one end sends cannot be sent back to it."""
     server, client = ends(SERVER, CLIENT)
     assert shown(server) != shown(client)
 

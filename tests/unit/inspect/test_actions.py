@@ -1,4 +1,4 @@
-"""What an action is asked with: options are understood, or refused before anything is done."""
+"""Options of an action are understood, or refused before anything is done."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the inspector answers beside the stream, from as much of a daemon as that needs."""
+"""Answers of the inspector beside the stream, from as much of a daemon as that needs."""
 
 from contextlib import asynccontextmanager
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What a viewer may have the daemon answer to who asks to borrow."""
+"""Decisions that a viewer may have the daemon send to clusters that ask to borrow."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What rooms tell: one struct for each topic, and facts that viewers of any age can read."""
+"""Events of rooms: one struct for each topic, and facts that viewers of any age can read."""
 
 import msgspec
 import pytest

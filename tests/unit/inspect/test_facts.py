@@ -1,4 +1,4 @@
-"""What is made of measurements before the checks look at them."""
+"""The conversion of measurements to facts before the checks look at them."""
 
 from types import SimpleNamespace
 from typing import Any, cast

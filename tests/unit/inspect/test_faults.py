@@ -1,4 +1,4 @@
-"""What ``status`` and ``doctor`` say of each fault: the same, and how they end.
+"""Reports of ``status`` and ``doctor`` on each fault: the same, and how they end.
 
 A row is a fault of docs/failures.md as it is seen in custom resources, by the daemon's doctor, and
 by what else the daemon knows. Both commands are shown what they would be given, with the daemon at
@@ -82,7 +82,7 @@ LAYERS = sorted(
 
 
 async def examined(fault: Fault) -> tuple[Ladder, ...]:
-    """What the daemon's doctor finds."""
+    """The findings of the daemon's doctor."""
     here = msgspec.structs.replace(HERE, **fault.here)
     joined = msgspec.structs.replace(JOINED, **fault.joined)
     there = msgspec.structs.replace(
@@ -118,7 +118,7 @@ async def examined(fault: Fault) -> tuple[Ladder, ...]:
 
 
 def shown(fault: Fault, found: tuple[Ladder, ...] | None) -> tuple[str, int, str, int]:
-    """What ``status`` and ``doctor`` print, and their exit statuses; None: no daemon answers."""
+    """The output of ``status`` and ``doctor``, and their exit statuses; None: no daemon answers."""
     snapshot, ask = healthy(**fault.objects), Examine(id=1)
     view = overview(snapshot)
     if found is None:

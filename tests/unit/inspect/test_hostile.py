@@ -17,7 +17,7 @@ from tests.unit.model.states import peer, state
 
 
 async def closed(stream: trio.SocketStream, seconds: float = 3.0) -> bytes:
-    """What came until the server closed, which it must do in time."""
+    """The bytes that came until the server closed, which it must do in time."""
     said = b""
     with trio.fail_after(seconds):
         try:

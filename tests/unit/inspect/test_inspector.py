@@ -23,7 +23,7 @@ from liqod.telemetry.hub import Hub
 
 
 async def answer(method: str, path: str) -> Any:
-    """What an API server answers to whatever it is asked."""
+    """The answer of an API server to any request."""
     return SimpleNamespace(headers={"date": "Sat, 21 Nov 2026 15:00:00 GMT"}, body=b"ok")
 
 

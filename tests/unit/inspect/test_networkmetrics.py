@@ -1,4 +1,4 @@
-"""What a scrape tells of joined networks, and what it does not tell where nothing is known."""
+"""Metrics of joined networks in a scrape, and their absence where nothing is known."""
 
 from types import SimpleNamespace
 from typing import Any

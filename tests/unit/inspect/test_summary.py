@@ -1,4 +1,4 @@
-"""What events add up to, and what becomes of it when the trouble is over."""
+"""The summary of events, and its end when the trouble is over."""
 
 from liqod.inspect.summary import EventSummary
 from liqod.telemetry.events import (

@@ -1,4 +1,4 @@
-"""What is granted for the reflected kinds follows from the reflectors, and is what it was."""
+"""Grants for the reflected kinds follow from the reflectors, and are the same as before."""
 
 import json
 from pathlib import Path

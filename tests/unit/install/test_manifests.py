@@ -1,4 +1,4 @@
-"""What an installation consists of."""
+"""The objects of an installation."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What an installation grants for the reflectors of packages, and of which it loads the code."""
+"""An installation's grants for reflectors of packages, and the packages that it loads code of."""
 
 import sys
 from pathlib import Path

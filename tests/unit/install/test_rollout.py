@@ -1,4 +1,4 @@
-"""Which address peers can be told, and why the daemon in the cluster is not there yet."""
+"""The address for peers, and the reason that the daemon in the cluster is not there yet."""
 
 import tomllib
 from typing import Any

@@ -29,7 +29,7 @@ class Followed:
         return {name for _, name in self.informer.store}
 
     def told(self) -> list[tuple[str, str]]:
-        """What changed since last asked: ``+`` new, ``~`` changed, ``-`` gone."""
+        """The changes since the last call: ``+`` new, ``~`` changed, ``-`` gone."""
         found = [
             (change.key[1], "+" if change.old is None else "-" if change.new is None else "~")
             for change in self.changes

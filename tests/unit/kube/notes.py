@@ -1,6 +1,6 @@
 """A controller from top to bottom: docs/architecture.md shows it, test_controller.py runs it.
 
-Whoever labels a namespace ``example.io/note`` finds a ConfigMap with that text, named after the
+A namespace's label ``example.io/note`` becomes a ConfigMap with that text, named after the
 namespace, among liqod's own. It goes with the label, or with the namespace.
 """
 

@@ -23,7 +23,7 @@ async def ok(asked: Asked) -> None:
 
 
 async def once(call, answer=ok):
-    """What one call asks, and gives."""
+    """The request that one call makes, and its result."""
     async with peer(answer) as (server, client):
         result = await call(client)
     (asked,) = server.asked

@@ -1,4 +1,4 @@
-"""Whatever a kubeconfig says, it is credentials or a ConfigError, never another error."""
+"""Any kubeconfig gives credentials or a ConfigError, never another error."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whether a kind is defined, and has been for a while."""
+"""Detection of a kind's definition, and of how long it has existed."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

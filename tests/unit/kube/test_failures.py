@@ -1,4 +1,4 @@
-"""What a refusal says is kept word for word, as far as anybody would read."""
+"""The text of a refusal is kept word for word, as far as anybody would read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is held of a peer over several stores, and what becomes of what there is no room for."""
+"""Objects held of a peer over several stores, and the handling of those without room."""
 
 import msgspec
 import pytest

@@ -213,7 +213,7 @@ async def test_the_first_that_is_back_calls_the_others(autojump_clock):
 
 
 async def test_a_server_that_refuses_all_while_it_starts_is_followed_soon(autojump_clock):
-    """Who may do what is known a few seconds after it listens."""
+    """A server that starts knows the permissions a few seconds after it listens."""
     starting = False
 
     async def answer(asked: Asked) -> None:

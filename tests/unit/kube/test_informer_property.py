@@ -1,4 +1,4 @@
-"""Whatever a server and a network do on the way, in the end the store is what the server has."""
+"""In the end the store equals the server's, after any faults of a server and a network."""
 
 import contextlib
 import json

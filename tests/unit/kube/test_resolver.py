@@ -13,7 +13,7 @@ FOUND = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 443))]
 
 @pytest.fixture
 def zones(monkeypatch):
-    """Which names have no answer until the event is set, and which were asked for in a thread."""
+    """Names without an answer until the event is set, and the names looked up in a thread."""
     answer, asked = threading.Event(), []
 
     def look(host, port, family=0, type=0, proto=0, flags=0):

@@ -1,4 +1,4 @@
-"""What strangers together may cost a server: memory, places, and lines of the log."""
+"""Bounds of the cost of all strangers to a server: memory, places, and lines of the log."""
 
 import logging
 import time
@@ -51,7 +51,7 @@ async def test_unfinished_requests_hold_so_much_together():
 
 
 def busy(status: int) -> Handler:
-    """What works for two milliseconds on each request, and answers so."""
+    """A handler that works for two milliseconds on each request, then answers with this status."""
 
     async def work(request: Request) -> Response:
         until = time.thread_time() + 0.002

@@ -271,7 +271,7 @@ async def _comes_true(what: Callable[[], bool]) -> None:
 
 
 def _stat(pid: int) -> str:
-    """What the kernel says of a process; that it is a zombie if it is gone."""
+    """The kernel's status line of a process; that of a zombie if it is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

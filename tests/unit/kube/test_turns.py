@@ -1,4 +1,4 @@
-"""What a backlog may take of the daemon's time, on the real clock."""
+"""The share of the daemon's time that a backlog may take, on the real clock."""
 
 import time
 from collections.abc import Awaitable, Callable

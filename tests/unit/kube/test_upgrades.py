@@ -83,7 +83,7 @@ class Echo:
 
 
 async def talk(limits: Limits, *said: bytes) -> tuple[bytes, Echo]:
-    """What a server answers that switches."""
+    """The answer of a server that switches protocols."""
     echo = Echo()
 
     async def switch(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Whether what Liqo made at a peer stands for a local object."""
+"""Adoption of an object that Liqo made at a peer as the copy of a local object."""
 
 import pytest
 

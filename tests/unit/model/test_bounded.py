@@ -1,4 +1,4 @@
-"""What a peer says at too great a length."""
+"""Bounds of the length of texts that a peer sends."""
 
 from typing import Any
 

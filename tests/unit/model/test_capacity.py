@@ -1,4 +1,4 @@
-"""What is granted, beside what nodes have."""
+"""Granted resources, beside the capacity of nodes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a peer may say that it has, and what may be lent to it."""
+"""Network claims of a peer: the ranges that it may state, and the addresses that it may be lent."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Whom a stranger's first bytes call: a real ClientHello, and anything else."""
+"""The server name in a stranger's first bytes: a real ClientHello, and anything else."""
 
 import contextlib
 import ssl
@@ -11,7 +11,7 @@ from liqod.model.clienthello import MOST, NotTls, server_name
 
 
 def hello(name: str | None) -> bytes:
-    """What this Python's TLS says first."""
+    """The ClientHello of this Python's TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

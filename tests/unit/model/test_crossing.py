@@ -1,4 +1,4 @@
-"""What may leave this cluster: namespaces and objects, by table."""
+"""Namespaces and objects that may leave this cluster, by table."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which pods may leave now: in steps, so that no more than a part of a controller's is missing."""
+"""Pods that may leave now: in steps, so that only a part of a controller's is missing at a time."""
 
 from typing import Any
 

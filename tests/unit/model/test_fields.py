@@ -1,4 +1,4 @@
-"""What becomes of each field at a peer: the table against what the reflectors do."""
+"""The treatment of each field at a peer: the table against the reflectors."""
 
 from typing import Any
 

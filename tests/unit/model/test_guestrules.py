@@ -1,4 +1,4 @@
-"""What every provider refuses stays at home."""
+"""Fields that every provider refuses stay in this cluster."""
 
 import msgspec
 import pytest

@@ -9,7 +9,7 @@ STOPPED = Beat("", "d")
 
 
 def seen(*looks: tuple[float, Beat, float | None]) -> Sight:
-    """What is known after looks at times, each with the age that the server's clock gives."""
+    """The observation after looks at times, each with the age by the server's clock."""
     sight: Sight | None = None
     for at, beat, ago in looks:
         sight = observe(sight, beat, at, ago)

@@ -1,4 +1,4 @@
-"""Which pods at a peer may speak with the API server here, with what, and how they find it."""
+"""Access of pods at a peer to this cluster's API server: which pods, with what, and how."""
 
 from base64 import b64decode
 from typing import Any

@@ -11,7 +11,7 @@ def test_a_leader_is_called_silent_only_when_another_may_lead():
 
 
 def test_a_peer_that_answers_is_fresh():
-    """What TCP acknowledges comes soon enough, also where some of it is lost."""
+    """Data that TCP acknowledges comes soon enough, also where some of it is lost."""
     keep_alive = link.KEEP_ALIVE
     lost = keep_alive.idle + keep_alive.interval * keep_alive.count
     assert lost < intervals.FRESH

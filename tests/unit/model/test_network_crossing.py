@@ -1,4 +1,4 @@
-"""What becomes of an address between two clusters whose networks are joined, or routed."""
+"""Translation of an address between two clusters with joined or routed networks."""
 
 import ipaddress
 

@@ -1,4 +1,4 @@
-"""Which node a request to a kubelet's API is for, and by which right."""
+"""The node that a request to a kubelet's API is for, and the permission that it needs."""
 
 import pytest
 

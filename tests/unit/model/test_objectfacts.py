@@ -1,4 +1,4 @@
-"""What is known of a cluster by its objects: the facts that checks are given without a daemon."""
+"""Facts of a cluster from its objects: those that checks are given without a daemon."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What ``status`` makes of the objects of a cluster."""
+"""The overview that ``status`` makes of the objects of a cluster."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is wanted against what is there: tables of what API servers do, and properties."""
+"""Patches from existing to wanted objects: tables of what API servers do, and properties."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the peers' overview says of one object."""
+"""The text of the peers' overview for one object."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which writes bring a pod to what another one asks for, and what is said of those that fail."""
+"""Writes that bring a pod to the spec of another one, and the reports of those that fail."""
 
 from typing import Any
 

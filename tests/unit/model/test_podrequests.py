@@ -1,4 +1,4 @@
-"""What crosses of a request for a pod that runs at a peer."""
+"""The parts that cross of a request for a pod that runs at a peer."""
 
 import string
 from typing import Any

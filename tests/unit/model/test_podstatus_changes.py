@@ -1,4 +1,4 @@
-"""What comes back of a pod that is changed while it runs: resizes, debuggers, generations."""
+"""The returned status of a pod that is changed while it runs: resizes, debuggers, generations."""
 
 from typing import Any
 

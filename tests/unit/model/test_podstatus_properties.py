@@ -1,4 +1,4 @@
-"""Whatever statuses come, what is made of them is one that an API server takes, and it rests."""
+"""A status made from any statuses is one that an API server takes, and it rests."""
 
 from typing import Any
 

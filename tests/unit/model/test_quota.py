@@ -1,4 +1,4 @@
-"""What pods cost: the scheduler's formula, from Kubernetes' own documentation of sidecars."""
+"""The cost of pods: the scheduler's formula, from Kubernetes' own documentation of sidecars."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What pods and endpoints of a peer are Ready by: its tunnel, or else its API server."""
+"""Readiness of a peer's pods and endpoints: by its tunnel, or else its API server."""
 
 import pytest
 

@@ -59,7 +59,7 @@ def told(**more):
 
 
 def here(**more):
-    """What comes of it."""
+    """The local event that is made of it."""
     found = read(msgspec.json.encode(told(**more)))
     assert found is not None
     return local_event(found, POD, "milan", NOW)

@@ -1,4 +1,4 @@
-"""What admission adds to pods of offloaded namespaces, case by case."""
+"""Additions of admission to pods of offloaded namespaces, case by case."""
 
 import copy
 

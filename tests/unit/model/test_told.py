@@ -1,4 +1,4 @@
-"""What only the daemon knows is among the problems: plugins, their reasons, clusters that wait."""
+"""Problems that only the daemon knows: plugins, their reasons, clusters that wait."""
 
 import pytest
 

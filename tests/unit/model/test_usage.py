@@ -1,4 +1,4 @@
-"""What is believed of the figures that a peer tells, and the counters that are made from them."""
+"""Validation of the figures that a peer reports, and the counters that are made from them."""
 
 import math
 from typing import Any
@@ -115,7 +115,7 @@ def test_so_many_containers_and_no_more() -> None:
     )
 )
 def test_counters_never_shrink_and_stay_finite(steps: list[tuple[str, str, float]]) -> None:
-    """Whatever a peer says, and whatever becomes of the clock."""
+    """Counters hold for any report of a peer and any jump of the clock."""
     counters, now, before = Counters(START), START, 0.0
     for stamp, cpu, passed in steps:
         now += passed

@@ -1,4 +1,4 @@
-"""What becomes of claims of the virtual StorageClass, as values; and of pods that name some."""
+"""Claims of the virtual StorageClass, as values; and pods that name some."""
 
 from typing import Any
 

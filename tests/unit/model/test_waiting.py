@@ -1,4 +1,4 @@
-"""What ``status`` says of requests of the hand-shake: who waits for a person, and what failed."""
+"""Requests of the hand-shake in ``status``: those that wait for a person, and those that failed."""
 
 import pytest
 

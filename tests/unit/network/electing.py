@@ -71,7 +71,7 @@ class World:
                     self.working.append((self.now, name))
 
     def write(self, who: str, claim: Claim) -> Claim | None:
-        """What the API server makes of a conditional write."""
+        """The API server's answer to a conditional write."""
         if claim.version != self.lease.version:
             return None
         version = f"v{next(self.versions)}"

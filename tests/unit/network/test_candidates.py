@@ -1,4 +1,4 @@
-"""What candidates say to each other cannot be forged, changed, or said again to any effect."""
+"""Messages between candidates cannot be forged, changed, or repeated to any effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node believes of the overlay's resources, where somebody writes nonsense, or worse."""
+"""A node's validation of the overlay's resources, where somebody writes nonsense, or worse."""
 
 from ipaddress import ip_address, ip_network
 from typing import Any

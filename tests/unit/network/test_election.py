@@ -246,7 +246,7 @@ def test_word_of_a_newer_epoch_fences_until_a_write_says_otherwise():
     ),
 )
 def test_two_are_never_at_work_for_longer_than_said(seed, loss, names, acts):
-    """Whoever is cut off from whom, loses what, dies and comes back."""
+    """This holds for any candidates that are cut off, lose messages, die and come back."""
     world = settled(names, seed=seed, loss=0.0)
     world.loss = loss
     places = [*names, "api"]

@@ -1,4 +1,4 @@
-"""What of a peer's network the doctor is shown."""
+"""Facts of a peer's network that the doctor is shown."""
 
 import pytest
 import trio

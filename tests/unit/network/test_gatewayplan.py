@@ -1,4 +1,4 @@
-"""Which gateway of a peer counts, and why the others do not."""
+"""The choice of the gateway of a peer that counts, and the reasons against the others."""
 
 from typing import Any
 

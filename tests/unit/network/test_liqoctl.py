@@ -1,4 +1,4 @@
-"""What `liqoctl` writes is what is read here, and what `liqod peer` writes itself."""
+"""Objects that `liqoctl` writes are read here, and are what `liqod peer` writes itself."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def test_each_is_taken():
 
 
 def same(kind: str, made: dict[str, Any]) -> None:
-    """What is made here says what `liqoctl` says; it leaves out what is empty."""
+    """An object made here equals the one of `liqoctl`; it leaves out what is empty."""
     wanted = WRITTEN[kind]
     assert made["metadata"]["name"] == wanted["metadata"]["name"]
     assert made["metadata"]["labels"] == wanted["metadata"]["labels"]

@@ -1,4 +1,4 @@
-"""What this machine can do for networks: by which backends, and at which addresses."""
+"""Abilities of this machine for networks: its backends, and its addresses."""
 
 import pytest
 

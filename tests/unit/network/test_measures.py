@@ -1,4 +1,4 @@
-"""What is measured of a network that stands, and what follows from it."""
+"""Measurements of a network that exists, and what follows from them."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Who is in the overlay, from what Nodes say: nobody takes from another what that one has."""
+"""Members of the overlay by their Nodes: no member takes from another what that one has."""
 
 import json
 from typing import Any
@@ -214,7 +214,7 @@ texts = st.one_of(
 
 @given(st.lists(st.tuples(texts, texts), max_size=6))
 def test_whatever_nodes_say_nobody_loses_anything(claims: list[tuple[str, str]]) -> None:
-    """Whoever was known keeps address, number and pods, and no two nodes have the same."""
+    """Known members keep address, number and pods, and no two nodes have the same."""
     others = [Member(f"n{number}", (at,), (pods,)) for number, (at, pods) in enumerate(claims)]
     found = made(SECOND, *others, have=known(a=1, b=2))
     assert found.nodes["b"].address == "172.16.0.2"

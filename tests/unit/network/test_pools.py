@@ -1,4 +1,4 @@
-"""What is given away: nothing twice, the first that is free, and the same after a new start."""
+"""Allocation from pools: nothing twice, the first that is free, and the same after a new start."""
 
 import ipaddress
 

@@ -21,7 +21,7 @@ BLOCKS = 0.06
 
 
 def _descriptions() -> tuple[type[msgspec.Struct], ...]:
-    """What hooks answer with, and each struct that is a part of that."""
+    """The structs that hooks answer with, and each struct that is a part of those."""
     found: list[type[msgspec.Struct]] = []
     waiting = [expected for _, expected in loader.HOOKS.values()]
     while waiting:
@@ -87,7 +87,7 @@ def _is_function(hint: Any) -> bool:
 
 
 def _functions_of(made: Any) -> set[str]:
-    """What is called of what a ``build`` makes."""
+    """The functions that are called of the object that a ``build`` makes."""
     if getattr(made, "__module__", "") != providers.__name__:
         return set()
     names = [name for name in vars(made) if not name.startswith("_")]
@@ -111,7 +111,7 @@ async def cancelled() -> trio.Cancelled:
 
 
 class Odd:
-    """What nobody asked for."""
+    """A value of a type that nobody asked for."""
 
     def __repr__(self) -> str:
         return "odd"

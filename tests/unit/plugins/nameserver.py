@@ -13,7 +13,7 @@ import dns.rrset
 import dns.zone
 
 SOA = "ns.example.org. admin.example.org. 1 60 60 60 7"
-"""What there is not, there is not for seven seconds."""
+"""The SOA record: negative answers are valid for seven seconds."""
 
 
 class NameServer:

@@ -1,4 +1,4 @@
-"""What is said of a pod whose change is not in force at the peer, and when."""
+"""Reports on a pod whose change has no effect yet at the peer, and when they are made."""
 
 import copy
 from typing import Any

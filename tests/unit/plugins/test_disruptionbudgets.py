@@ -1,4 +1,4 @@
-"""What a PodDisruptionBudget looks like at a peer, and that what is allowed is divided."""
+"""A PodDisruptionBudget at a peer, and the division of the allowed disruptions."""
 
 from typing import Any
 

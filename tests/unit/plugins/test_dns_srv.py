@@ -51,7 +51,7 @@ class TestDnsSrv(DiscoveryContract):
 
 
 async def rounds(server: NameServer, count: int = 1, plugin: DnsSrv | None = None, change=None):
-    """What is reported in so many rounds, and after how many seconds it would ask again."""
+    """The sightings of so many rounds, and the seconds after which it would ask again."""
     made = plugin or DnsSrv(Settings(domains=("example.org",), nameservers=(server.address,)))
     seen: list[Sighting] = []
     lasts = 0.0

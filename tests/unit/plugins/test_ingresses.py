@@ -1,4 +1,4 @@
-"""What an Ingress looks like at a peer, and which addresses come back."""
+"""An Ingress at a peer, and the addresses that come back."""
 
 from typing import Any
 

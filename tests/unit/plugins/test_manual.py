@@ -93,7 +93,7 @@ GONE = msgspec.structs.replace(TURIN, gone=True)
 
 
 class TestManual(DiscoveryContract):
-    """What is configured stays; a Secret comes and goes."""
+    """Configured clusters stay; a Secret comes and goes."""
 
     provider = liqod_discovery()[0]
     expected = (TURIN,)

@@ -39,7 +39,7 @@ MILAN = Sighting(
 
 
 class StaticEdge:
-    """What would speak mDNS."""
+    """A stand-in for the edge that would speak mDNS."""
 
     def __init__(self, wake: Any = None) -> None:
         self.news: dict[str, News] = {}

@@ -1,4 +1,4 @@
-"""What is made of mDNS packets: zeroconf's own reading of them, without a socket."""
+"""The reading of mDNS packets: zeroconf's own, without a socket."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ MILAN = f"milan.{TYPE}"
 
 
 def packet(name: str = MILAN, ttl: int = 180, parts: str = "", **more: Any) -> bytes:
-    """What is announced of a service: all of it, or its records of these types alone."""
+    """The announcement of a service: all of it, or its records of these types alone."""
     told: dict[str, Any] = {
         "port": 6446,
         "properties": b"\x01x",
@@ -55,7 +55,7 @@ class Heard:
         self.woken += 1
 
     def hears(self, *packets: bytes) -> dict[str, Any]:
-        """What is laid down of them."""
+        """The news that the edge lays down of these packets."""
         for each in packets:
             self._manager.async_updates_from_response(DNSIncoming(each))
         return self.edge.take()

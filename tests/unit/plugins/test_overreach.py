@@ -1,4 +1,4 @@
-"""What a package's reflector may declare, and what is refused whoever wrote it."""
+"""Declarations that a package's reflector may make, and those that are refused from anybody."""
 
 from typing import Any
 
@@ -170,7 +170,7 @@ def plugin(reflector: Reflector) -> type:
 
 
 def test_a_daemon_goes_on_with_a_package_s_own_version_of_a_built_in_reflector():
-    """Whose rights it has anyway: what is declared is granted by an installation alone."""
+    """The daemon has its rights anyway: declared ones are granted by an installation alone."""
     source = Source("ingresses", "liqod-ingresses", "1", lambda: plugin(ingresses.REFLECTOR))
     assert loader.load(sources=[source]).reflectors == (ingresses.REFLECTOR,)
     assert "no package is granted" in (overreach(ingresses.REFLECTOR) or "")

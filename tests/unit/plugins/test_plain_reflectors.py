@@ -1,4 +1,4 @@
-"""What ConfigMaps, Secrets, Services and EndpointSlices look like at a peer."""
+"""ConfigMaps, Secrets, Services and EndpointSlices at a peer."""
 
 import msgspec
 import pytest
@@ -344,7 +344,7 @@ JOINED = PeerRanges(
 
 
 def through(ranges, *addresses):
-    """What crosses of some addresses, by a tunnel of these ranges, and the reasons."""
+    """The addresses that cross a tunnel of these ranges, and the reasons."""
     names = msgspec.structs.replace(NAMES, pod_network="tunnel", ranges=ranges)
     each = [{"addresses": [address]} for address in addresses]
     plan = out(endpointslices.REFLECTOR, {**SLICE, "endpoints": each}, names=names)

@@ -1,4 +1,4 @@
-"""What a pod looks like at a peer, and what of its remote pod's status comes home."""
+"""A pod at a peer, and the parts of its remote pod's status that come back."""
 
 import copy
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a reflector returns is looked at before it is carried out; a check names bad settings."""
+"""A reflector's result is checked before it is carried out; a check names bad settings."""
 
 from pathlib import Path
 from typing import Any

@@ -142,7 +142,7 @@ BLOCKS = 0.05
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is slow is found out soon."""
+    """Short limits, so that slow plugins are found soon."""
     monkeypatch.setattr(calls, "ENDING", 0.1)
     monkeypatch.setattr(calls, "SLOW", BLOCKS)
     monkeypatch.setattr(trials, "SLOW", BLOCKS)

@@ -1,7 +1,7 @@
 """Each function of a discovery, a check and a tunnel, broken in each way beside what calls it.
 
-Whoever breaks is named among the plugins' troubles, another one of its kind goes on, and all of it
-ends when it is told to.
+A plugin that breaks is named among the plugins' troubles, another one of its kind goes on, and all
+of it ends when it is told to.
 """
 
 import inspect
@@ -98,7 +98,7 @@ async def discovering(build: Callable[..., Any]) -> AsyncIterator[Any]:
 
 
 def named(home: Any, plugin: str = "bad") -> bool:
-    """Whether somebody who looks is told that a discovery is the one."""
+    """True if a discovery is reported as failed, as an event or among the troubles."""
     told = [each.told for each in home.hub.history if isinstance(each.told, DiscoveryFailed)]
     return (
         any(each.plugin == plugin for each in told)
@@ -212,7 +212,7 @@ class Rope:
 async def machine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, build: Callable[..., Any]
 ) -> AsyncIterator[tuple[Machine, Any, Rope]]:
-    """What a daemon finds out about a machine with a backend that works, and with one more."""
+    """The machine that a daemon detects with a backend that works, and with one more."""
 
     async def nothing(kernel: KernelDatapath) -> None:
         return None
@@ -312,7 +312,7 @@ async def test_the_folder_of_a_backend_is_there_and_its_own_before_it_is_brought
 
 
 def loaded(config_type: Any) -> Plugins:
-    """What is loaded of a check with such settings, and of one that works."""
+    """The plugins loaded of a check with such settings, and of one that works."""
     checks = [
         Check(
             name=name,

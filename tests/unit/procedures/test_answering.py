@@ -1,4 +1,4 @@
-"""Which entries of the inbox can be answered, and what is said of those that cannot."""
+"""Entries of the inbox that can be answered, and the reasons against those that cannot."""
 
 from typing import Any
 

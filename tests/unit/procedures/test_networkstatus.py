@@ -1,4 +1,4 @@
-"""What `liqod network status` makes of the objects of one peer."""
+"""The output of `liqod network status` for the objects of one peer."""
 
 import msgspec
 import pytest

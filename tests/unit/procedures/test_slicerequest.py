@@ -1,4 +1,4 @@
-"""What a provider offers with a slice, as the command line tells it."""
+"""The offers of a provider with a slice, as the command line reports them."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What a provider that runs Liqo expects of a handshake, and how it is met."""
+"""Requirements of a provider that runs Liqo for a handshake, and how they are met."""
 
 from typing import Any
 

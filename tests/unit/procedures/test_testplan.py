@@ -1,4 +1,4 @@
-"""What the network's test brings and reads, and its scripts, run by this machine's own busybox."""
+"""Inputs and results of the network's test, and its scripts, run by this machine's own busybox."""
 
 import shutil
 import subprocess

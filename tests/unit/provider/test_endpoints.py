@@ -1,4 +1,4 @@
-"""What becomes of a consumer's endpoints here."""
+"""The treatment of a consumer's endpoints at the provider."""
 
 from typing import Any
 

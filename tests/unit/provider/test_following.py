@@ -1,4 +1,4 @@
-"""Which next key of a consumer's is followed, and which is not."""
+"""Next keys of a consumer that are followed, and those that are not."""
 
 from base64 import b64encode
 

@@ -1,4 +1,4 @@
-"""What a slice is granted."""
+"""The resources that a slice is granted."""
 
 import msgspec
 import pytest
@@ -56,7 +56,7 @@ def test_what_is_asked_is_granted_and_gaps_are_filled():
 def test_cordon_spares_what_is_served_and_drain_does_not(
     condition, served, authentication, resources
 ):
-    """What Liqo says; it does so of slices of any class."""
+    """The conditions equal those that Liqo reports, for slices of any class."""
     for class_name in ("default", "of-my-own"):
         asked = wanted(class_name) if condition == "Cordoned" and not served else wanted()
         found = judge(asked, tenant(condition), None, SETTINGS, served=served)

@@ -1,4 +1,4 @@
-"""What guests may name in their objects: what is left out, refused and written down."""
+"""Keys that guests may name in their objects: those left out, refused and written down."""
 
 import pytest
 

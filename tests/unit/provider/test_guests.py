@@ -1,4 +1,4 @@
-"""What consumers may ask for."""
+"""Requests that consumers may make."""
 
 from typing import Any
 

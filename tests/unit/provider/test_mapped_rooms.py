@@ -1,4 +1,4 @@
-"""What the makers of pods and of slices remember of a namespace goes with it."""
+"""The memory that the makers of pods and of slices have of a namespace goes with it."""
 
 from typing import Any
 

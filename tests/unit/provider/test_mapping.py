@@ -1,4 +1,4 @@
-"""What a NamespaceMap comes to."""
+"""The result of a NamespaceMap."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which request is signed for a consumer, and which names its rights are bound to."""
+"""Requests that are signed for a consumer, and the names that its rights are bound to."""
 
 from base64 import b64encode
 

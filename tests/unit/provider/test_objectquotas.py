@@ -158,7 +158,7 @@ def test_which_bounds_are_on_custom_resources():
 
 
 def made_by(*names: str) -> set[str]:
-    """What those roles may create, as bounds name it; sub-resources are no objects."""
+    """The objects that those roles may create, by names of bounds; sub-resources are no objects."""
     return {
         f"count/{resource}.{group}".rstrip(".")
         for role in cluster_roles()

@@ -92,7 +92,7 @@ def test_the_consumer_chooses_neither_node_nor_priority():
 
 
 def test_the_way_home_is_written_as_it_is_reached_from_here():
-    """Whoever wrote the ShadowPod, liqod or Liqo."""
+    """It is so for a ShadowPod by liqod and for one by Liqo."""
     ranges = PeerRanges(
         own=Ranges(("10.244.0.0/16",), ("10.70.0.0/20",)),
         peer=Ranges(("10.244.0.0/16",), ("10.70.0.0/20",)),

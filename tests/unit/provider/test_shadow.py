@@ -1,4 +1,4 @@
-"""What a ShadowPod and its Pod say together."""
+"""The actions that follow from a ShadowPod and its Pod together."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the slices of one consumer share: what was granted stays, and growth is denied by itself."""
+"""Sharing between the slices of one consumer: grants stay, and growth is denied by itself."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Whom a provider signs for."""
+"""Consumers that a provider signs for."""
 
 from base64 import b64decode
 

@@ -1,4 +1,4 @@
-"""What hinders reflection: told when it lasts, and who waits is called when it is over."""
+"""Problems that block reflection: reported when they last, and waiters are called at their end."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What was fetched for reflectors is kept while it holds."""
+"""Objects fetched for reflectors are kept while they hold."""
 
 import trio
 

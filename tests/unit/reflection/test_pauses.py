@@ -1,4 +1,4 @@
-"""What is shown of a peer's refusals, and when a write waits: refused, contested, too frequent."""
+"""Reports of a peer's refusals, and writes that wait: refused, contested, too frequent."""
 
 import pytest
 

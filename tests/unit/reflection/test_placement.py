@@ -1,4 +1,4 @@
-"""Who is told about the pods of which node."""
+"""Notifications about the pods of a node, and their receivers."""
 
 from typing import Any
 

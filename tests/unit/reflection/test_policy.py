@@ -1,4 +1,4 @@
-"""Which objects follow their namespace: policy, annotations, and who governs."""
+"""Objects that follow their namespace: policy, annotations, and the one that governs."""
 
 import pytest
 

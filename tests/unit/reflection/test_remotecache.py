@@ -1,4 +1,4 @@
-"""What was written at a peer is believed until the watch shows it, and not for ever."""
+"""A write at a peer is believed until the watch shows it, and not for ever."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""What is taken back of what a peer said, and that nothing of it is lost."""
+"""Retraction of a peer's reports, and that nothing of it is lost."""
 
 from types import SimpleNamespace
 from typing import Any

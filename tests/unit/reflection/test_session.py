@@ -1,4 +1,4 @@
-"""What is watched for one mapped namespace, at a peer that does not answer."""
+"""The watches for one mapped namespace, at a peer that does not answer."""
 
 from contextlib import asynccontextmanager
 from types import SimpleNamespace

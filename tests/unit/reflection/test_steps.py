@@ -1,4 +1,4 @@
-"""What is to be done about one reflected object there: create, update, delete, wait."""
+"""Steps for one reflected object there: create, update, delete, wait."""
 
 import msgspec
 import pytest

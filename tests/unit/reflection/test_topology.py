@@ -1,4 +1,4 @@
-"""Which namespaces are mapped where, and which nodes are a peer's."""
+"""The mapping of namespaces to peers, and of nodes to peers."""
 
 import msgspec
 import pytest

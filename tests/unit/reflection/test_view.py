@@ -1,4 +1,4 @@
-"""What a reflector may look at, and that looking makes it depend on what it saw."""
+"""Objects that a reflector may look at; it then depends on those that it saw."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Whose word is written where several peers have one, and what is taken back."""
+"""Arbitration between the reports of several peers: the one that is written, and its retraction."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ LAMP = Subject("gadgets", "shop", "lamp")
 
 
 class Talk:
-    """What peers say of one object, what its status becomes, and who is asked again."""
+    """The reports of peers on one object, its resulting status, and the peers asked again."""
 
     def __init__(self, several: Several = Several.FIRST) -> None:
         self.reflector = Reflector(

@@ -34,7 +34,7 @@ class FakeLink:
         await self._ended.wait()
 
     async def ask(self, request: Callable[[int], Request]) -> AsyncGenerator[Answer, None]:
-        """What ``reply`` has to say."""
+        """The answers of ``reply``."""
         made = request(len(self.asked) + 1)
         self.asked.append(made)
         answers = self._reply(made) if self._reply is not None else ()

@@ -29,7 +29,7 @@ class Terminal:
         return self.links[0]
 
     def lines(self) -> list[str]:
-        """What is on the screen, without the blanks at the end of lines."""
+        """The lines on the screen, without the blanks at their ends."""
         return lines(self.app)
 
     def text(self) -> str:
@@ -37,7 +37,7 @@ class Terminal:
         return "\n".join(self.lines())
 
     def said(self) -> str:
-        """What pops up at the edge, whether it is drawn yet or not."""
+        """The notifications at the edge, drawn yet or not."""
         return "\n".join(each.message for each in self.app._notifications)
 
     async def press(self, *keys: str) -> None:
@@ -65,7 +65,7 @@ class Terminal:
 
 
 def lines(app: Top) -> list[str]:
-    """What is on the screen of a program, without the blanks at the end of lines."""
+    """The lines on the screen of a program, without the blanks at their ends."""
     strips = app.screen._compositor.render_strips()
     return ["".join(part.text for part in strip).rstrip() for strip in strips]
 

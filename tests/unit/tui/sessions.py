@@ -27,7 +27,7 @@ def hello(**changes: Any) -> Hello:
 
 
 def session(*peers: Peer, **tables: Any) -> Session:
-    """What is known after a greeting and a snapshot with these peers."""
+    """The session after a greeting and a snapshot with these peers."""
     return after(hello(), snapshot(state(*peers, **tables)))
 
 

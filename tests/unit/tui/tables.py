@@ -24,5 +24,5 @@ def shown(known: Session, view: str, subject: str = "", part: str = "") -> Table
 
 
 def words(row: Row) -> str:
-    """What is in a row."""
+    """The text of a row."""
     return " ".join(cell.text for cell in row.cells if cell.text)

@@ -1,4 +1,4 @@
-"""Which daemons ``liqod top`` looks at."""
+"""The daemons that ``liqod top`` looks at."""
 
 from __future__ import annotations
 

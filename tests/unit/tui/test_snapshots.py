@@ -21,7 +21,7 @@ Compare = Callable[..., bool]
 
 
 def look(compare: Compare, of: State, size: tuple[int, int], *keys: str, **options: Any) -> bool:
-    """Whether the program looks as it did, shown a state and pressed some keys."""
+    """True if the program looks as it did, after it is shown a state and some keys are pressed."""
     link = FakeLink()
     app = Top([link], wall=lambda: NOW, steady=lambda: 0.0, **options)
 

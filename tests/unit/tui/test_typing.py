@@ -1,4 +1,4 @@
-"""What is typed and what is read: the prompt, names that confirm, long texts, no colours."""
+"""Typed and read text: the prompt, names that confirm, long texts, no colours."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def local() -> socket.socket:
 
 @pytest.fixture
 def ends() -> Iterator[tuple[Datagrams, socket.socket, socket.socket]]:
-    """What stands for the other side, a WireGuard, and somebody else on the machine."""
+    """The stand-in for the other side, a WireGuard, and somebody else on the machine."""
     found = Datagrams()
     with local() as wireguard, local() as other:
         found.give_to(wireguard.getsockname()[1])

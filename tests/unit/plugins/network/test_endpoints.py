@@ -1,4 +1,4 @@
-"""Which endpoint is taken: the first that answers, a better one later, another one in silence."""
+"""The choice of an endpoint: the first that answers, a better one later, another one in silence."""
 
 from math import inf
 

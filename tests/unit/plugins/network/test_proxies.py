@@ -1,4 +1,4 @@
-"""Which proxy leads to a server, and what its answer means."""
+"""The choice of the proxy to a server, and the meaning of its answer."""
 
 import pytest
 

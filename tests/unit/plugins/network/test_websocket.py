@@ -1,4 +1,4 @@
-"""What a machine without the means is told, and whose process is listened to."""
+"""Problems of a machine without the means, and the process whose reports are accepted."""
 
 import json
 import socket

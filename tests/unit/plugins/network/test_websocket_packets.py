@@ -1,4 +1,4 @@
-"""What of the other side's is a packet: nothing that it writes before one reaches the kernel."""
+"""Packets from the other side: nothing that it writes before one reaches the kernel."""
 
 import struct
 

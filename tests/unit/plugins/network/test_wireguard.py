@@ -1,4 +1,4 @@
-"""Which WireGuard is used, and what a machine without one is told."""
+"""The choice of a WireGuard, and the problem that is reported of a machine without one."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is said to a WireGuard interface and read from it, by netlink and by text."""
+"""Messages to and from a WireGuard interface, by netlink and by text."""
 
 import errno
 import struct
