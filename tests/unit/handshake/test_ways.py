@@ -1,4 +1,4 @@
-"""Channels that are kept as ways to API servers: shared, tried again, let go; and their URLs."""
+"""Channels that are kept as ways to API servers: shared, tried again, released; and their URLs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,7 +23,7 @@ def url_of(there: Milan, key: str = "") -> str:
 
 
 async def connected(channels: Ways, there: Milan) -> Wire:
-    """A connection; a channel that is just being let go is none."""
+    """A connection; a channel that is just being released is none."""
     with trio.fail_after(20):
         while True:
             try:

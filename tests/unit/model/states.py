@@ -27,7 +27,7 @@ def peer(name: str = "milan", **changes: Any) -> Peer:
 
 
 def state(*peers: Peer, **changes: Any) -> State:
-    """A state with these peers, each heard of a second ago."""
+    """A state with these peers, each observed a second ago."""
     values: dict[str, Any] = {
         "daemon": Daemon(cluster_id="rome", state="leading"),
         "peers": {each.id: each for each in peers},

@@ -91,7 +91,7 @@ def combine(route: Json, statuses: Mapping[str, Json]) -> Json:
 
 
 def parents_of(route: Json) -> list[Json]:
-    """The Gateways that a route names; what else may be a parent stays at home."""
+    """The Gateways that a route names; parents of other kinds stay in this cluster."""
     found = _dicts((route.get("spec") or {}).get("parentRefs"))
     return [each for each in found if each.get("kind", "Gateway") == "Gateway"]
 
