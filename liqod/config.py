@@ -84,8 +84,9 @@ class Provider(Table, frozen=True):
         accept_default_class: whether slices of the default class are granted.
         default_resources: granted where a slice names none.
         pod_security: Pod Security level of the namespaces made for a consumer.
-        object_quota: ResourceQuota of each such namespace: counts by resource, and the storage that
-            its claims may ask for, which no slice is granted.
+        object_quota: what a consumer may have in all such namespaces together, divided among their
+            ResourceQuotas: counts by resource, and the storage that its claims may ask for, which
+            no slice is granted.
         node_labels: labels offered to consumers for their virtual nodes.
         storage_classes, ingress_classes, load_balancer_classes: offered to consumers, the first as
             default; claims of consumers, and Ingresses of those that run Liqo, are of these.

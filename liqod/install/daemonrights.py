@@ -211,10 +211,11 @@ _NODES = (
         (*_OWN, "get"),
     ),
     Rule(
-        "what consumers make is bounded by ResourceQuotas",
+        "what consumers make is bounded by ResourceQuotas; what is used of those in a consumer's "
+        "namespaces is followed, so that these have shares of what the consumer may have",
         ("",),
         ("resourcequotas",),
-        ("get", "create", "patch"),
+        (*_FOLLOW, "get", "create", "patch"),
     ),
     Rule(
         "reflected to peers from offloaded namespaces; one of `kube-system` says which authority's "

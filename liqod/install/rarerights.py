@@ -51,6 +51,7 @@ RARE: Final = (
             "namespaceoffloadings",
             "namespaces",
             "quotas",
+            "resourcequotas",
             "secrets",
             "services",
             *("shadowendpointslices", "shadowpods", "virtualnodes"),

@@ -63,7 +63,7 @@ def opted(settings: Iterable[str]) -> list[OptIn]:
 
 
 def object_quota() -> dict[str, str]:
-    """Default bounds of what a consumer may make in one of its namespaces."""
+    """Default bounds of what a consumer may make in all its namespaces."""
     return {key: bound for _, grant in grants() for key, bound in grant.quota.items()}
 
 

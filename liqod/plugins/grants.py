@@ -96,7 +96,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     that it writes, in the namespaces that the consumer has there.
 
     Attributes:
-        quota: default bounds of a ResourceQuota in each of these namespaces, such as
+        quota: default bounds for all of these namespaces together, as ResourceQuotas name them:
             ``{"count/gadgets.example.com": "100"}``.
         policy: an admission policy, where a field reaches beyond the namespace or binds the
             provider.

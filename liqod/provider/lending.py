@@ -6,6 +6,7 @@ import trio
 
 from liqod.peer import Peer
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
+from liqod.provider.slices.sharedquotas import ObjectShares
 from liqod.provider.slices.slices import LentSlices
 from liqod.provider.tenants.certificates import Certificates
 from liqod.provider.tenants.nonces import Nonces
@@ -27,12 +28,15 @@ async def lend(
     issuer = Certificates(
         home.client, home.signing_requests, lifetime=settings.lifetime, renew_at=settings.renew_at
     )
+    maps = NamespaceMaps(peer, timings)
     async with trio.open_nursery() as nursery:
         await nursery.start(Nonces(peer).run)
         await nursery.start(Tenants(peer, issuer, timings).run)
         await nursery.start(LentSlices(peer, issuer).run)
         await nursery.start(Renewals(peer).run)
-        await nursery.start(NamespaceMaps(peer, timings).run)
+        # What namespaces have is known before another one gets its share.
+        await nursery.start(ObjectShares(peer, maps.shared, timings).run)
+        await nursery.start(maps.run)
         await nursery.start(ShadowPods(peer, timings).run)
         await nursery.start(ShadowEndpointSlices(peer, timings).run)
         task_status.started()

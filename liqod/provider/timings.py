@@ -19,6 +19,9 @@ class ProviderTimings(msgspec.Struct, frozen=True, kw_only=True):
         moved: after a consumer has all that it needs for its next name, until its former one loses
             its rights: its daemon takes the certificates at once, and its connections follow.
         unfenced: between checks of what is not lent while policies are missing.
+        turn: until what is free of a consumer's bounds on objects, and too little for all its
+            namespaces, goes on to others: longer than a consumer pauses before it tries a refused
+            object again.
     """
 
     pauses: Backoff = Backoff(first=2.0, last=60.0)
@@ -27,6 +30,7 @@ class ProviderTimings(msgspec.Struct, frozen=True, kw_only=True):
     orphans: float = 5.0
     moved: float = 60.0
     unfenced: float = AGAIN
+    turn: float = 90.0
 
 
 ORDINARY = ProviderTimings()

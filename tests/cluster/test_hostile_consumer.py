@@ -29,6 +29,7 @@ from liqod.model.crossing import keys
 from liqod.plugins.reflectors.disruptionbudgets import OPT_IN
 from liqod.provider.namespaces.mapping import QUOTA_NAME
 from liqod.provider.slices.objectquotas import AFFINITY_QUOTA, ObjectQuotas
+from liqod.provider.slices.sharedquotas import ObjectShares
 from liqod.provider.tenants import bindings
 from liqod.provider.timings import ProviderTimings
 from liqod.resources import (
@@ -444,3 +445,47 @@ async def test_a_flood_ends_at_the_bound(lending):
     assert len(found) <= 12
     assert len(refusals) >= 40 - len(found)
     assert all("exceeded quota: liqod-objects" in each for each in refusals)
+
+
+async def test_namespaces_at_once_have_no_more_than_the_consumer_may(lending):
+    """By the real quota controller: nearly all for one that is busy, and never more."""
+    quotas = ObjectQuotas(lending.home.client, CONSUMER, {"count/secrets": "12"}, shared=True)
+    assert quotas.shared is not None
+    names = [f"many-{number}-{CONSUMER}" for number in range(3)]
+    for name in names:
+        await lending.map_namespace(name)
+
+    async def number() -> int:
+        found = [await lending.admin.list(SECRETS, Selection(name)) for name in names]
+        return sum(map(len, found))
+
+    async def flood(namespace: str) -> None:
+        made = 0
+        while True:
+            try:
+                await lending.admin.create(SECRETS, named(f"flood-{made}"), namespace)
+                made += 1
+            except Forbidden:
+                await trio.sleep(0.1)
+
+    async def divided() -> bool:
+        found = [await lending.admin.get(RESOURCE_QUOTAS, QUOTA_NAME, name) for name in names]
+        hard = [each.get("status", {}).get("hard", {}).get("count/secrets", 0) for each in found]
+        return sum(map(int, hard)) == 12 and "0" not in hard
+
+    async def nearly_all_used() -> bool:
+        """The last one is kept for each namespace in turn."""
+        return await number() >= 11
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(ObjectShares(lending.peer, quotas.shared).run)
+        for name in names:
+            await quotas.keep(name)
+        await eventually(divided, seconds=30)
+        nursery.start_soon(flood, names[1])
+        await eventually(nearly_all_used, seconds=60)
+        for name in (names[0], names[2]):
+            nursery.start_soon(flood, name)
+        await trio.sleep(2)
+        assert await number() <= 12
+        nursery.cancel_scope.cancel()

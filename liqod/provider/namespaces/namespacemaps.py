@@ -70,6 +70,9 @@ class NamespaceMaps(Controller[str]):
     Args:
         peer: the consumer.
         timings: how long it waits for what.
+
+    Attributes:
+        shared: the shares that the namespaces have of its bounds on objects.
     """
 
     def __init__(self, peer: Peer, timings: ProviderTimings = ORDINARY) -> None:
@@ -90,7 +93,11 @@ class NamespaceMaps(Controller[str]):
         self._fenced = any(extra.on for extra in self._extras)
         hard = peer.home.config.provider.object_quota
         fence = peer.home.fence
-        self._quotas = ObjectQuotas(self._client, peer.id, hard, granted=lambda: fence.bounds)
+        self._quotas = ObjectQuotas(
+            self._client, peer.id, hard, granted=lambda: fence.bounds, shared=True
+        )
+        assert self._quotas.shared is not None
+        self.shared = self._quotas.shared
         within = (peer.tenant_namespace,)
         self._maps = Watched(NAMESPACE_MAPS, self._one_map, within=within)
         self._namespaces = Watched(NAMESPACES, self._maps_of_namespace)

@@ -1,6 +1,7 @@
 """The bounds on what a consumer may make: ResourceQuotas in its namespaces here.
 
-In each mapped namespace one bounds the number of objects, and one allows no pod whose affinity
+In each mapped namespace one bounds the number of objects, to a share of what the consumer may have
+(:mod:`liqod.provider.slices.sharedquotas`), and one allows no pod whose affinity
 speaks of other namespaces: with anti-affinity to everybody's pods a guest would keep them off its
 node. In the tenant namespace one bounds what the consumer's control plane and its peering user
 make.
@@ -28,6 +29,7 @@ from liqod.kube.watched import RESYNC
 from liqod.model.objects import quantities
 from liqod.model.objects.patches import exact_patch
 from liqod.provider.namespaces import mapping
+from liqod.provider.slices.sharedquotas import Shared
 
 Json = dict[str, Any]
 SETTLE: Final = 75.0
@@ -63,6 +65,10 @@ class ObjectQuotas:
         hard: the bounds, as the configuration has them.
         name: of the ResourceQuotas.
         granted: the bounds on packages' kinds, where the configuration has none of them.
+        shared: whether the bounds are for all namespaces together.
+
+    Attributes:
+        shared: the shares of the namespaces, where they have shares.
     """
 
     def __init__(
@@ -72,12 +78,15 @@ class ObjectQuotas:
         hard: Mapping[str, str],
         name: str = mapping.QUOTA_NAME,
         granted: Callable[[], Mapping[str, str]] = dict,
+        *,
+        shared: bool = False,
     ) -> None:
         self._client = client
         self._peer = peer
         self._hard = hard
         self._name = name
         self._granted = granted
+        self.shared = Shared(self._bounds) if shared else None
         self._settled: dict[str, float] = {}
         self._unproved: dict[str, float] = {}
         """Since when the use of some bound is not known, by namespace."""
@@ -88,28 +97,46 @@ class ObjectQuotas:
         Raises:
             Conflict: there is one of that name that is not ours.
         """
+        if self.shared is None:
+            return await self._keep(namespace)
+        async with self.shared.lock:
+            return await self._keep(namespace)
+
+    async def _keep(self, namespace: str) -> float:
         live = await self._client.find(RESOURCE_QUOTAS, self._name, namespace)
         if live is not None and _owner(live) != self._peer:
             raise Conflict(f"the ResourceQuota {namespace}/{self._name} is not liqod's")
-        present = set(((live or {}).get("spec") or {}).get("hard") or ())
+        there = ((live or {}).get("spec") or {}).get("hard") or {}
+        present = set(there)
         for key in stuck(live):
             self._settled[key] = trio.current_time() + SETTLE
             present.discard(key)
-        bounds = {**self._granted(), **self._hard}
+        bounds = self._bounds()
         # A bound that is there and works stays, however young a clock makes its kind look.
         waits = {key: 0.0 if key in present else await self._wait(key) for key in bounds}
         hard = {key: bound for key, bound in bounds.items() if not waits[key]}
+        if self.shared is not None:
+            hard = self.shared.within(namespace, there, hard)
         if live is None:
             if hard:
                 wanted = mapping.quota(self._name, namespace, self._peer, hard)
-                await self._client.create(RESOURCE_QUOTAS, wanted, namespace)
+                made = await self._client.create(RESOURCE_QUOTAS, wanted, namespace)
+                self._wrote(namespace, made)
         else:
             patch = change(live, hard)
             if patch:
                 body = {"spec": {"hard": patch}}
-                await self._client.patch(RESOURCE_QUOTAS, self._name, body, namespace)
+                made = await self._client.patch(RESOURCE_QUOTAS, self._name, body, namespace)
+                self._wrote(namespace, made)
         looks = [*filter(None, waits.values()), self._prove(namespace, live, hard)]
         return min(looks)
+
+    def _wrote(self, namespace: str, made: Partial) -> None:
+        if self.shared is not None:
+            self.shared.wrote(namespace, made.metadata)
+
+    def _bounds(self) -> dict[str, str]:
+        return {**self._granted(), **self._hard}
 
     def forget(self, namespace: str) -> None:
         """Keep nothing of a namespace that is gone."""
