@@ -1,6 +1,6 @@
-"""Whether anything of the other gateway's reaches this machine at all, good or not.
+"""Counts datagrams of the other gateway that reach this machine, authentic or not.
 
-A tunnel does not tell of datagrams that are not authentic. Where it is silent it is the difference
+A tunnel does not report datagrams that are not authentic. Where it is silent it is the difference
 between a firewall on the way and a wrong key: so while nothing answers they are counted, by a
 socket to which the kernel gives copies of those for a port only.
 """
@@ -61,9 +61,9 @@ def listening(endpoint: str, port: int) -> socket.socket:
 
 
 async def count(made: socket.socket, endpoint: str, port: int, seconds: float) -> int:
-    """How many came within so many seconds; closes the socket.
+    """Counts the datagrams that come within so many seconds; closes the socket.
 
-    Who dials knows where the other side is, and believes no other sender; to a server all come.
+    A client knows where the other side is, and counts no other sender; a server counts all.
     """
     wanted = "" if port else endpoint.rpartition(":")[0]
     found = 0
@@ -75,7 +75,7 @@ async def count(made: socket.socket, endpoint: str, port: int, seconds: float) -
 
 
 def is_ipv4(endpoint: str) -> bool:
-    """Whether it can be listened for it; where nobody is known yet, it can."""
+    """True if an endpoint's datagrams can be counted: it is IPv4, or not known yet."""
     host = endpoint.rpartition(":")[0]
     try:
         return not host or ipaddress.ip_address(host).version == 4

@@ -1,8 +1,8 @@
 """The wall around tunnel backends: each function handed over is named, typed, and has a time.
 
-The daemon, and what sweeps after it, have tunnels from here and from nowhere else. What a backend
-says on purpose (a LiqodError) is a fault of the machine; whatever else goes wrong in it is told as
-the plugin's, to the peer's network and in the layer of plugins.
+The daemon, and what sweeps after it, have tunnels from here and from nowhere else. An error that a
+backend raises on purpose (a LiqodError) is a fault of the machine; any other error in it is
+reported as the plugin's, to the peer's network and in the layer of plugins.
 """
 
 import os

@@ -181,6 +181,6 @@ def of_text(text: str) -> float | None:
 
 
 def is_notable(latency: float, shown: str) -> bool:
-    """Whether a latency differs from the one that is shown by enough to be written."""
+    """True if a latency differs from the one that is shown by enough to be written."""
     before = of_text(shown)
     return before is None or abs(latency - before) > max(NOTABLE * before, LEAST)

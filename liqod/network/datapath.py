@@ -1,9 +1,9 @@
 """Peers' data paths in this machine's kernel: applied, watched, taken away, and swept.
 
 A peer has a part of the node's namespace and one of its own (:mod:`.peerplan`). Both outlive the
-daemon: the next one finds them, changes what differs, and no packet is lost meanwhile. What belongs
-to whom can be told from what is there, by marks and names, so that what a crash or a forgotten peer
-left is found without any file of ours.
+daemon: the next one finds them, changes what differs, and no packet is lost meanwhile. Marks and
+names in the kernel show the owner of each object, so that garbage of a crash or of a forgotten peer
+is found without any file of ours.
 """
 
 from collections.abc import Callable, Collection
@@ -46,7 +46,7 @@ class KernelDatapath:
         self._attended: dict[str, _Attended] = {}
 
     async def problem(self) -> str | None:
-        """What this machine lacks, by its names; None for nothing."""
+        """The reason why this machine can have no data paths; None for none."""
         try:
             await container.settle_in()
         except NetworkError as error:
@@ -75,7 +75,7 @@ class KernelDatapath:
             self.close()
 
     def close(self) -> None:
-        """Hear of no peer any more. What was applied stays."""
+        """Stop observing peers. The applied data paths stay."""
         for digits in list(self._attended):
             self._disregard(digits)
 
@@ -118,7 +118,7 @@ class KernelDatapath:
         return changes
 
     async def compare(self, plan: PeerPlan) -> list[str]:
-        """What :meth:`apply` would change. Nothing is.
+        """The changes that :meth:`apply` would make. It makes none.
 
         Raises:
             NetworkError: the kernel cannot be asked.
@@ -190,7 +190,7 @@ class KernelDatapath:
         return changes
 
     async def leftovers(self, known: Collection[Names]) -> list[Names]:
-        """What is here of peers of this cluster that are not known: a crash, or a forgotten one.
+        """Garbage of this cluster's peers that are not known: of a crash, or of a forgotten one.
 
         Only what carries this cluster's mark is found, so that nothing of another daemon's on the
         same machine is.
@@ -264,7 +264,7 @@ class Left(Names, frozen=True):
 
 
 class _Attended:
-    """What is heard of one peer's two namespaces."""
+    """Observes one peer's two namespaces."""
 
     def __init__(self, monitor: Monitor, of_node: Owned, of_inside: Owned) -> None:
         self.monitor = monitor

@@ -110,7 +110,7 @@ class Echoes:
                 return answer[8 : 8 + TOKEN], origin[0]
 
     async def passes(self, target: str, size: int, patience: float) -> bool:
-        """Whether one of some packets of a size comes back."""
+        """True if one of :data:`TRIES` packets of a size comes back."""
         for _ in range(TRIES):
             if await self.ask(target, size, patience) is not None:
                 return True

@@ -1,4 +1,4 @@
-"""What is known of both ends of a peer's tunnel, handed from the objects to what makes it."""
+"""The state of both ends of a peer's tunnel, handed from the objects to the tunnel's maker."""
 
 import msgspec
 

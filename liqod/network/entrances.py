@@ -1,4 +1,4 @@
-"""What is opened to single peers beside pods and lent hosts: as values, from what is agreed. Pure.
+"""Entrances for single peers beside pods and lent hosts: as values, from what is agreed. Pure.
 
 The API server (``in_band`` under ``[network]``): at one external address, port 6443 leads to it in
 the kernel, and port 8118 to Liqo's proxy (:mod:`.connectproxy`). Where this cluster's pods at a
@@ -42,7 +42,7 @@ class Server(msgspec.Struct, frozen=True):
 
 
 def is_named(peer: str, patterns: Sequence[str]) -> bool:
-    """Whether a peer is one of those that a setting names."""
+    """True if a peer matches one of the patterns of a setting."""
     return any(fnmatchcase(peer, pattern) for pattern in patterns)
 
 
@@ -60,7 +60,7 @@ def of_pods(server: Server) -> Entrance:
 
 
 def has_proxy(entrances: Iterable[Entrance]) -> bool:
-    """Whether one of them leads to Liqo's proxy."""
+    """True if one of the entrances leads to Liqo's proxy."""
     return any((each.host, each.to) == (OUTER_ADDRESS, PROXY_PORT) for each in entrances)
 
 

@@ -44,12 +44,12 @@ class Exposed(msgspec.Struct, frozen=True):
 
 
 def is_wanted(server: GatewayServer) -> bool:
-    """Whether it asks for a Service."""
+    """True if the server asks for a Service."""
     return server.spec.endpoint is not None and server.spec.endpoint.service_type in TYPES
 
 
 def allots_port(server: GatewayServer) -> bool:
-    """Whether the port is the one that a Service is given."""
+    """True if the server's port is the one that the cluster allots to its NodePort Service."""
     asked = server.spec.endpoint
     return asked is not None and asked.service_type == "NodePort" and not asked.node_port
 

@@ -1,4 +1,4 @@
-"""What is known of a peer's network, from memory, for those who judge and show it."""
+"""Collects the facts of a peer's network from memory, for those who judge and show it."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -28,7 +28,7 @@ def facts(
     heard: Heard | None,
     silent: float | None,
 ) -> NetworkFacts:
-    """What is known of one peer's network by its objects and its probes.
+    """Collects the facts of one peer's network from its objects and its probes.
 
     Args:
         problem: what this machine lacks.
@@ -36,8 +36,8 @@ def facts(
         ranges: of both clusters.
         waits: what is waited for while there are none.
         way: how the tunnel was last said to be.
-        heard: what the probes said last; None while none go.
-        silent: seconds since they last said that the other side is there; None: never.
+        heard: what the probes reported last; None while none go.
+        silent: seconds since they last reported the other side alive; None: never.
     """
     gateway = ends.gateway
     if problem or gateway is None or ranges is None or ends.waits:

@@ -17,14 +17,14 @@ ADDRESS: Final[dict[Family, str]] = {4: "ip", 6: "ip6"}
 TYPE: Final[dict[Family, str]] = {4: "ipv4_addr", 6: "ipv6_addr"}
 TUNNEL: Final[dict[Family, str]] = {4: names.TUNNEL_NETWORK, 6: names.TUNNEL_NETWORK6}
 HEADERS: Final[dict[Family, int]] = {4: 40, 6: 60}
-"""Of a segment of TCP without options, in bytes."""
+"""Bytes of headers of a TCP segment without options, by family."""
 NEIGHBOURS: Final = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255"
 PROBES: Final = "limit rate 100/second burst 200 packets"
-"""What a peer may ask the gateway itself."""
+"""Rate limit of a peer's probes and echoes to the gateway itself."""
 ECHOES: Final = "limit rate 20/second burst 40 packets"
-"""What it may ask a node's own address among pods."""
+"""Rate limit of a peer's echoes to a node's own address among pods."""
 OWN: Final = "{ local, broadcast, anycast, multicast }"
-"""What a node takes for itself."""
+"""Types of addresses whose packets a node takes for itself."""
 COUNTERS: Final = ("spoofed", "strangers", "flooded")
 """Packets dropped: a source that is not the peer's; a destination that was not lent; too many."""
 OVERLAY_COUNTERS: Final = ("forged", "spoofed", "strangers")
@@ -229,7 +229,7 @@ def _to_this_node(peers: Iterable[str], opened: Iterable[str] = ()) -> list[str]
 
 
 def _unchanged(pods: Iterable[str]) -> list[str]:
-    """Whoever translates a connection first has it: this keeps a pod's own source."""
+    """Rules that keep a pod's own source: the first translation of a connection counts."""
     return [
         f"{word} saddr {prefix} snat {word} prefix to {prefix}"
         for prefix in pods
@@ -238,7 +238,7 @@ def _unchanged(pods: Iterable[str]) -> list[str]:
 
 
 def _arriving(ranges: PeerRanges, side: Side) -> list[str]:
-    """What may come out of the tunnel, before anything is translated."""
+    """Rules for packets that come out of the tunnel, before anything is translated."""
     used = _families(ranges)
     rules = [
         "ct state invalid drop",
@@ -277,7 +277,7 @@ def _arriving(ranges: PeerRanges, side: Side) -> list[str]:
 
 
 def _to(host: str, protocol: str, port: int) -> str:
-    """What is for a port of a host, or for any of its ports (0)."""
+    """The match of packets for a port of a host, or for any of its ports (0)."""
     word = ADDRESS[family_of(host)]
     return f"{word} daddr {host} " + (
         f"{protocol} dport {port}" if port else f"meta l4proto {protocol}"

@@ -1,7 +1,7 @@
-"""What a peer's gateways ask for, and whether it is done. Pure.
+"""Judges a peer's gateway objects: the one that counts, or why one is refused. Pure.
 
-Of all GatewayServers and GatewayClients of a peer one counts: the oldest that can be had. Which
-backend makes its tunnel is told by the template that it names: ``<backend>-server``,
+Of all GatewayServers and GatewayClients of a peer one counts: the oldest that can be had. The
+template that it names selects the backend of its tunnel: ``<backend>-server``,
 ``<backend>-client``, in liqod's own namespace, as Liqo's ``wireguard-server``.
 """
 
@@ -46,9 +46,9 @@ PORT: Final = 51840
 PORTS: Final = 1024
 """How many ports from there are tried where one is another gateway's already."""
 MTU: Final = 1340
-"""Of a tunnel where nothing else is said: Liqo's, which fits through most clouds."""
+"""Default MTU of a tunnel, in bytes: Liqo's, which fits through most clouds."""
 LEAST_MTU: Final = 1280
-"""What IPv6 needs."""
+"""The least MTU of IPv6, in bytes."""
 MOST_MTU: Final = 9000
 LEAST_PORT: Final = 1024
 KEPT: Final = frozenset(
@@ -103,7 +103,7 @@ USUAL: Final = Listening()
 
 
 class Here(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides, of this cluster.
+    """The facts of this cluster by which gateways are judged.
 
     Attributes:
         namespace: liqod's own.
@@ -169,7 +169,7 @@ def side_of(one: Object) -> Side:
 
 
 def age(one: Object) -> tuple[str, bool, str, str]:
-    """What sorts gateways by their age; of the same second, first the one that counted so far."""
+    """Sort key of gateways by age; of the same second, first the one that counted so far."""
     late = not conditions.holds(one.status.conditions, ACCEPTED)
     return (one.metadata.creation_timestamp or "", late, one.KIND.name, one.metadata.name)
 
@@ -382,7 +382,7 @@ def port_of(
 
 
 def _hinders(other: GatewayServer, one: GatewayServer, how: Listening) -> bool:
-    """Whether two servers cannot listen at one port."""
+    """True if two servers cannot listen at one port."""
     told = other.status.endpoint
     if told is not None and (told.protocol or "UDP") != how.transport:
         return False
@@ -409,7 +409,7 @@ def websocket_of(one: Object, backend: str, here: Here) -> int:
 
 
 def offered(port: int) -> str:
-    """What the condition :data:`WEBSOCKET_TOLD` of a server says of that port."""
+    """The message of a server's condition :data:`WEBSOCKET_TOLD` for that port."""
     return f"TCP {port}"
 
 

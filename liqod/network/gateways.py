@@ -166,7 +166,7 @@ class Gateways(Controller[str]):
         ]
 
     def _is_stray(self, one: Partial | Object) -> bool:
-        """Whether a gateway is labelled as one of this peer's, and is in no peer's namespace."""
+        """True if a gateway is labelled as one of this peer's, and is in no peer's namespace."""
         marked = one.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == self._peer.id
         return marked and ("", one.metadata.namespace) not in self._tenants.store
 
@@ -244,7 +244,7 @@ class Gateways(Controller[str]):
         return Ends(gateway, keys, taken.key, waits, refused=refused, looked=True)
 
     def _status(self, one: Object, port: int, secret: str, taken: Taken) -> dict[str, Any]:
-        """What a gateway that counts shows."""
+        """The status of a gateway that counts."""
         ref = {"kind": "Secret", "name": secret, "namespace": one.namespace}
         status: dict[str, Any] = {"secretRef": {"apiVersion": "v1", **ref}}
         # `liqoctl create … --wait` waits for this one.
@@ -265,7 +265,7 @@ class Gateways(Controller[str]):
         return {**status, "conditions": told}
 
     def _websocket(self, one: GatewayServer) -> list[Json]:
-        """What is to be said of its websocket."""
+        """The conditions that publish a server's websocket; none without one."""
         backend = gatewayplan.backend_of(one, self._here)
         assert isinstance(backend, str)
         port = gatewayplan.websocket_of(one, backend, self._here)
@@ -327,7 +327,7 @@ def _told(one: Object) -> list[Json]:
 
 
 def every(store: Store, type_: type[R], namespace: str = "") -> list[R]:
-    """What a store has of a kind, in one namespace or in all."""
+    """The objects of a kind in a store, in one namespace or in all."""
     return [one for one in store.values(type_) if not namespace or one.namespace == namespace]
 
 

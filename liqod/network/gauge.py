@@ -47,7 +47,7 @@ class KernelGauge:
         return found
 
     async def passes(self, names: Names, side: Side, size: int, slow: float) -> bool:
-        """Whether a packet of a size passes."""
+        """True if a packet of a size passes."""
         async with echoes(names.namespace, TUNNEL_ADDRESSES[side]) as asking:
             return await asking.passes(other_end(side), size, PATIENCE + SLACK * slow)
 
@@ -78,7 +78,7 @@ class KernelGauge:
         return None
 
     async def way_to(self, endpoint: str) -> str:
-        """What the kernel says of a way there; nothing is sent."""
+        """The kernel's error for a way to an endpoint, empty for none; nothing is sent."""
         host, _, port = endpoint.rpartition(":")
         family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
 
@@ -113,7 +113,7 @@ class KernelGauge:
         return await self._kernel.within("", look)
 
     async def dropped(self, names: Names) -> dict[str, int]:
-        """What both of a peer's tables have counted."""
+        """Packets that both of a peer's tables have dropped, by counter."""
         inside = await self._kernel.within(
             names.namespace, partial(_counters, INSIDE_TABLE, COUNTERS)
         )

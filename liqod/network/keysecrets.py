@@ -111,7 +111,7 @@ async def kept(
 
 
 async def is_kept(client: Client, peer: str, own: str) -> bool:
-    """Whether there is a private key: something of that peer's may be on this machine."""
+    """True if there is a private key: objects of that peer may be on this machine."""
     kept = await client.find(SECRETS, ids.gateway_resource(peer), own, decode=KeySecret)
     return kept is not None and kept.metadata.labels.get(labels.TUNNEL) == labels.TRUE
 

@@ -125,7 +125,7 @@ class KnownRanges(Controller[str]):
         return None
 
     def _entrances(self, external: tuple[str, ...]) -> Iterator[Entrance]:
-        """What is open to this peer alone.
+        """The entrances that are open to this peer alone.
 
         Args:
             external: this cluster's external ranges.
@@ -174,7 +174,7 @@ class KnownRanges(Controller[str]):
 
 
 def waited_for(found: Configuration) -> str:
-    """What a Configuration lacks before addresses can be translated by it; empty for nothing."""
+    """The reason why addresses cannot be translated by a Configuration yet; empty for none."""
     name = found.metadata.name
     if not found.spec.remote.cidr.pod:
         return f"Configuration {name} does not say the peer's ranges (spec.remote)"

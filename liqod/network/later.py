@@ -1,8 +1,8 @@
-"""Ranges of a peer's that came after the networks were joined: taken up as its gateway tells them.
+"""Takes up ranges that a peer's gateway reports after the networks were joined.
 
 Its Configuration here is written by ``liqod peer`` alone, whose user may no more once its cluster
-is accepted. What comes through the tunnel is the word of whoever holds the peer's key, as that was.
-It only adds: a range that was once told stays.
+is accepted. A message through the tunnel is the word of the holder of the peer's key, as that was.
+It only adds: a range that was once reported stays.
 """
 
 from collections.abc import Iterable

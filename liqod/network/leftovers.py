@@ -1,4 +1,4 @@
-"""What is left on this machine of peers that are gone: taken down by their names alone.
+"""Takes down on this machine the garbage of peers that are gone, by their names alone.
 
 A peer's own task takes its network down while the peer is there. Where the tenant namespace went
 first, or while no daemon ran, the private key of its tunnel tells that there may be something.

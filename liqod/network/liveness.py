@@ -1,4 +1,4 @@
-"""Whether the other side of a tunnel answers, decided from probes and answers. Pure: no clock.
+"""Decides from probes and answers that the other side of a tunnel is alive. Pure: no clock.
 
 At rest a probe goes twice a second. When one is not answered in the time that answers take, many
 follow at once, so that of a peer that is there some come through whatever is lost on the way, and
@@ -52,7 +52,7 @@ TUNNEL: Final = Pace()
 
 
 class Liveness:
-    """What is known of the other side.
+    """The liveness of the other side.
 
     Args:
         now: the time in seconds, as that of every call.
@@ -94,7 +94,7 @@ class Liveness:
         return max(at, now)
 
     def sends(self, now: float) -> bool:
-        """Whether a probe is to go now."""
+        """True if a probe is to go now."""
         pause = self._pace.hurry if self._in_doubt(now) else self._pace.rest
         return now >= self._sent_at + pause - 1e-6
 

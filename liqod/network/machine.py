@@ -1,4 +1,4 @@
-"""What this machine can do for the networks of peers; the same for all of them.
+"""Capabilities of this machine for the networks of peers; the same for all of them.
 
 The data path, the probes and the tunnels' backends are handed on from here, so that a peer's
 network can be run with others in their place.
@@ -54,7 +54,7 @@ class Datapath(Protocol):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What one side's gateway says of itself to the other's.
+    """The facts that one side's gateway reports to the other's.
 
     Attributes:
         pod_address: an address among its pods at which it answers echoes; empty where it has none.
@@ -71,7 +71,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """What probes through a tunnel have found.
+    """The findings of probes through a tunnel.
 
     Attributes:
         alive: whether the other side answers.
@@ -121,7 +121,7 @@ class Gauge(Protocol):
         ...
 
     async def passes(self, names: Names, side: Side, size: int, slow: float) -> bool:
-        """Whether a packet of a size passes a tunnel. Raises as :meth:`largest`."""
+        """True if a packet of a size passes a tunnel. Raises as :meth:`largest`."""
         ...
 
     async def answering(self, pods: Sequence[str]) -> str:

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 async def look(
     home: ClusterContext, plugins: PluginHost, callers: Account, role: Role
 ) -> tuple[Machine, KernelDatapath]:
-    """What this machine can do, and its kernel, which is to be attended while networks are kept.
+    """Finds this machine's capabilities, and its kernel, to be attended while networks are kept.
 
     Args:
         home: this cluster.
@@ -134,7 +134,7 @@ async def attend(kernel: KernelDatapath | NodeKernel) -> NoReturn:
 
 
 def is_allowed(provider: TunnelProvider, named: tuple[str, ...]) -> bool:
-    """Whether a backend may be used: those that are named, or else those that need no naming."""
+    """True if a backend may be used: those that are named, or else those that need no naming."""
     if named:
         return provider.name in named
     return provider.encrypted and not provider.on_request

@@ -14,11 +14,11 @@ from liqod.resources.networking import (
 )
 
 MADE_OF: Final = ((GATEWAY_SERVERS, GATEWAY_CLIENTS), (PUBLIC_KEYS,), (CONFIGURATIONS,))
-"""What a joining is made of: of each of these at least one object."""
+"""Kinds that a joining is made of: at least one object of each group."""
 
 
 async def is_there(client: Client, namespace: str, *kinds: Kind) -> bool:
-    """Whether there is an object of one of these kinds that nobody has deleted.
+    """True if there is an object of one of these kinds that nobody has deleted.
 
     Args:
         client: of this cluster.

@@ -1,4 +1,4 @@
-"""What is measured of a peer's network while it stands, and is not told by its probes.
+"""Measures what a peer's probes do not report of its network, while that exists.
 
 Seldom at rest, at once when something turns, and each second while nothing answers or somebody
 looks: bytes and endpoint of the tunnel, packets dropped, the largest packet that the way carries,
@@ -58,7 +58,7 @@ class Trip(msgspec.Struct, frozen=True):
 
 
 class Stands(msgspec.Struct, frozen=True):
-    """What is measured.
+    """The network to measure.
 
     Attributes:
         tunnel: the tunnel.
@@ -172,7 +172,7 @@ class Measures:
         self._wake.set()
 
     def lately(self) -> Counter[KernelChange]:
-        """What was mended within the last minute, and how many times."""
+        """Repairs within the last minute, and how many times each."""
         since = trio.current_time() - MINUTE
         return Counter(each for at, each in self._mended if at >= since)
 
@@ -183,7 +183,7 @@ class Measures:
 
     @property
     def quarrel(self) -> bool:
-        """Whether somebody takes away what is mended."""
+        """True if somebody takes away again what is repaired."""
         return any(times >= FOUGHT for times in self.lately().values())
 
     async def run(self, stands: Callable[[], Stands]) -> NoReturn:

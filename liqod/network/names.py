@@ -1,8 +1,8 @@
-"""What everything of ours is called and numbered on a machine. Pure.
+"""Names and numbers of all that liqod has on a machine. Pure.
 
 A peer's names are made of a hash of both clusters' ids, so that daemons of several clusters on one
 machine do not meet: names of network namespaces, and of the sockets that some tunnels have, are the
-machine's. All that is a peer's can be told by these names alone, also by a daemon that never knew
+machine's. All that is a peer's is known by these names alone, also to a daemon that never knew
 the peer.
 
 In the node's own network namespace the rules stand in this order, before those of most others and
@@ -19,7 +19,7 @@ from typing import Final, Literal
 import msgspec
 
 Side = Literal["server", "client"]
-"""Which end of a tunnel a cluster has."""
+"""The end of a tunnel that a cluster has."""
 
 NAMESPACE_PREFIX: Final = "liqod-"
 VETH_PREFIX: Final = "lqv"
@@ -58,8 +58,8 @@ INNER_ADDRESS6: Final = "fe80::2"
 
 TUNNEL_NETWORK: Final = "169.254.18.0/30"
 TUNNEL_NETWORK6: Final = "fd18:6c71:18::/64"
-"""Of the tunnels' ends. What liqod and Liqo say to each other is IPv4; the other is where errors
-about packets of IPv6 come from."""
+"""Networks of the tunnels' ends. liqod and Liqo speak IPv4 to each other; errors about packets of
+IPv6 come from the other."""
 TUNNEL_ADDRESSES: Final[dict[Side, str]] = {"server": "169.254.18.1", "client": "169.254.18.2"}
 TUNNEL_ADDRESSES6: Final[dict[Side, str]] = {
     "server": "fd18:6c71:18::1",
@@ -83,7 +83,7 @@ DIGITS: Final = 8
 
 
 class Names(msgspec.Struct, frozen=True):
-    """What a peer's things are called here.
+    """The names of a peer's objects on this machine.
 
     Attributes:
         own_id: this cluster's id.
@@ -100,7 +100,7 @@ class Names(msgspec.Struct, frozen=True):
 
     @property
     def mark(self) -> str:
-        """Whose it is, in words: on links and in tables of nftables."""
+        """The mark of the owner, a text on links and in tables of nftables."""
         return f"{marks_of(self.own_id)}{self.peer_id[:40]}"
 
     @property

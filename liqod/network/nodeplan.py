@@ -75,7 +75,7 @@ class OverlayNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overlay(msgspec.Struct, frozen=True, kw_only=True):
-    """What all nodes have in common.
+    """The parameters that all nodes of the overlay have in common.
 
     Attributes:
         pods: the ranges of all pods of this cluster.
@@ -94,7 +94,7 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def owned(cluster: str) -> Owned:
-    """What in a node's own namespace is the overlay's.
+    """The overlay's part of a node's own namespace.
 
     Args:
         cluster: this cluster's id.
@@ -111,7 +111,7 @@ def owned(cluster: str) -> Owned:
 def plan(
     me: OverlayNode, gateway: OverlayNode, others: Iterable[OverlayNode], overlay: Overlay
 ) -> Namespace:
-    """What a node needs of the overlay.
+    """A node's part of the overlay.
 
     Args:
         me: the node.

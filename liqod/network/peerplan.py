@@ -9,9 +9,9 @@ clusters may use the same addresses::
     pod ─► rule "to alias" ─► table ─┼► gw0 ─► alias becomes the peer's own ─► tunnel ─► peer
     pod ◄─ main table, or overlay ◄──┼─ gw0 ◄─ the peer's own becomes alias ◄─ filter ◄─ tunnel
 
-What comes out of the tunnel is believed only where its source is the peer's own and its
-destination a pod here or an address that was lent; the rest is dropped and counted before anything
-is translated. The text of nftables is in :mod:`.filters`.
+A packet out of the tunnel is accepted only where its source is the peer's own and its destination
+a pod here or an address that was lent; others are dropped and counted before anything is
+translated. The text of nftables is in :mod:`.filters`.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ OTHER: Final[dict[Side, Side]] = {"server": "client", "client": "server"}
 
 
 class PeerPlan(msgspec.Struct, frozen=True):
-    """What one peer needs on the gateway.
+    """One peer's part of the gateway.
 
     Attributes:
         names: what its things are called.
@@ -49,7 +49,7 @@ class PeerPlan(msgspec.Struct, frozen=True):
 
     @property
     def node_owned(self) -> Owned:
-        """What in the node's namespace is this peer's."""
+        """This peer's part of the node's namespace."""
         return Owned(
             mark=self.names.mark,
             links=(self.names.veth,),
@@ -60,7 +60,7 @@ class PeerPlan(msgspec.Struct, frozen=True):
 
     @property
     def inside_owned(self) -> Owned:
-        """What in the peer's own namespace is liqod's."""
+        """liqod's part of the peer's own namespace."""
         return Owned(
             mark=self.names.mark,
             links=(INSIDE, self.names.tunnel),

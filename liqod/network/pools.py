@@ -45,11 +45,11 @@ class Prefixes(Generic[O]):
             self._taken.pop(owner, None)
 
     def has(self, owner: O) -> tuple[str, ...]:
-        """What an owner has."""
+        """The ranges of an owner."""
         return tuple(str(prefix) for prefix in self._taken.get(owner, ()))
 
     def conflict(self, prefix: str, owner: O | None = None) -> tuple[O, str] | None:
-        """Who has something that overlaps a range, and what; not the owner itself."""
+        """Another owner with a range of its that overlaps a range; None for none."""
         wanted = ipaddress.ip_network(prefix)
         for other, prefixes in self._taken.items():
             if other == owner:
@@ -60,7 +60,7 @@ class Prefixes(Generic[O]):
         return None
 
     def pooled(self, prefix: str) -> bool:
-        """Whether a range lies in one of the pools."""
+        """True if a range lies in one of the pools."""
         wanted = ipaddress.ip_network(prefix)
         return any(_within(wanted, pool) for pool in self._pools)
 

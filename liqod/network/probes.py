@@ -10,8 +10,8 @@ cluster's own ranges: those that came after the networks were joined are known b
 
 Answers come from the other side's daemon, and packets need none. So where they fail to come, the
 kernel behind the tunnel is asked for echoes, and it is by these that the way is judged: it is given
-up for no daemon's sake. What a tunnel has received would not do: it grows also where nothing that
-is sent arrives.
+up for no daemon's sake. The bytes that a tunnel has received would not do: they grow also where
+nothing that is sent arrives.
 """
 
 import logging

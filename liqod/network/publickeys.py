@@ -20,7 +20,7 @@ NONE_YET: Final = "NoPublicKey"
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """What came of a peer's PublicKeys.
+    """The outcome of a peer's PublicKeys.
 
     Attributes:
         key: 32 bytes; empty where there is none.
@@ -76,7 +76,7 @@ def taken(
 
 
 def peer_of(one: PublicKey) -> str:
-    """Whose key it is, by its label."""
+    """The id of the peer that has the key, by its label."""
     return one.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
 
 

@@ -1,7 +1,7 @@
-"""The network of one peer: from the objects of both sides to a tunnel and a data path that stand.
+"""The network of one peer: makes a tunnel and a data path from the objects of both sides.
 
-What is wanted is told by others: the ranges by the peer's Configuration (:class:`PeerNetwork`),
-both ends by its gateways and keys (:mod:`.ends`). Here it is applied, watched, and taken down. All
+Others give the desired state: the peer's Configuration the ranges (:class:`PeerNetwork`), its
+gateways and keys both ends (:mod:`.ends`). Here it is applied, watched, and taken down. All
 that is made outlives the daemon, so that the next one finds it and no packet is lost; so nothing
 ends with this task: only what the objects say ends anything, and before that the API server itself
 is asked.
@@ -89,7 +89,7 @@ class Room:
         self._up: Wanted | None = None
         self._keyed = False
         self._left = True
-        """Whether a daemon before this one may have left something of the peer's."""
+        """True while there may be something of the peer's that an earlier daemon left."""
         self._disturbed = False
         self._again_at = 0.0
         self._silent_since = inf
@@ -98,16 +98,16 @@ class Room:
         self._healed = Healings()
         self._stirred, self._seldom = trio.Event(), Seldom()
         self._last: tuple[Heard, float] | None = None
-        """What the probes said last, and when they last said that the other side is there."""
+        """The last report of the probes, and when they last reported the other side alive."""
         self._learned = Ranges()
         self._offers: bool | None = None
         self._failures, self._had_at = 0, 0.0
         self._laid: tuple[Wanted, int] | None = None
-        """What was applied last, and for which size of packets."""
+        """The network that was applied last, and the size of packets in bytes that it is for."""
         self._path = ""
-        """Which way the tunnel went when that was known last, by the backend's own word."""
+        """The way of the tunnel when that was known last, as the backend reported it."""
         self._stuck = ""
-        """What the kernel refuses of the data path; empty for nothing."""
+        """The kernel's refusal of the data path; empty for none."""
         self._measures = Measures(self._names, machine.gauge, self._turned, self._goes)
 
     async def run(self) -> NoReturn:
@@ -176,7 +176,7 @@ class Room:
         return inf
 
     def _wanted(self) -> Wanted | str:
-        """What is wanted, or what is waited for."""
+        """The desired network, or what it waits for."""
         ends, network, machine = self._ends.now, self._peer.network, self._machine
         if ends.gateway is None or ends.keys is None or not ends.peer_key:
             return ends.waits
@@ -288,7 +288,7 @@ class Room:
                     nursery.start_soon(self._machine.proxy, self._names, self._healed.waits())
 
     def _tells(self) -> Told:
-        """What the peer's gateway is told."""
+        """The facts that the peer's gateway is notified of."""
         seen = self._up.ranges.seen if self._up is not None else Ranges()
         own = self._up.ranges.own if self._up is not None else Ranges()
         serves = self._up is not None and self._up.gateway.side == "server"
@@ -304,7 +304,7 @@ class Room:
             self._measures = Measures(self._names, self._machine.gauge, self._turned, self._goes)
 
     def _stands(self) -> Stands:
-        """What is measured."""
+        """The network to measure."""
         up = self._up
         assert up is not None
         assert self._tunnel is not None
@@ -338,7 +338,7 @@ class Room:
         self._measures.nudge()
 
     def _facts(self) -> NetworkFacts:
-        """What is known, for those who look."""
+        """The facts of the network, for those who look."""
         network, last, role = self._peer.network, self._last, self._machine.role
         silent = trio.current_time() - last[1] if last is not None and last[1] >= 0 else None
         found = facts(
@@ -424,7 +424,7 @@ class Room:
         )
 
     async def _surely_ended(self) -> bool:
-        """Whether one of what it is made of is not there, by the API server's own word."""
+        """True if an object that it is made of does not exist, as the API server itself answers."""
         client, place = self._peer.home.client, self._peer.tenant_namespace
         return not all([await is_there(client, place, *either) for either in MADE_OF])
 

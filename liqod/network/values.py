@@ -1,4 +1,4 @@
-"""What a network namespace holds, as values: links, addresses, routes, rules, tables of nftables.
+"""The content of a network namespace as values: links, addresses, routes, rules, nftables tables.
 
 Plans are made of these and compared with what the kernel has; nothing here asks or changes it.
 Interfaces, addresses and prefixes are text as ``ip`` prints it, families 4 and 6.
@@ -163,9 +163,9 @@ class Forwarding(msgspec.Struct, frozen=True, order=True):
 class Namespace(msgspec.Struct, frozen=True, kw_only=True):
     """All that is ours in one network namespace. Nothing else in it is touched.
 
-    What is ours is known by its names and numbers (:mod:`liqod.network.names`): links by prefix,
-    routes by table, rules by priority, nftables by table; the addresses, neighbours and forwarding
-    entries are those of our links.
+    Ours is known by its names and numbers (:mod:`liqod.network.names`): links by prefix, routes by
+    table, rules by priority, nftables by table; the addresses, neighbours and forwarding entries
+    are those of our links.
 
     Attributes:
         links, addresses, routes, rules, neighbours, forwarding: what is there.
@@ -186,7 +186,7 @@ class Namespace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Owned(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a network namespace is one owner's. Only that is changed, or taken away.
+    """One owner's part of a network namespace. Only that is changed, or taken away.
 
     Several owners may share a namespace (each peer has a part of the node's), so that each is
     applied, healed and taken away without the others. A table of routes, or one of nftables, has

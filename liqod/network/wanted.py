@@ -36,7 +36,7 @@ def wanted(
     stands_by: Collection[str],
     offers: bool | None = None,
 ) -> Wanted | None:
-    """What is wanted; None while an end is not known.
+    """The desired network of a peer; None while an end is not known.
 
     Args:
         peer: its id.
@@ -68,6 +68,6 @@ def wanted(
 
 
 def is_same(stands: Wanted, wants: Wanted) -> bool:
-    """Whether a tunnel that stands is what is wanted, but for what changes nothing of it."""
+    """True if an existing tunnel is the desired one, but for what changes nothing of it."""
     spec = replace(stands.spec, websocket=wants.spec.websocket)
     return replace(stands, ranges=wants.ranges, spec=spec) == wants

@@ -1,4 +1,4 @@
-"""Who has which addresses: this cluster's own ranges, the aliases of peers', what is lent to them.
+"""Manages addresses: this cluster's own ranges, the aliases of peers' ranges, the lent addresses.
 
 Liqo's resources, in Liqo's words: each range is a ``Network`` (:mod:`.networks`), of which this
 cluster's own are made here (:mod:`.own`); a peer's ranges come with its ``Configuration``, which

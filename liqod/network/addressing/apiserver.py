@@ -96,9 +96,9 @@ def places(found: EndpointSlice) -> list[tuple[str, int]]:
 
 
 def ip(namespace: str, host: str, port: int) -> dict[str, Any]:
-    """The IP that stands for the API server.
+    """The IP object of the API server.
 
-    What it names cannot be changed, so it names the gateway, where the proxy is.
+    The address that it names cannot be changed, so it names the gateway, where the proxy is.
     """
     marks = {labels.IP_TYPE: labels.API_SERVER_PROXY, labels.MANAGED_BY_LIQOD: labels.TRUE}
     metadata = {

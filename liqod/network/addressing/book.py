@@ -1,4 +1,4 @@
-"""Which ranges are taken in this cluster, by what all Networks and all Nodes say now."""
+"""Records the address ranges that are taken in this cluster, by all its Networks and Nodes."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from liqod.network.pools import POOLS, Prefixes
 from liqod.tables import Network as Settings
 
 AROUND: Final = {4: 24, 6: 64}
-"""What else is likely to be on a node's network, by the length of a prefix that has the node."""
+"""Length of the prefix around a node's address that counts as the node's network, by family."""
 
 NODES: Final = ("", "nodes")
 SETTINGS: Final = ("", "settings")

@@ -35,7 +35,7 @@ from liqod.ownnetworks import own_networks
 from liqod.resources import IP, IPS, NETWORKS, Network
 
 SERVICE_FIELDS: Final = ("ports", "sessionAffinity", "sessionAffinityConfig")
-"""What an IP may say of its Service; the rest is as it is for one of a host outside."""
+"""Fields of its Service that an IP may set; the rest is as it is for one of a host outside."""
 UNKNOWN_YET: Final = 1.0
 """Seconds until an IP is looked at again whose namespace the watch has not told of."""
 MANAGER: Final = "liqod"
@@ -219,7 +219,7 @@ class IPs(Controller[Key]):
 
 
 def is_of_ip(body: bytes) -> bool:
-    """Whether an object says to be an IP's, and is no larger than such a one is."""
+    """True if an object names an IP as its owner, and is no larger than such an object can be."""
     if len(body) > MOST_BYTES:
         return False
     try:
@@ -235,7 +235,7 @@ def server_ip(namespace: str) -> Key:
 
 
 def is_opened(key: Key, marks: Mapping[str, str], namespace: str) -> bool:
-    """Whether an IP is no host's: it opens single ports to single peers, and is not lent.
+    """True if an IP is no host's: it opens single ports to single peers, and is not lent.
 
     Args:
         key: its namespace and name.

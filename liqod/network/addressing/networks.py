@@ -49,7 +49,7 @@ class Networks(Controller[Key]):
         )
 
     async def prepare(self) -> None:
-        """What is near a node is no alias, from the first one on."""
+        """Takes the networks around the nodes, so that from the first one on no alias is there."""
         self._book.nodes(own_networks(self._nodes.informer).addresses)
 
     async def _nodes_change(self) -> None:
@@ -109,12 +109,12 @@ class Networks(Controller[Key]):
         return self._book.ranges.allocate(key, found.spec.cidr)
 
     def _is_fixed(self, found: Network) -> bool:
-        """Whether it is as it is: only this cluster's administrator can say so."""
+        """True if the range may not be remapped: only this cluster's administrator can say so."""
         told = found.metadata.labels.get(labels.NETWORK_NOT_REMAPPED) == labels.TRUE
         return told and found.namespace == self._home.namespace
 
     def _collides(self, found: Network) -> bool:
-        """Whether the range is another's, who has it by a better right: an older one's."""
+        """True if the range overlaps that of a Network with precedence: a fixed or an older one."""
         conflict = self._book.ranges.conflict(found.status.cidr, (found.namespace, found.name))
         if conflict is None or conflict[0] in KEPT:
             # A node that came later does not change the addresses of pods.

@@ -1,7 +1,7 @@
 """This cluster's own ranges, as Networks with Liqo's labels: ``liqoctl`` and peers read them there.
 
-A range that was once told stays: peers know it. What comes later, such as nodes with pods
-elsewhere, is told beside it.
+A range that was once announced stays: peers know it. A later one, such as that of nodes with pods
+elsewhere, is announced beside it.
 """
 
 import re

@@ -48,7 +48,7 @@ class Relays(Controller[str]):
         return (change.key[1],)
 
     async def _is_there(self, at: Key) -> bool:
-        """Whether a Configuration is there after all, by the API server's own word."""
+        """True if a Configuration exists after all, as the API server itself answers."""
         found = await self._home.client.list(CONFIGURATIONS, Selection(at[0]), decode=Partial)
         return any(each.metadata.name == at[1] for each in found)
 
@@ -94,9 +94,9 @@ def gateway_of(found: Configuration) -> str:
 
 
 def ip(namespace: str, peer: str, gateway: str) -> dict[str, Any]:
-    """The IP that stands for a peer's gateway.
+    """The IP object of a peer's gateway.
 
-    What it names cannot be changed, so it names this cluster's own gateway.
+    The address that it names cannot be changed, so it names this cluster's own gateway.
     """
     metadata = {
         "name": PREFIX + peer,

@@ -249,7 +249,7 @@ class Candidate:
             self._begin_write(claim, at, taken=False)
 
     def _has_news(self, at: float) -> bool:
-        """Whether peers are heard elsewhere than was written, or candidates reached."""
+        """True if the endpoints of peers, or the reached candidates, are not those written last."""
         heard, reached = self._written
         news = any(heard.get(peer) != each for peer, each in self._role.heard.items())
         return (news or self._known() != reached) and self._election.at_work(at)
@@ -390,7 +390,7 @@ def _connected(address: str, port: int) -> socket.socket:
 
 
 def _is_behind(claim: Claim, known: Claim | None) -> bool:
-    """Whether a claim is older than what is known; versions are numbers that grow."""
+    """True if a claim is older than the known one; versions are numbers that grow."""
     if known is None:
         return False
     with suppress(ValueError):

@@ -1,8 +1,8 @@
-"""Who is the gateway: one candidate's view of it, as a pure state machine. No clock, no I/O.
+"""Elects the gateway: one candidate's view of it, as a pure state machine. No clock, no I/O.
 
 The Lease says who, and only a write that names the version it was read in changes that. So two
-candidates never both have it; but one that lost it may not know. What bounds that, without asking
-the API server at each turn:
+candidates never both have it; but one that lost it may not know. The time of that is bounded,
+without asking the API server at each turn:
 
 - A standby takes the Lease from a gateway that falls silent only in the very version that this
   gateway named in its last answer. One write of the gateway's, and every standby waits for the
@@ -11,8 +11,8 @@ the API server at each turn:
   one waits. It is a little behind that at most: then it writes, or, where it cannot, is fenced.
 
 So two are never both at work for longer than :data:`GRACE` (and the drift of their clocks in that
-time), however packets are lost and whoever is cut off from whom, among candidates that have heard
-of each other. A standby whom the gateway never heard is bounded by the Lease's duration, where the
+time), however packets are lost and whoever is cut off from whom, among candidates that have seen
+each other. A standby that the gateway never saw is bounded by the Lease's duration, where the
 gateway reaches the API server at all.
 """
 
@@ -100,7 +100,7 @@ class Election:
         """When the last write went out that was confirmed."""
         self._tried = -inf
         self._newest = 0
-        """The newest epoch that anybody has told of."""
+        """The newest epoch that anybody has reported."""
         self._company: dict[str, Companion] = {}
         self._liveness = Liveness(now, PACE)
         self._heard_version = ""
@@ -108,12 +108,12 @@ class Election:
 
     @property
     def holds(self) -> bool:
-        """Whether the Lease, as far as known, is ours."""
+        """True if the Lease, as far as known, is ours."""
         return self.claim is not None and self.claim.holder == self.me
 
     @property
     def is_sure(self) -> bool:
-        """Whether anything is known to go by: of a life before this one, not before a write."""
+        """True if the Lease is known; one of an earlier process of ours, only after a write."""
         return self.claim is not None and (not self.holds or self._proved > -inf)
 
     @property
@@ -124,7 +124,7 @@ class Election:
     # What is read and written.
 
     def saw(self, claim: Claim, now: float) -> None:
-        """The Lease was read, or its watch told of it."""
+        """The Lease was read, or its watch reported it."""
         before = self.claim
         if before is None or claim.version != before.version:
             self._seen_at = now
@@ -194,7 +194,7 @@ class Election:
         known.heard = max(known.heard, now)
 
     def at_work(self, now: float) -> bool:
-        """Whether this candidate's tunnels may carry anything."""
+        """True if this candidate's tunnels may carry packets."""
         if self.claim is None or not self.holds or self._newest > self.claim.epoch:
             return False
         self._forget(now)
@@ -231,7 +231,7 @@ class Election:
 
     @property
     def probe(self) -> Liveness | None:
-        """What is known of the gateway by questions; None where there is nobody to ask."""
+        """The liveness of the gateway by questions; None where there is nobody to ask."""
         others = self.claim is not None and self.claim.holder not in ("", self.me)
         return self._liveness if others else None
 
@@ -254,7 +254,7 @@ class Election:
 
     @property
     def is_behind(self) -> bool:
-        """Whether others know the Lease in another version: a watch may hang, and nobody tells."""
+        """True if others know the Lease in another version: a watch may hang without notice."""
         claim = self.claim
         if claim is None or claim.holder == self.me:
             return False
@@ -265,7 +265,7 @@ class Election:
         self._refused = True
 
     def wants_to_take(self, now: float) -> bool:
-        """Whether to take the Lease, in the version that is known."""
+        """True if the Lease is to be taken, in the version that is known."""
         claim = self.claim
         if claim is None or claim.holder == self.me or now < self._tried + RETRY:
             return False
@@ -277,7 +277,7 @@ class Election:
         return self._liveness.alive is False
 
     def wants_to_renew(self, now: float) -> bool:
-        """Whether to write that the Lease is still ours, in the version that is known."""
+        """True if the Lease is to be renewed, in the version that is known."""
         if not self.holds or now < self._tried + RETRY:
             return False
         if self._proved == -inf:

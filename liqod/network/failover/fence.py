@@ -34,7 +34,7 @@ class Fence:
         self.table = f"inet liqod_fence_{digest.hex()[:8]}"
         self._node = node
         self._stands = True
-        """Whether the table may be there: one of a life before this one may."""
+        """True while the table may exist: one of an earlier process may."""
 
     async def hold(self, seconds: float | None) -> None:
         """Let tunnels' packets pass for so long; None for no end, 0 for not at all. At once.
@@ -60,7 +60,7 @@ class Fence:
         return [f"table {self.table} deleted"]
 
     def text(self, seconds: float | None) -> str:
-        """What ``nft`` is to be given: one transaction, so that no packet sees half of it."""
+        """The input for ``nft``: one transaction, so that no packet sees half of it."""
         gone = f"table {self.table}\ndelete table {self.table}\n"
         if seconds is None:
             return gone

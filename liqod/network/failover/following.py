@@ -1,6 +1,6 @@
 """A peer's gateways as a daemon that stands by sees them: judged as the leader does, not written.
 
-Whatever the leader has not told yet (a port, keys) is waited for.
+It waits for values that the leader has not published yet (a port, keys).
 """
 
 from typing import Final

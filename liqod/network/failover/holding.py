@@ -1,4 +1,4 @@
-"""What the kernel was told last of how long tunnels may go on, and when it is to be told again.
+"""The deadline for tunnels that was last written to the kernel, and when to write it again.
 
 A daemon may be killed at any time; what its kernel then has left is the time in which another may
 be started in its place. Pure: no clock, no I/O.
@@ -20,25 +20,25 @@ AGAIN: Final = 1.0
 
 
 class Holding:
-    """How long the kernel holds this machine's tunnels open, as it was told."""
+    """The deadline until which the kernel keeps this machine's tunnels open, as last written."""
 
     def __init__(self) -> None:
         self._until: float | None = None
-        """None where nothing was said yet, ``inf`` for no end, the past for fenced."""
+        """None where nothing was written yet, ``inf`` for no end, the past for fenced."""
         self._again = -inf
 
     def told(self, held: float | None, at: float) -> None:
-        """The kernel was told: ``held`` seconds from ``at`` on; None for no end, 0 for fenced."""
+        """The kernel has it: ``held`` seconds from ``at`` on; None for no end, 0 for fenced."""
         self._until = inf if held is None else at + held
 
     def refused(self, at: float) -> None:
-        """The kernel did not take it, and has who knows what."""
+        """The kernel refused it; the deadline there is unknown."""
         self._until, self._again = None, at + AGAIN
 
     def is_due(self, held: float | None, at: float) -> bool:
-        """Whether to tell it that ``held`` seconds from now on are allowed.
+        """True if a deadline ``held`` seconds from now is to be written.
 
-        At once where less is allowed than it was told; where more is, before it gets to the end.
+        At once where it is earlier than the written one; where later, shortly before that ends.
         """
         if self._until is None:
             return at >= self._again

@@ -25,7 +25,7 @@ WATCH_SECONDS: Final = 300
 AGAIN: Final = 0.2
 """Seconds before a watch that broke is begun anew."""
 MOST_PEERS: Final = 4096
-"""Whose endpoints are said."""
+"""Peers whose endpoints are written to the Lease, at the most."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class Said(msgspec.Struct, frozen=True):
 
 
 def said(lease: Lease) -> Said:
-    """What a Lease says; what is malformed in it counts as absent."""
+    """Reads a Lease; malformed parts count as absent."""
     notes = lease.metadata.annotations
     claim = Claim(
         holder=lease.spec.holder_identity or "",

@@ -1,9 +1,8 @@
-"""What candidates say to each other: questions and answers, each a datagram with a code.
+"""Messages between candidates: questions and answers, each a datagram with a code.
 
 The code is made with a key that only candidates of this cluster have, so that nobody else on the
 nodes' network can speak for a gateway that is dead, or for a standby. An answer repeats the number
-of its question, and a question that of the last answer: what was recorded and is sent again is
-good for nothing.
+of its question, and a question that of the last answer: a replayed message has no effect.
 """
 
 import hmac
@@ -43,7 +42,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the gateway says of itself.
+    """An answer of the gateway, with its state.
 
     Attributes:
         name: of who answers; empty where it is not at work.

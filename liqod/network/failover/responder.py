@@ -1,7 +1,7 @@
 """Answers standbys from a thread of its own: a daemon that is busy is not one that is gone.
 
-What the thread may say is published by the daemon's loop, and ages: of a loop that hangs for good
-nothing is said any more, and a standby takes over.
+The daemon's loop publishes the state that the thread reports, and that ages: when the loop hangs
+for good nothing is reported any more, and a standby takes over.
 """
 
 import secrets
@@ -38,7 +38,7 @@ def now() -> float:
 
 
 class Asked(msgspec.Struct):
-    """What a standby has said.
+    """The state of a standby, from its questions.
 
     Attributes:
         first: when the first answer to it went out that named the version that is published.
@@ -103,7 +103,7 @@ class Responder:
             self._newest = max(self._newest, epoch)
 
     def asked(self) -> dict[str, Asked]:
-        """What standbys have said under the version that is published."""
+        """The states of standbys under the version that is published, by name."""
         with self._lock:
             return {
                 name: Asked(each.first, each.acknowledged, each.heard, each.address)

@@ -1,4 +1,4 @@
-"""Whether this machine is the gateway, handed from who decides it to who applies it."""
+"""The role of this machine, gateway or standby, handed from its election to those that apply it."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from liqod.latest import Latest
 
 
 class Where(msgspec.Struct, frozen=True):
-    """Who is the gateway.
+    """The gateway, as the election has found it.
 
     Attributes:
         active: whether this machine is; None while that is not known, and all stays as it is.
@@ -24,7 +24,7 @@ class Where(msgspec.Struct, frozen=True):
 
 
 class Role(Latest[Where]):
-    """What is known of it now.
+    """The current role, which those that apply it wait on for changes.
 
     Args:
         now: what is known at first.

@@ -1,4 +1,4 @@
-"""What a daemon does to be a candidate, from its start on and whether it leads or stands by."""
+"""Keeps a daemon a candidate from its start on, both while it leads and while it stands by."""
 
 import base64
 import logging
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def role_of(home: ClusterContext) -> Role:
-    """What is known before anybody is asked: alone, or not known yet."""
+    """The role before any election: the gateway where it is alone, else not known yet."""
     settings = home.config.network
     several = bool(settings.enabled and settings.candidates)
     return Role(UNKNOWN, others=True) if several else Role()
@@ -106,7 +106,7 @@ async def _stand(
 
 
 async def _is_named(home: ClusterContext, node: str) -> bool:
-    """Whether the configuration has this node among the candidates."""
+    """True if the configuration has this node among the candidates."""
     selector = home.config.network.candidates
     if selector == EVERYBODY:
         return True

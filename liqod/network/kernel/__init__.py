@@ -1,6 +1,6 @@
-"""What the kernel holds of a network: read, compared with what is wanted, changed where it differs.
+"""Reads a network's state in the kernel, compares it with the desired one, changes what differs.
 
-:func:`~.apply.apply` makes one network namespace as a value says. Below it stand the namespaces
+:func:`~.apply.apply` makes one network namespace as a value says. Below it are the namespaces
 themselves (:mod:`.namespaces`), netlink (:mod:`liqod.netlink`, :mod:`.links`, :mod:`.routing`),
 nftables (:mod:`.nft`) and sysctls. Everything that may block runs in worker threads.
 

@@ -1,8 +1,8 @@
 """Makes a network namespace as a value says, by the difference alone.
 
-What is there is read, what differs is written, and where nothing differs nothing is. The new is
-made before the old is taken away, tables of nftables first and last: no packet passes a way whose
-rules are not there yet, or are gone already. Whatever stops half-way is continued by the next call.
+The actual state is read, and only differences are written. The new is made before the old is taken
+away, tables of nftables first and last: no packet passes a way whose rules are not there yet, or
+are gone already. A call that stops half-way is continued by the next one.
 """
 
 import errno
@@ -54,7 +54,7 @@ async def apply(namespace: str | None, want: Namespace, owned: Owned) -> list[Ke
 
 
 async def compare(namespace: str | None, want: Namespace, owned: Owned) -> list[KernelChange]:
-    """What :func:`apply` would change. Nothing is."""
+    """The changes that :func:`apply` would make. It makes none."""
     return await namespaces.inside(namespace, partial(change, want, owned, only_look=True))
 
 
@@ -253,7 +253,7 @@ class _Run:
                 self._do(f"link {link.name} set up{f' with {said}' if said else ''}", do)
 
     def _addresses(self, name: str) -> bool:
-        """Whether any was taken away."""
+        """Applies the addresses of a link; True if any was deleted."""
         link = self._links.get(name)
         have = links.addresses(self._netlink, link) if link is not None else set()
         want = {address for address in self._want.addresses if address.link == name}
@@ -358,7 +358,7 @@ def _is_of(rule: Rule, owned: Owned) -> bool:
 
 
 def _is_another(link: Found, wanted: Link) -> bool:
-    """Whether no change would make the wanted link of this one."""
+    """True if no change would turn this link into the wanted one."""
     match wanted:
         case Veth():
             return link.kind != "veth"

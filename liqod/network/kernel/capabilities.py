@@ -1,4 +1,4 @@
-"""Whether this process can have a network at all: rights, programs, devices."""
+"""Checks that this process can have networks at all: rights, programs, devices."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ RIGHTS = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 
 
 async def problem() -> str | None:
-    """What is missing for tunnels and network namespaces, by its names; None for nothing."""
+    """The reason why this process can have no tunnels and network namespaces; None for none."""
     return await trio.to_thread.run_sync(look)
 
 

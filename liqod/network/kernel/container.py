@@ -1,7 +1,7 @@
-"""What a daemon in a pod does before it can have networks: it is in a container that begins anew.
+"""Prepares the container of a daemon in a pod for networks: it is new after each restart.
 
-What is the machine's on a host is the container's here, and gone with it: the names of network
-namespaces, and that the network's sysctls can be written. There is a keeper where this is so.
+The names of network namespaces, and the right to write the network's sysctls, are the machine's on
+a host; here they are the container's, and gone with it. There is a keeper where this is so.
 """
 
 import logging

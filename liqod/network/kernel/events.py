@@ -1,7 +1,7 @@
-"""What changes in a network namespace, as the kernel tells it: at rest nothing is asked, or wakes.
+"""Observes changes in a network namespace by the kernel's events: at rest nothing polls or wakes.
 
-A :class:`Monitor` has two sockets of netlink, one for links and routing and one for nftables. It is
-told whose something is that has changed (:class:`Touched`), not what it is now: who hears it looks.
+A :class:`Monitor` has two sockets of netlink, one for links and routing and one for nftables. An
+event names the object that has changed (:class:`Touched`), not its new state: the receiver looks.
 """
 
 import errno
@@ -45,7 +45,7 @@ class Touched(msgspec.Struct, frozen=True):
     number: int = 0
 
     def is_of(self, owned: Owned) -> bool:
-        """Whether it may be this owner's."""
+        """True if the object may be this owner's."""
         match self.kind:
             case "link":
                 return self.name in owned.links
@@ -85,7 +85,7 @@ class Monitor:
         return opened
 
     def close(self) -> None:
-        """Hears no more. Who waits gets a :class:`trio.ClosedResourceError`."""
+        """Stop observing. A task that waits gets a :class:`trio.ClosedResourceError`."""
         for source in (self._routing, self._nftables):
             if trio.lowlevel.in_trio_run():
                 trio.lowlevel.notify_closing(source)

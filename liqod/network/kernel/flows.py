@@ -1,6 +1,6 @@
 """Forgets flows of packets that began before a way was there, by netlink (conntrack).
 
-What is sent on in a flow is translated as its first packet was. One that began before a peer's
+Each packet of a flow is translated as its first one was. A flow that began before a peer's
 aliases had a way of their own went out as any packet to the world, mostly in the name of the node,
 and would for as long as it goes on. Everything blocks and speaks of the network namespace of the
 calling thread.
@@ -60,7 +60,7 @@ def forget(prefixes: Iterable[str]) -> int:
 def _found(
     netlink: Netlink, version: int, wanted: list[IPv4Network | IPv6Network]
 ) -> Iterator[bytes]:
-    """What names each such flow."""
+    """The netlink attributes that identify each such flow."""
     family, source, destination = _OF[version]
     head = struct.pack("!BBH", family, 0, 0)
     for answer in netlink.dump(SUBSYSTEM << 8 | _GET, head):

@@ -1,6 +1,6 @@
-"""What older tables of iptables do with packets on their way through: nftables does not show it.
+"""Finds older tables of iptables that drop forwarded packets: nftables does not show them.
 
-The kernel tells a table whole, as ``iptables-legacy`` reads it. Only tables that are there are
+The kernel returns a table whole, as ``iptables-legacy`` reads it. Only tables that are there are
 asked about: to ask for another one would make it. Everything blocks and speaks of the network
 namespace of the calling thread.
 """
@@ -85,7 +85,7 @@ def _drops(kind: _Kind) -> bool:
 
 
 def _asked(sock: socket.socket, level: int, what: int, data: bytes) -> bytes:
-    """What the kernel answers, which reads the question from where it writes the answer.
+    """The kernel's answer, which it writes to where it reads the question.
 
     Raises:
         OSError: it does not.

@@ -94,7 +94,7 @@ def names(prefix: str) -> list[str]:
 
 
 def exists(name: str) -> bool:
-    """Whether there is such a namespace, and not the empty file that a crash left."""
+    """True if there is such a namespace, and not just the empty file that a crash left."""
     return _is_namespace(FOLDER / name)
 
 
@@ -239,7 +239,7 @@ def _is_namespace(path: Path) -> bool:
 
 
 def _share(folder: Path) -> None:
-    """What is mounted in the folder is seen in the other mount namespaces of this machine, too."""
+    """Shares mounts in the folder with the other mount namespaces of this machine."""
     try:
         mount("", folder, mounts.SHARED | mounts.RECURSIVE)
     except OSError:

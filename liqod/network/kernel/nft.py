@@ -75,7 +75,7 @@ class _Job:
 
 
 class _Queue:
-    """What is to be written in one namespace: all that waits goes by one run of ``nft``.
+    """The queue of writes to one namespace: all that wait go by one run of ``nft``.
 
     Before it does anything ``nft`` reads all tables of the namespace, others' too, and begins anew
     where one of them changes meanwhile: many at once would keep each other from ending.
@@ -196,7 +196,7 @@ def delete(table: str) -> None:
 
 
 def is_anothers(found: str, mark: str) -> bool:
-    """Whether this is the mark of another owner, and not a word of an administrator's."""
+    """True if this is the mark of another owner, and not a word of an administrator's."""
     return found != mark and found.partition(" ")[0] == mark.partition(" ")[0]
 
 

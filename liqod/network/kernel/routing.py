@@ -1,7 +1,7 @@
 """Routes and routing rules, in netlink's form.
 
-Every function here works in the namespace of the :class:`~.netlink.Netlink` that it is given. What
-is written carries a protocol number of our own, which is how an administrator knows it.
+Every function here works in the namespace of the :class:`~.netlink.Netlink` that it is given. Our
+routes and rules carry a protocol number of our own, by which an administrator knows them.
 """
 
 import errno
@@ -46,7 +46,7 @@ _INCOMING, _PRIORITY, _RULE_PROTOCOL = 3, 6, 21
 _LOOK = 1
 _INVERTED = 2
 _KNOWN = {1, 2, 3, 6, 13, 14, 15, 18, 21}
-"""What a rule may say and still be a :class:`Rule`; a mark or a port would make it another."""
+"""Attributes that a :class:`Rule` may have; a mark or a port would make it another rule."""
 _ANY_SCOPE = 255
 
 _FAMILIES: tuple[tuple[int, Family], ...] = ((INET, 4), (INET6, 6))

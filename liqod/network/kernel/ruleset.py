@@ -1,4 +1,4 @@
-"""What a table of nftables holds: read and sealed by netlink, without a process.
+"""Reads and seals the content of an nftables table by netlink, without a process.
 
 The text of a table cannot be had back from the kernel as it was written. So what the kernel made of
 it is read right after it was written, and a digest of that is kept in the table, with one of the
@@ -71,7 +71,7 @@ def family(body: bytes) -> str:
 
 
 def is_sealed(netlink: Netlink, table: str, written: str, chains: Iterable[str]) -> bool:
-    """Whether the table holds what this text made of it, and nothing else since."""
+    """True if the table holds what this text made of it, and nothing else since."""
     number, name = _split(table)
     body = _head(number) + text(_TABLE, name) + text(_NAME, SEAL)
     try:
@@ -142,7 +142,7 @@ def _seal(netlink: Netlink, table: str, written: str, chains: Iterable[str]) -> 
 
 
 def _content(netlink: Netlink, table: str, chains: Iterable[str]) -> Iterator[bytes]:
-    """What the kernel holds of a table, in an order that stays.
+    """The content of a table in the kernel, in a stable order.
 
     Chains are asked for one by one: the kernel gives all those of a family or none, and a node may
     have thousands. One that was added shows in the number of what the table holds.

@@ -11,7 +11,7 @@ NETWORK = FOLDER / "net"
 
 
 def is_locked() -> bool:
-    """Whether they can only be read, as in a container."""
+    """True if the network's sysctls can only be read, as in a container."""
     return bool(os.statvfs(NETWORK).f_flag & os.ST_RDONLY)
 
 
@@ -34,7 +34,7 @@ def differing(want: dict[str, str]) -> dict[str, str]:
 
 
 def exists(path: str) -> bool:
-    """Whether the kernel has it: those of an interface are there as long as that is."""
+    """True if the kernel has the sysctl: those of an interface exist as long as that does."""
     return (FOLDER / path).exists()
 
 

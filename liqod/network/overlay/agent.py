@@ -1,4 +1,4 @@
-"""What ``liqod node`` does: this node's part of the overlay, and what it says of itself.
+"""Keeps a node's part of the overlay, and publishes its state: the work of ``liqod node``.
 
 It reads two objects, its own InternalNode and the InternalFabric, and writes the status of the
 first. Nothing ends with it: what it has applied goes when both the API server says that one of them
@@ -87,7 +87,7 @@ class NodeAgent(Controller[str]):
         self._tell = tell
         self._generations: dict[str, int] = {}
         self._left = True
-        """Whether there may be something of the overlay's in the kernel."""
+        """True while there may be something of the overlay's in the kernel."""
         self._target: OverlayNode | None = None
         self._aimed = News()
         self.pinged: Pinged | None = None
@@ -154,7 +154,7 @@ class NodeAgent(Controller[str]):
         return None if await self._without_tunnels(fabric.spec.cluster) else RETRY
 
     async def _without_tunnels(self, cluster: str) -> bool:
-        """Whether nothing is kept here for a daemon that is elsewhere now, in a cluster."""
+        """Ends what is kept here for a daemon that is elsewhere now; True if nothing is left."""
         kept = keeper()
         if kept is None:
             return True
@@ -249,7 +249,7 @@ class NodeAgent(Controller[str]):
             self._aimed.tell()
 
     async def _watch(self) -> NoReturn:
-        """Ping the gateway over the overlay, and tell when it turns."""
+        """Ping the gateway over the overlay, and report when it turns."""
         while True:
             aimed, target = self._aimed.coming, self._target
             async with trio.open_nursery() as nursery:
@@ -261,7 +261,7 @@ class NodeAgent(Controller[str]):
                 nursery.cancel_scope.cancel()
 
     async def _ask(self, where: str) -> None:
-        """What cannot be looked at hinders nothing that is applied."""
+        """Pings an address again and again; an error blocks nothing that is applied."""
         while True:
             try:
                 await self._kernel.ping(where, self._heard)

@@ -1,8 +1,7 @@
-"""What a node believes of the overlay's resources: only what makes sense on it. Pure.
+"""Checks the overlay's resources on a node, which accepts only what makes sense on it. Pure.
 
-Who can write them could otherwise have a node send its API server's packets, or all of its pods',
-to a machine of his. What is refused is named; an alias that is refused leaves the others as they
-are.
+A writer of them could otherwise have a node send its API server's packets, or all of its pods', to
+a machine of his. Each refusal is named; an alias that is refused leaves the others as they are.
 """
 
 from ipaddress import ip_network
@@ -24,7 +23,7 @@ MOST_MTU: Final = 65535
 
 
 class Believed(msgspec.Struct, frozen=True):
-    """What a node goes by.
+    """The part of the overlay's resources that a node accepts.
 
     Attributes:
         me, gateway: the two nodes.
@@ -44,7 +43,7 @@ def believe(
     fabric: InternalFabricSpec,
     api_servers: tuple[str, ...] = (),
 ) -> Believed:
-    """What of both resources can be, on a node that is not the gateway.
+    """Accepts of both resources what can be, on a node that is not the gateway.
 
     Args:
         name: the node's.

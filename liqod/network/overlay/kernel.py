@@ -58,8 +58,8 @@ class NodeKernel:
     async def wait_disturbed(self) -> None:
         """Wait until something of the overlay's has changed since it was applied, by whomever.
 
-        What happens between two calls is not missed, so that the first one after an application
-        that changed something returns at once, for that. :meth:`run` has to run.
+        A change between two calls is not missed, so that the first one after an application that
+        changed something returns at once, for that. :meth:`run` has to run.
         """
         await self._disturbed.wait()
         # One who takes a link away takes its addresses and routes along.

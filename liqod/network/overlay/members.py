@@ -1,7 +1,7 @@
-"""What the overlay of this cluster is to be, from its Nodes and what is joined with peers. Pure.
+"""Makes the desired overlay of this cluster from its Nodes and the networks with peers. Pure.
 
 A node's kubelet writes its own Node: what it says there of itself may not take anything from
-another node. So who is known already keeps what it has, and later claims to it are refused.
+another node. So a known node keeps what it has, and later claims to it are refused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -59,7 +59,7 @@ class Fabric(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def member(body: bytes, *, says_pods: bool = True) -> Member | None:
-    """What is known of a Node; None for a virtual one, and one without an address.
+    """The member that a Node describes; None for a virtual one, and one without an address.
 
     Args:
         body: the Node.

@@ -1,4 +1,4 @@
-"""Whether the gateway is reached over the overlay: an echo of ICMP, which its kernel answers.
+"""Checks that the gateway is reached over the overlay: by ICMP echoes, which its kernel answers.
 
 So the way is seen while no daemon runs there, and nothing has to listen. At rest it is one packet
 every ten seconds.

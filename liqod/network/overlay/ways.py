@@ -1,10 +1,10 @@
-"""How the nodes' ways to the gateway are now, as the leader keeps it for those who show it."""
+"""The current state of the nodes' ways to the gateway, as the leader keeps it to be shown."""
 
 from liqod.model.view.networkfacts import NodeWay
 
 
 class Ways:
-    """What is known of them now; the leader keeps it so.
+    """The current state of the ways; the leader keeps it up to date.
 
     Attributes:
         nodes: the ways of all nodes but the gateway, by name.

@@ -73,7 +73,7 @@ class OverlayWriter(Controller[str]):
         self._holder = holder
         self._members: dict[str, Member] = {}
         self._left = True
-        """Whether there may be something of the overlay's in the kernel."""
+        """True while there may be something of the overlay's in the kernel."""
         self._refused: Mapping[str, str] = {}
         self._seldom = Seldom()
         self._nodes = Watched(NODES, self._on_node, debounce=TOGETHER)
@@ -110,7 +110,7 @@ class OverlayWriter(Controller[str]):
         return members.member(body, says_pods=says)
 
     def _on_internal(self, change: Change) -> Iterator[str]:
-        """What a node says of itself is shown, and nothing to go by."""
+        """Shows the status that a node reports; only another spec concerns the overlay."""
         self._look()
         if change.new is None or change.old is None or _spec(change.new) != _spec(change.old):
             yield OVERLAY
@@ -211,7 +211,7 @@ class OverlayWriter(Controller[str]):
         )
 
     def _takes_away(self, wanted: Fabric | None) -> bool:
-        """Whether a node, or the way to a peer, would go."""
+        """True if a node, or the way to a peer, would go."""
         live = self._live()
         if wanted is None:
             return live is not None or len(self._internal.store) > 0
