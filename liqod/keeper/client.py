@@ -72,7 +72,7 @@ class Keeper:
         return Begun(self, int(answer["process"]))
 
     def status(self, process: int) -> int | None:
-        """What a program has ended with; None while it runs."""
+        """The exit status of a program; None while it runs."""
         answer, _ = self._ask({"do": "ended", "process": process})
         found = answer["status"]
         return int(found) if found is not None else None

@@ -1,6 +1,6 @@
 """The keeper: begins programs that carry packets, ends them, and holds network namespaces open.
 
-It decides nothing and reads no configuration. Who may ask is root on this machine, who could do all
+It decides nothing and reads no configuration. Only root on this machine may ask, who could do all
 of it anyway. It needs ``CAP_NET_ADMIN`` for what it begins, and ``/dev/net/tun``. When it ends, so
 do the tunnels of this node, until a daemon has made them anew.
 """
@@ -54,7 +54,7 @@ class Program:
 
 
 class Keeper:
-    """What is kept: programs by their process ids, namespaces by their names."""
+    """Keeps programs by their process ids, and namespaces by their names."""
 
     def __init__(self) -> None:
         self._programs: dict[int, Program] = {}
@@ -195,9 +195,9 @@ class Keeper:
 def _arranged(
     given: int, files: Sequence[int], numbers: Sequence[int]
 ) -> list[tuple[int, int, int] | tuple[int, int, str, int, int] | tuple[int, int]]:
-    """What a program finds open: its input, nothing to write to, and files by their numbers.
+    """The files that a program finds open: its input, no outputs, and others by their numbers.
 
-    Whatever else is open here is closed for it, as Python opens files.
+    All other files that are open here are closed for it, as Python opens files.
     """
     if len(files) != len(numbers) or any(number < 3 for number in numbers):
         raise ValueError("each file that is kept has a number, from 3 on")
@@ -217,7 +217,7 @@ def _arranged(
 
 
 def _is_free(lock: Path) -> bool:
-    """Whether no daemon holds it."""
+    """True if no daemon holds the lock."""
     try:
         file = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a daemon and the keeper of its tunnels say: one request, one answer, open files along.
+"""Messages of a daemon and the keeper of its tunnels: one request, one answer, open files along.
 
 A message is JSON in one packet of a Unix socket. Both come from the same image.
 """
@@ -47,7 +47,7 @@ def receive(connection: socket.socket) -> tuple[Message, list[int]]:
 
 
 def user(connection: socket.socket) -> int:
-    """Whose process is at the other end."""
+    """The user id of the process at the other end."""
     said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     _, found, _ = struct.unpack("=iII", said)
     return int(found)
