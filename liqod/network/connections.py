@@ -85,17 +85,17 @@ class Connections(Controller[str]):
 
     @property
     def way(self) -> Way:
-        """How the tunnel is, as it was told last."""
+        """The state of the tunnel, as it was reported last."""
         return self._way.now
 
     def tell(self, way: Way) -> None:
-        """Say how the tunnel is."""
+        """Report the state of the tunnel."""
         if (way.state, way.why) != (self.way.state, self.way.why):
             self._peer.report(TunnelChanged(state=way.state, reason=way.why))
         self._way.know(way)
 
     async def wait_told(self) -> None:
-        """Wait until it is told otherwise."""
+        """Wait until another state is reported."""
         await self._way.wait_changed()
 
     def _on_change(self, change: Change | None = None) -> tuple[str]:

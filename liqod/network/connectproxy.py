@@ -1,7 +1,7 @@
 """Liqo's proxy at port 8118: peers to whom it was granted reach this cluster's API server by it.
 
 A plain HTTP proxy that knows ``CONNECT`` to one place alone: the API server, by the name and port
-that peers are told. TLS is between the peer and the API server, which asks who it is, so that the
+that peers know. TLS is between the peer and the API server, which asks who it is, so that the
 proxy sees nothing and has no right of its own. It listens on the peer's own pair of interfaces, to
 which nothing but the peer's tunnel leads, and is what a peer that runs Liqo uses; liqod's own
 connections take the way in the kernel (:mod:`.entrances`).
@@ -53,7 +53,7 @@ class Within(Protocol):
 
 
 class Healings(News):
-    """Tells that something of a peer's was put back, so that its interfaces may be others."""
+    """Notifies that something of a peer's was put back, so that its interfaces may be others."""
 
     def waits(self) -> Callable[[], Awaitable[None]]:
         """Waits until it was, since it was waited for last: nothing between is missed."""
@@ -71,7 +71,7 @@ class ConnectProxy:
     """The proxy of one cluster.
 
     Args:
-        server: URL of the API server, as peers are told it: the only place that is connected to.
+        server: URL of the API server, as peers know it: the only place that is connected to.
         dial: connects to it, by whatever way this daemon has.
         within: calls something in the node's namespace.
         places: of all peers' connections.
@@ -173,7 +173,7 @@ def _place(target: str) -> tuple[str, int] | None:
 
 
 def _listening(veth: str) -> tuple[socket.socket, int]:
-    """A socket that hears what comes from a peer's namespace, and the number of that interface.
+    """A socket that listens for a peer's namespace, and the number of that interface.
 
     Raises:
         OSError: there is no such interface, or somebody else listens.

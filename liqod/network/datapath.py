@@ -33,7 +33,7 @@ NOTHING = Namespace()
 
 
 class KernelDatapath:
-    """The kernel of this machine, or of a namespace that stands for one.
+    """The kernel of this machine, or of a namespace in its place.
 
     Args:
         own_id: this cluster's id.
@@ -64,10 +64,10 @@ class KernelDatapath:
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """Hear what changes in the node's namespace, for all peers, until cancelled.
+        """Observe changes in the node's namespace, for all peers, until cancelled.
 
         Raises:
-            NetworkError: nothing can be heard.
+            NetworkError: nothing can be observed.
         """
         try:
             await hear(self.node, self._tell, task_status)
@@ -138,7 +138,7 @@ class KernelDatapath:
         :meth:`run` has to run.
 
         Raises:
-            NetworkError: nothing can be heard.
+            NetworkError: nothing can be observed.
         """
         attended = await self._attend(names)
         try:
@@ -224,7 +224,7 @@ class KernelDatapath:
         return changes
 
     async def _attend(self, names: Names) -> "_Attended":
-        """The peer's monitor, which hears from its opening on, whether anybody waits or not."""
+        """The peer's monitor, which observes from its opening on, whether anybody waits or not."""
         attended = self._attended.get(names.hash)
         if attended is None:
             plan = PeerPlan(names, NOTHING, NOTHING)

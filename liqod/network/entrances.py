@@ -31,7 +31,7 @@ class Server(msgspec.Struct, frozen=True):
     """The API server, and where peers that may find it.
 
     Attributes:
-        shown: the external address that stands for it.
+        shown: the external address for it.
         host: its own address.
         port: its own port.
     """
@@ -68,7 +68,7 @@ def of_relay(shown: str, gateway: str, rate: int) -> Entrance:
     """The way to another peer's gateway.
 
     Args:
-        shown: the external address that stands for it.
+        shown: the external address for it.
         gateway: the alias at which it is reached.
         rate: megabits per second.
     """

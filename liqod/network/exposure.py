@@ -1,7 +1,7 @@
 """How a gateway in a cluster is exposed: by a Service, and where that is reached. Pure.
 
 A gateway listens on its node's own network; the Service leads there by an EndpointSlice, since no
-pod could be selected. On a host there is none, and peers are told the machine's address.
+pod could be selected. On a host there is none, and peers get the machine's address.
 """
 
 from typing import Any, Final

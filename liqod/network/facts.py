@@ -74,7 +74,7 @@ def facts(
 def measured(
     found: NetworkFacts, measures: Measures, stuck: str, backend: TunnelProvider | None
 ) -> NetworkFacts:
-    """The same, with what was measured of what stands.
+    """Adds the measurements of an existing network to its facts.
 
     Args:
         found: by the objects and the probes; of a network that waits nothing is added.

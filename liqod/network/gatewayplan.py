@@ -396,7 +396,7 @@ def _named(one: GatewayServer) -> str:
 def websocket_of(one: Object, backend: str, here: Here) -> int:
     """TCP port at which the server of a gateway takes the tunnel in a websocket, too; 0 for none.
 
-    A server's own configuration says whether it does, and a client is told by an annotation.
+    A server's own configuration says whether it does, and a client by an annotation.
     """
     how = here.backends.get(WEBSOCKET)
     if how is None or not here.backends[backend].carried:
@@ -423,7 +423,7 @@ def told_websocket(one: GatewayServer) -> int:
 
 
 def told_port(one: GatewayServer) -> int:
-    """Where a server listens, by its status; 0 where nothing is told."""
+    """The port at which a server listens, by its status; 0 where that has none."""
     told = one.status.endpoint
     return (first_port(told) or 0) if told is not None else 0
 

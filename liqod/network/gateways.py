@@ -2,7 +2,7 @@
 
 Written by ``liqod peer``, ``liqoctl`` or a manifest, in whichever order; each object's conditions
 say what became of it. ``Accepted``: it can be, and is the one. ``PeerKeyAccepted``: the peer's
-PublicKey is here and can be used. Nothing is applied from here: what both ends are is told
+PublicKey is here and can be used. Nothing is applied from here: both ends are published
 (:mod:`.ends`).
 """
 
@@ -54,7 +54,7 @@ from liqod.resources.networking import (
 from liqod.telemetry.events import GatewayJudged
 
 GATEWAYS: Final = "gateways"
-"""The one key: which gateway counts is told by all of them."""
+"""The one key: all gateways together decide which one counts."""
 PEER_KEY: Final = "PeerKeyAccepted"
 
 R = TypeVar("R", bound=Resource)
@@ -62,11 +62,11 @@ Json = dict[str, Any]
 
 
 class Gateways(Controller[str]):
-    """Judges the gateways of one peer, and tells what both ends of the tunnel are.
+    """Judges the gateways of one peer, and publishes both ends of the tunnel.
 
     Args:
         peer: the peer.
-        ends: told of them.
+        ends: notified of them.
         here: what decides, of this cluster.
         addresses: where peers reach this machine, the preferred one first.
         role: whether it is the gateway, and where peers reach others that may be.
@@ -136,7 +136,7 @@ class Gateways(Controller[str]):
         return gateway is None or gateway.side == "server"
 
     async def reconcile(self, key: str) -> float | None:
-        """Judge what is there now, have keys for the one that counts, and tell."""
+        """Judge the present objects, have keys for the one that counts, and publish both ends."""
         found = self._found()
         live = [one for one in found if not one.leaving]
         chosen, refused = gatewayplan.judged(live, self._peer.id, self._here)
@@ -201,7 +201,7 @@ class Gateways(Controller[str]):
         return self._here.backends[backend]
 
     async def _accept(self, one: Object, port: int) -> None:
-        """Have keys for it, say where it is reached, and tell what both ends are."""
+        """Have keys for it, say where it is reached, and publish both ends."""
         place, own = self._peer.tenant_namespace, self._peer.home.namespace
         given = one.spec.secret_ref.name if one.spec.secret_ref is not None else ""
         keys = await keysecrets.keys_of(self._client, self._peer.id, place, own, given)

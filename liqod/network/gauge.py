@@ -33,7 +33,7 @@ class KernelGauge:
     """As :class:`liqod.network.machine.Gauge`.
 
     Args:
-        kernel: of this machine, or of a namespace that stands for one.
+        kernel: of this machine, or of a namespace in its place.
     """
 
     def __init__(self, kernel: KernelDatapath) -> None:
@@ -93,7 +93,7 @@ class KernelGauge:
         return await self._kernel.within("", look)
 
     async def arriving(self, endpoint: str, port: int, seconds: float) -> int:
-        """Datagrams that come, good or not; none where they cannot be told from others."""
+        """Number of datagrams that come, authentic or not; 0 where they cannot be counted."""
         if not arrivals.is_ipv4(endpoint) or not (endpoint or port):
             return 0
         made = await self._kernel.within("", partial(arrivals.listening, endpoint, port))

@@ -1,4 +1,4 @@
-"""The address ranges of one peer, as its Configuration has them, told to the rooms that use them.
+"""Hands the address ranges of one peer's Configuration to the rooms that use them.
 
 ``spec.remote`` is the peer's word, ``spec.local`` and ``status.remote`` are this cluster's: nothing
 is believed of the first until the last says under which aliases it is seen. IPs with an alias are
@@ -202,7 +202,7 @@ def relayed(found: _IP) -> tuple[str, str] | None:
 
 
 def server_of(found: _IP) -> Server | None:
-    """The API server, as the IP says that stands for it; None where it does not say all."""
+    """The API server, as its IP object says; None where that does not say all."""
     try:
         host, port = place_of(f"//{found.metadata.annotations.get(labels.API_SERVER, '')}")
     except ValueError:

@@ -23,7 +23,7 @@ LARGEST: Final = {4: 16, 6: 48}
 
 
 async def take_up(peer: Peer, told: Ranges) -> str:
-    """Have the peer's Configuration name what it tells, too; why not, empty where it does.
+    """Add the ranges that a peer reports to its Configuration; why not, empty where they are there.
 
     Args:
         peer: the peer.

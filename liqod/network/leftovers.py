@@ -1,7 +1,7 @@
 """Takes down on this machine the garbage of peers that are gone, by their names alone.
 
 A peer's own task takes its network down while the peer is there. Where the tenant namespace went
-first, or while no daemon ran, the private key of its tunnel tells that there may be something.
+first, or while no daemon ran, the private key of its tunnel shows that there may be something.
 """
 
 from collections.abc import Iterator

@@ -96,15 +96,15 @@ class Probes(Protocol):
     async def __call__(
         self, names: Names, side: Side, heard: Callable[[Heard], None], tells: Callable[[], Told], /
     ) -> NoReturn:
-        """Probe until cancelled; ``heard`` is told when something notable has changed.
+        """Probe until cancelled; ``heard`` is called when something notable has changed.
 
-        ``tells`` gives what the other side is told.
+        ``tells`` gives the facts to report to the other side.
         """
         ...
 
 
 class Gauge(Protocol):
-    """Measures what stands, by packets of its own and by what the kernel has counted."""
+    """Measures an existing network, by packets of its own and by the kernel's counters."""
 
     async def largest(self, names: Names, side: Side, mtu: int, slow: float) -> int | None:
         """Bytes of the largest packet that passes a tunnel; None where none comes back.

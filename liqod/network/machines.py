@@ -124,7 +124,7 @@ async def probe(
 
 
 async def attend(kernel: KernelDatapath | NodeKernel) -> NoReturn:
-    """Hear what changes in the kernel until cancelled."""
+    """Observe changes in the kernel until cancelled."""
 
     def report(failure: Failure | None, error: BaseException | None) -> None:
         if failure is not None:

@@ -84,7 +84,7 @@ class Measures:
         names: of the peer.
         gauge: what measures; None where nothing does but the tunnel itself.
         turned: called when the way carries another size, and when a trip turns out otherwise.
-        goes: told at each look which way the tunnel goes.
+        goes: notified at each look which way the tunnel goes.
 
     Attributes:
         own: address among this cluster's pods at which this gateway answers; empty for none.
@@ -165,7 +165,7 @@ class Measures:
         self._wake.set()
 
     def mended(self, changes: Iterable[KernelChange]) -> None:
-        """Something of what stands had to be made again, by these changes."""
+        """Records that something of the network had to be made again, by these changes."""
         now = trio.current_time()
         self._mended.extend((now, each) for each in changes)
         self._tripped_at = -inf

@@ -5,7 +5,7 @@ machine do not meet: names of network namespaces, and of the sockets that some t
 machine's. All that is a peer's is known by these names alone, also to a daemon that never knew
 the peer.
 
-In the node's own network namespace the rules stand in this order, before those of most others and
+In the node's own network namespace the rules are in this order, before those of most others and
 behind the kernel's table of local addresses:
 
     18710  to an alias of the peer        the peer's table, into its namespace
@@ -68,7 +68,7 @@ TUNNEL_ADDRESSES6: Final[dict[Side, str]] = {
 PROBE_PORT: Final = 12345
 """UDP: each side asks the other whether it is there."""
 SERVER_PORT: Final = 6443
-"""TCP: the API server, at the external address that stands for it; whatever port it has at home."""
+"""TCP: the API server, at its external address; whatever port it has in this cluster."""
 PROXY_PORT: Final = 8118
 """TCP: at the same address, the way to it that Liqo uses."""
 

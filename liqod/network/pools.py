@@ -1,6 +1,6 @@
 """Ranges and addresses that are given away: which are taken, and the first that is free. Pure.
 
-Nothing of this is kept: what was given stands in the status of ``Network`` and ``IP`` resources,
+Nothing of this is kept: what was given is in the status of ``Network`` and ``IP`` resources,
 and a new daemon takes it all from there before it gives anything. So what is free again is what no
 resource names.
 """

@@ -42,9 +42,9 @@ MOST_RANGES: Final = 4
 """Ranges of which one side says how it sees them, the first ones: a question with more is none to
 older liqods."""
 MOST_OWN: Final = 8
-"""Ranges of its own that it may tell, of pods, and external ones."""
+"""Ranges of its own that it may report, of pods, and external ones."""
 TOLD_EVERY: Final = 10.0
-"""Seconds between two times that they are told."""
+"""Seconds between two reports of them."""
 BATCH, FLOOD, BREATH = 32, 0.1, 0.05
 """Datagrams after which it is seen whether they came within so many seconds, and then seconds of
 rest: a flood costs no more than some hundred datagrams a second."""
@@ -120,8 +120,8 @@ class Prober:
     Args:
         names: of the peer.
         side: of this cluster.
-        heard: told of every verdict, and of the latency now and then.
-        tells: gives what the other side is told.
+        heard: notified of every verdict, and of the latency now and then.
+        tells: gives the facts to report to the other side.
         inside: calls something in a namespace.
     """
 
@@ -215,7 +215,7 @@ class Prober:
                 self._why = error.strerror or str(error)
 
     async def _tell(self, sock: trio.socket.SocketType, own: Ranges, now: float) -> None:
-        """Tell a liqod this cluster's ranges, where they are due."""
+        """Report this cluster's ranges to a liqod, where they are due."""
         speaks = bool(self._told.pod_address or self._told.seen_as)
         if not speaks or not own.pod or now < self._told_at + TOLD_EVERY:
             return
@@ -321,7 +321,7 @@ class Prober:
         return self._liveness.silent(now) > MUTE
 
     def _judge(self, now: float) -> None:
-        """Come to a verdict and tell it, where it is new or the last one was told long ago."""
+        """Come to a verdict and report it, where it is new or the last report is long ago."""
         before, liveness = self._alive, self._liveness
         liveness.judge(now)
         if self._is_mute(now):

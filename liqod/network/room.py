@@ -63,7 +63,7 @@ class Room:
         peer: the peer.
         machine: what this machine can do.
         ends: of the tunnel.
-        connections: told how it is.
+        connections: notified how it is.
         leads: whether this daemon leads, and may forget the peer's key.
     """
 
@@ -191,7 +191,7 @@ class Room:
         """Make or mend the tunnel and the data path.
 
         Raises:
-            LiqodError: why it does not stand.
+            LiqodError: why there is none.
         """
         datapath = self._machine.datapath
         assert datapath is not None  # or no gateway would have been accepted
@@ -263,7 +263,7 @@ class Room:
         return self._tunnel
 
     def _attend(self, side: Side, *, lends: bool, active: bool) -> None:
-        """Probe what stands, and notice who disturbs it; of what is attended already, nothing."""
+        """Probe the network, and notice changes by others; nothing where it is attended already."""
         if self._attended is None or self._attended[1:] != (side, lends, active):
             self._leave()
             scope = trio.CancelScope()
@@ -326,7 +326,7 @@ class Room:
         self._say(self._connections.way)
 
     def _goes(self, status: TunnelStatus) -> None:
-        """Tell of a tunnel that goes another way than before, such as by a websocket."""
+        """Report a tunnel that goes another way than before, such as by a websocket."""
         before, self._path = self._path, status.path or self._path
         if before not in ("", self._path):
             told = TunnelChanged(

@@ -36,12 +36,12 @@ Json = dict[str, Any]
 
 
 class Services(Controller[str]):
-    """Keeps the Service of a peer's gateway, and tells where it is reached.
+    """Keeps the Service of a peer's gateway, and publishes where it is reached.
 
     Args:
         peer: the peer.
         ends: of the tunnel.
-        known: told where it is.
+        known: notified where it is.
         own: addresses of this machine, as peers reach it.
         role: where the gateway is.
     """

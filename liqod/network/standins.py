@@ -1,4 +1,4 @@
-"""A Deployment for each gateway, as Liqo's tools look for it; its pod stands for the tunnel.
+"""A Deployment for each gateway, as Liqo's tools look for it; its pod represents the tunnel.
 
 ``liqoctl`` goes on only when the Deployment ``gw-<peer>`` has a Ready pod: with Liqo that pod is
 the gateway. Here the daemon is, mostly outside of the cluster or in a pod of its own. So this pod
@@ -119,7 +119,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class Pod(msgspec.Struct, frozen=True):
-    """A pod that stands for a tunnel, for reading."""
+    """A pod that represents a tunnel, for reading."""
 
     metadata: ObjectMeta
     status: _Status = _Status()

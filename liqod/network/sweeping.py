@@ -75,7 +75,7 @@ async def sweep(
 
 
 async def known(home: ClusterContext, working: Collection[str]) -> list[Names]:
-    """All peers that anything tells of: a tenant namespace, a tunnel's key, a ForeignCluster,
+    """All peers of which anything exists: a tenant namespace, a tunnel's key, a ForeignCluster,
     a task that runs.
 
     Raises:

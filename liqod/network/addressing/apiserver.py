@@ -4,7 +4,7 @@ under ``[network]``, or this cluster's own pods there by ``api_server`` of a pee
 It is an IP as Liqo has it, with the same name: ``liqoctl`` and ``liqod peer --in-band`` read there
 where the proxy is. It is lent to nobody: what it opens, and to which peer, is in
 :mod:`liqod.network.entrances`. It is made before others where it can be, and so has the second
-address of the external range, where peers that run liqod look for it without being told.
+address of the external range, where peers that run liqod look for it by default.
 """
 
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Configurations: a peer's ranges get their aliases, and this cluster's own are told beside them.
+"""Gives a peer's ranges in its Configuration their aliases, and adds this cluster's own ranges.
 
 ``spec.remote`` is the peer's word and is believed only where it makes sense
 (:mod:`liqod.model.network.claims`); which aliases it gets is decided here, by a Network for each of
@@ -98,7 +98,7 @@ class Configurations(Controller[Key]):
         yield from self._configurations.store.indexed("namespace", change.key[1])
 
     async def reconcile(self, key: Key) -> float | None:
-        """Tell both sides' ranges, or why not."""
+        """Write both sides' ranges, or why not."""
         found = self._configurations.store.decode(key, Configuration)
         if found is None or found.leaving:
             return None

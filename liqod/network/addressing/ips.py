@@ -37,7 +37,7 @@ from liqod.resources import IP, IPS, NETWORKS, Network
 SERVICE_FIELDS: Final = ("ports", "sessionAffinity", "sessionAffinityConfig")
 """Fields of its Service that an IP may set; the rest is as it is for one of a host outside."""
 UNKNOWN_YET: Final = 1.0
-"""Seconds until an IP is looked at again whose namespace the watch has not told of."""
+"""Seconds until an IP is looked at again whose namespace the watch has not reported."""
 MANAGER: Final = "liqod"
 MOST_BYTES: Final = 1 << 15
 """Bytes of a Service or an EndpointSlice that is an IP's: its ports, and little more."""
@@ -230,7 +230,7 @@ def is_of_ip(body: bytes) -> bool:
 
 
 def server_ip(namespace: str) -> Key:
-    """Namespace and name of the IP that stands for the API server."""
+    """Namespace and name of the IP object of the API server."""
     return namespace, labels.API_SERVER_PROXY
 
 

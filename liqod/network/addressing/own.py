@@ -43,7 +43,7 @@ class OwnRanges(Controller[str]):
         super().__init__(home, TOPIC, self._nodes, self._networks, name="own ranges", first=(OWN,))
 
     async def reconcile(self, key: str) -> float | None:
-        """Tell what is not told yet."""
+        """Announce the ranges that are not announced yet."""
         home = self._home
         services = home.addressing.service_cidrs
         pods = self._pods(services)
@@ -68,7 +68,7 @@ class OwnRanges(Controller[str]):
         return None
 
     def _pods(self, services: tuple[str, ...]) -> tuple[str, ...]:
-        """The ranges of pods that are not told yet."""
+        """The ranges of pods that are not announced yet."""
         own = own_networks(self._nodes.informer)
         configured = self._home.config.cluster.pod_cidrs
         # What nodes say may be no pods' range at all ([network] node_pods): then it is configured.

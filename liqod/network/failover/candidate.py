@@ -2,8 +2,8 @@
 
 One task decides (:mod:`.election`), so that what it was late for is not held against anybody;
 another listens to answers, and each write goes by itself: a hung API server delays no verdict. The
-kernel's fence is shut before others are told that this machine is the gateway no more, and opened
-before they are told that it is.
+kernel's fence is shut before others are notified that this machine is the gateway no more, and
+opened before they are notified that it is.
 """
 
 import errno
@@ -38,7 +38,7 @@ Inside = Callable[[Callable[[], socket.socket]], Awaitable[socket.socket]]
 PATIENCE: Final = 1.0
 """Seconds for a write."""
 BEHIND: Final = 1.0
-"""Seconds between readings of a Lease that others know in another version than its watch told."""
+"""Seconds between readings of a Lease that others know in another version than its watch."""
 LATE: Final = 0.05
 """Seconds by which this program may be late without it being held in the gateway's favour."""
 ABSENT: Final = 3.0
@@ -76,7 +76,7 @@ class Candidate:
         namespace: liqod's own.
         me: this machine.
         fence: of its tunnels.
-        role: told whether it is the gateway.
+        role: notified whether it is the gateway.
         begins: whether this one makes the Lease where there is none: the leader does at once,
             others after a while.
         eligible: whether it may be the gateway; one that may not only follows who is.
@@ -184,7 +184,7 @@ class Candidate:
             self._write_what_is_due(at)
 
     def _listen(self) -> None:
-        """Take in what the responder has heard."""
+        """Take in the questions that the responder has received."""
         mine = self._election
         mine.told(self._responder.newest)
         for name, each in self._responder.asked().items():

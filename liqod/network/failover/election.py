@@ -6,7 +6,7 @@ without asking the API server at each turn:
 
 - A standby takes the Lease from a gateway that falls silent only in the very version that this
   gateway named in its last answer. One write of the gateway's, and every standby waits for the
-  Lease to expire instead, or to hear that version from it.
+  Lease to expire instead, or to get that version from it.
 - The gateway knows by a standby's next question which answer it had last, and so until when that
   one waits. It is a little behind that at most: then it writes, or, where it cannot, is fenced.
 
@@ -71,7 +71,7 @@ class Companion(msgspec.Struct):
 
     Attributes:
         safe: until when it surely does not take over by silence.
-        armed: whether it may have heard the Lease's present version.
+        armed: whether it may have got the Lease's present version.
         heard: when it asked last.
     """
 
@@ -95,7 +95,7 @@ class Election:
         self.me = me
         self.claim: Claim | None = None
         self._seen_at = now
-        """Since when the Lease is as it is, or its holder was heard."""
+        """Since when the Lease is as it is, or its holder last answered."""
         self._proved = -inf
         """When the last write went out that was confirmed."""
         self._tried = -inf
@@ -147,7 +147,7 @@ class Election:
         """A write of ours was confirmed.
 
         Args:
-            claim: as it stands after it.
+            claim: the Lease after it.
             sent: when it went out.
             now: the time.
         """

@@ -1,8 +1,8 @@
 """Takes this machine's tunnels off the wire, also where no daemon lives any more to do it.
 
-A tunnel's packets carry a mark. While there is company, only a mark that stands in a set passes,
-and what stands there goes by itself after some seconds: the kernel fences a gateway whose daemon
-is dead before a standby takes its place. A gateway that is alone has no such table.
+A tunnel's packets carry a mark. While there is company, only a mark that is in a set passes, and
+the set's elements expire after some seconds: the kernel fences a gateway whose daemon is dead
+before a standby takes its place. A gateway that is alone has no such table.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""A peer's gateways as a daemon that stands by sees them: judged as the leader does, not written.
+"""Judges a peer's gateways on a standby as the leader does, without writing.
 
 It waits for values that the leader has not published yet (a port, keys).
 """
@@ -17,10 +17,10 @@ AGAIN: Final = 1.0
 
 
 class FollowedGateways(Gateways):
-    """Tells what both ends of the tunnel are, by what the leader has written."""
+    """Publishes both ends of the tunnel, from the leader's writes."""
 
     async def reconcile(self, key: str) -> float | None:
-        """Judge what is there now, and tell."""
+        """Judge the present objects, and publish both ends."""
         await super().reconcile(key)
         return AGAIN if self._ends.now.waits == UNTOLD else None
 

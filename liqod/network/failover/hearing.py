@@ -1,4 +1,4 @@
-"""Where the gateway hears a peer, said to those that may take over: they begin there."""
+"""Publishes the endpoint at which the gateway observes a peer to its standby gateways."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,10 +16,10 @@ LOOKED: Final = 5.0
 
 
 async def hear(role: Role, peer: str, tunnel: Callable[[], Tunnel | None]) -> NoReturn:
-    """Look where a peer is heard, until cancelled.
+    """Publish the endpoint at which a peer is observed, until cancelled.
 
     Args:
-        role: told.
+        role: notified of it.
         peer: its id.
         tunnel: gives the tunnel that there is now.
     """

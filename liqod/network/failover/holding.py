@@ -12,7 +12,7 @@ from liqod.network.failover.election import KERNEL, RENEW
 LEFT: Final = KERNEL - RENEW
 """Seconds that the kernel has left at the least, where it may have them."""
 WORTH: Final = 0.5
-"""Seconds more for which it is told again."""
+"""Seconds that a later deadline has to add to be written."""
 JITTER: Final = 0.05
 """Seconds that make no difference."""
 AGAIN: Final = 1.0
@@ -38,7 +38,8 @@ class Holding:
     def is_due(self, held: float | None, at: float) -> bool:
         """True if a deadline ``held`` seconds from now is to be written.
 
-        At once where it is earlier than the written one; where later, shortly before that ends.
+        At once where it is earlier than the written one, or has no end; a later one shortly before
+        the written one.
         """
         if self._until is None:
             return at >= self._again

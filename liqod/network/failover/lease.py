@@ -1,7 +1,7 @@
 """The Lease that says who is the gateway: read, followed, and written in the version it was read.
 
 It is the only word that counts. Beside its holder and a number that grows with each, it has the
-holder's address, the standbys that the holder knows, and where each peer was heard last.
+holder's address, the standbys that the holder knows, and where each peer was observed last.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ class Said(msgspec.Struct, frozen=True):
         claim: whose it is.
         address: of the holder, on the nodes' network.
         reached: where peers reach candidates, by their names.
-        endpoints: where peers were heard last, by their ids.
+        endpoints: where peers were observed last, by their ids.
     """
 
     claim: Claim
@@ -78,14 +78,14 @@ class GatewayLease:
         self._client, self._namespace, self._told = client, namespace, told
 
     async def follow(self) -> NoReturn:
-        """Read it, and tell of each change, until cancelled."""
+        """Read the Lease, and report each change, until cancelled."""
         while True:
             with suppress(LiqodError):
                 await self._watch(await self.read())
             await trio.sleep(AGAIN)
 
     async def read(self) -> str:
-        """Read it and tell; its version, empty where there is none.
+        """Read the Lease and report it; its version, empty where there is none.
 
         Raises:
             LiqodError: as the client raises.

@@ -112,7 +112,7 @@ class Responder:
 
     @property
     def newest(self) -> int:
-        """The newest epoch that anybody has told of."""
+        """The newest epoch that anybody has reported."""
         return self._newest
 
     def _run(self) -> None:

@@ -13,7 +13,7 @@ class Where(msgspec.Struct, frozen=True):
     Attributes:
         active: whether this machine is; None while that is not known, and all stays as it is.
         mark: firewall mark of the tunnels' packets; 0 for none.
-        endpoints: where peers were last heard by the gateway, ``address:port`` by their ids.
+        endpoints: where peers were last observed by the gateway, ``address:port`` by their ids.
         addresses: where peers reach this cluster, the gateway first and then those that stand by.
     """
 
@@ -34,7 +34,7 @@ class Role(Latest[Where]):
         now: the same.
         gateway: name of the node that is the gateway; empty where there is one machine only.
         standbys: names of the others.
-        heard: where peers are heard by this machine, which is the gateway.
+        heard: where peers are observed by this machine, which is the gateway.
     """
 
     def __init__(self, now: Where = Where(), *, others: bool = False) -> None:  # noqa: B008
@@ -45,7 +45,7 @@ class Role(Latest[Where]):
         self.heard: dict[str, str] = {}
 
     def hear(self, peer: str, endpoint: str) -> None:
-        """Say where a peer is heard; empty for nowhere any more."""
+        """Set where a peer is observed; empty for nowhere any more."""
         if endpoint:
             self.heard[peer] = endpoint
         else:

@@ -1,4 +1,4 @@
-"""Keeps a daemon a candidate from its start on, both while it leads and while it stands by."""
+"""Keeps a daemon a candidate for gateway from its start on, as leader and as standby."""
 
 import base64
 import logging
@@ -49,7 +49,7 @@ async def stand(
 
     Args:
         home: this cluster.
-        role: told whether this machine is the gateway.
+        role: notified whether this machine is the gateway.
         leads: whether this daemon leads.
         node: name of the node's network namespace; None for the one that this process is in.
     """

@@ -35,7 +35,7 @@ class Touched(msgspec.Struct, frozen=True):
 
     Attributes:
         kind: a link or what hangs on it, a table of routes or a rule that looks into it, a table of
-            nftables; or all, where the kernel had more to tell than fits.
+            nftables; or all, where the kernel had more to report than fits.
         name: of the link or of the table of nftables.
         number: of the table of routes.
     """
@@ -58,7 +58,7 @@ class Touched(msgspec.Struct, frozen=True):
 
 
 class Monitor:
-    """Hears what changes in one namespace. It keeps that alive as long as it is open."""
+    """Observes changes in one namespace. It keeps that alive as long as it is open."""
 
     def __init__(self, of_routing: socket.socket, of_nftables: socket.socket) -> None:
         self._routing = of_routing
@@ -92,7 +92,7 @@ class Monitor:
             source.close()
 
     async def run(self, heard: Callable[[Touched], None]) -> NoReturn:
-        """Tell of each change until cancelled."""
+        """Report each change until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read, self._routing, self._of_routing, heard)
             nursery.start_soon(self._read, self._nftables, _of_nftables, heard)
@@ -156,7 +156,7 @@ async def hear(
     tell: Callable[[Touched], None],
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
-    """Tell of each change in a namespace until cancelled; started once nothing is missed any more.
+    """Report each change in a namespace until cancelled; started once nothing is missed any more.
 
     Args:
         namespace: its name; None for the one that this process is in.
@@ -164,7 +164,7 @@ async def hear(
         task_status: of the task.
 
     Raises:
-        NetworkError: nothing can be heard.
+        NetworkError: nothing can be observed.
     """
     monitor = await Monitor.open(namespace)
     try:

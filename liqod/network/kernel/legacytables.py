@@ -21,7 +21,7 @@ _HEAD: Final = struct.Struct("=32sI4x")
 """Before the rules: name and size, at an address that is a multiple of eight."""
 _TARGET_HEAD: Final = 32
 _DROP: Final = -1
-"""The verdict, as it stands in a rule."""
+"""The verdict, as it is in a rule."""
 
 
 class _Kind(NamedTuple):
@@ -51,7 +51,7 @@ def forward_drops() -> list[str]:
     """The chain ``FORWARD`` of either family, where it drops what no rule of it lets pass.
 
     Raises:
-        OSError: the kernel does not tell.
+        OSError: the kernel does not answer.
     """
     return [f"{kind.program} {TABLE} FORWARD" for kind in _KINDS if _drops(kind)]
 

@@ -46,7 +46,7 @@ NODE: Final = "node"
 RETRY: Final = 5.0
 """Seconds until what the kernel refuses is tried again."""
 READ_EVERY: Final = 60.0
-"""Seconds after which it is looked whether packets were dropped; told where that has changed."""
+"""Seconds between looks for dropped packets; a change is reported."""
 
 log = logging.getLogger(__name__)
 
@@ -55,13 +55,13 @@ class NodeAgent(Controller[str]):
     """Keeps one node's part of the overlay; there is one key.
 
     Args:
-        host: shares informers and is told what fails.
+        host: shares informers and is notified of failures.
         client: with the node's own identity.
         name: of the Node.
         namespace: liqod's own, in which the InternalFabric is.
         kernel: of the node.
         api_servers: gives the addresses at which this node reaches its API server.
-        tell: told what it does now, for people, and whether it has applied all there is.
+        tell: notified what it does now, for people, and whether it has applied all there is.
 
     Attributes:
         settled: whether it has applied all there is, or there is nothing to apply.

@@ -44,10 +44,10 @@ class NodeKernel:
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """Hear what others change, until cancelled.
+        """Observe changes by others, until cancelled.
 
         Raises:
-            NetworkError: nothing can be heard.
+            NetworkError: nothing can be observed.
         """
         await hear(self._namespace, self._tell, task_status)
 

@@ -59,7 +59,7 @@ def open_socket(family: int) -> socket.socket | None:
 
 
 async def ping(made: socket.socket, address: str, heard: Callable[[Pinged], None]) -> NoReturn:
-    """Ask without end, and tell of each answer, or that there is none; the socket is closed."""
+    """Ask without end, and report each answer, or that there is none; the socket is closed."""
     number = missed = 0
     with trio.socket.from_stdlib_socket(made) as asking:
         while True:

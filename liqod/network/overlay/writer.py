@@ -179,7 +179,7 @@ class OverlayWriter(Controller[str]):
         return {each.name: each.spec for each in every if each.spec is not None}
 
     def _pods(self) -> tuple[str, ...]:
-        """The ranges of pods that this cluster tells its peers."""
+        """The ranges of pods that this cluster announces to its peers."""
         return tuple(
             each.status.cidr
             for each in self._networks.store.values(Network)
