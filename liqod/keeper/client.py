@@ -138,7 +138,7 @@ class Keeper:
 
 
 _attended: dict[str, int] = {}
-"""Locks that this process holds, by the keeper's socket: the kernel lets go of them with it."""
+"""Locks that this process holds, by the keeper's socket: the kernel releases them with it."""
 
 
 def keeper() -> Keeper | None:

@@ -232,7 +232,7 @@ def _is_free(lock: Path) -> bool:
 
 
 def main() -> None:
-    """Keep until told to end."""
+    """Keep until a signal ends it."""
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         place.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 VARIABLE: Final = "LIQOD_KEEPER"
-"""Where a daemon is told the path of the socket; a host's daemon has no keeper."""
+"""The environment variable with the path of the socket; a host's daemon has no keeper."""
 LOCK: Final = ".lock"
 """Suffix of the file beside the socket that every daemon on this node has locked while it runs."""
 LARGEST: Final = 1 << 16
