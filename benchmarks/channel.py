@@ -159,7 +159,7 @@ class Counted:
         self._nursery = nursery
 
     async def front(self, port: int) -> int:
-        """The port that stands before a port."""
+        """The port that is put before a port."""
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         self._nursery.start_soon(trio.serve_listeners, partial(self._pass_on, port), listeners)
         found: int = listeners[0].socket.getsockname()[1]

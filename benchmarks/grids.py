@@ -81,7 +81,7 @@ class Own(App[None]):
 
 
 class Textuals(App[None]):
-    """Textual's, which is told of each cell that is another."""
+    """Textual's, which is notified of each cell that is another."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -49,7 +49,7 @@ HOLD = 5.0
 """Seconds after the last Ready at which resident memory is read."""
 
 LOCAL_POD = "times the local run's API server's"
-"""Machines differ by two: what a pod costs the API server of its own cluster tells how fast this
+"""Machines differ by two: what a pod costs the API server of its own cluster shows how fast this
 one is. The baseline's machine took 7 to 9 ms, by which Liqo's figures are divided."""
 OWN = Aim(f"CPU of both daemons, {LOCAL_POD} ({{}} pods)", "3.6-4.0", 0.35)
 SERVERS = Aim(f"CPU of both API servers, {LOCAL_POD} ({{}} pods)", "11.5-12.8", 2.0)

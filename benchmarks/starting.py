@@ -2,8 +2,8 @@
 
 A consumer without nodes of its own, and a provider with a real kubelet and containerd (this needs
 root). Pods of several kinds start there, a few of each; for each kind this prints how often the
-kubelet wrote a pod's status, how often the daemons wrote it at home and at the ShadowPod, and the
-states that were seen at the provider and at home.
+kubelet wrote a pod's status, how often the daemons wrote it at the consumer and at the ShadowPod,
+and the states that were seen at the provider and at the consumer.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ async def one_kind(
 
 
 def writes(rome: Member, naples: Member) -> list[int]:
-    """Statuses written so far: by the kubelet, at home, at ShadowPods."""
+    """Statuses written so far: by the kubelet, at the consumer, at ShadowPods."""
     there, here = Counter(naples.plane.requests()), Counter(rome.plane.requests())
     sums = ((there, STATUS), (here, STATUS), (there, SHADOW_STATUS))
     return [sum(counts[key] for key in keys) for counts, keys in sums]
