@@ -173,7 +173,7 @@ def _place(target: str) -> tuple[str, int] | None:
 
 
 def _listening(veth: str) -> tuple[socket.socket, int]:
-    """A socket that listens for a peer's namespace, and the number of that interface.
+    """A socket that listens to a peer's namespace, and the number of that interface.
 
     Raises:
         OSError: there is no such interface, or somebody else listens.

@@ -1,4 +1,4 @@
-"""Decides from probes and answers that the other side of a tunnel is alive. Pure: no clock.
+"""Judges by probes and answers whether the other side of a tunnel is alive. Pure: no clock.
 
 At rest a probe goes twice a second. When one is not answered in the time that answers take, many
 follow at once, so that of a peer that is there some come through whatever is lost on the way, and

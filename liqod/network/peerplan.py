@@ -35,7 +35,7 @@ OTHER: Final[dict[Side, Side]] = {"server": "client", "client": "server"}
 
 
 class PeerPlan(msgspec.Struct, frozen=True):
-    """One peer's part of the gateway.
+    """One peer's part of the network on the gateway.
 
     Attributes:
         names: what its things are called.

@@ -1,6 +1,6 @@
 """Elects the gateway: one candidate's view of it, as a pure state machine. No clock, no I/O.
 
-The Lease says who, and only a write that names the version it was read in changes that. So two
+The Lease has its name, and only a write that names the version it was read in changes that. So two
 candidates never both have it; but one that lost it may not know. The time of that is bounded,
 without asking the API server at each turn:
 
