@@ -1,4 +1,4 @@
-"""What a consumer may not write into its namespaces, and what it may, for a real API server."""
+"""Writes of a consumer into its namespaces, refused and allowed, for a real API server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LISTS = {
     "liqod.io/allowed-storage-classes": "standard",
     "liqod.io/allowed-load-balancer-classes": "example.com/public",
 }
-"""What the daemon writes on the namespace, where the operator says so; of labels the default."""
+"""Allow lists that the daemon writes on the namespace, set by the operator; labels: the default."""
 
 
 def routed(host: str, **spec: Any) -> Json:
@@ -140,7 +140,7 @@ ORDINARY = (
     (SERVICES, service(**LOCAL)),
     (SERVICES, service(clusterIP="None")),
 )
-"""What it may write; in tests their names end with their number."""
+"""Objects that a consumer may write; in tests their names end with their number."""
 
 
 def running(**security: Any) -> Json:
@@ -168,11 +168,11 @@ CHANGED: dict[str, tuple[Json, str, str]] = {
         *("OverQuota", "cpu"),
     ),
 }
-"""What a consumer writes into the ShadowPod of a pod that runs, and how it is refused."""
+"""Changes of a consumer to the ShadowPod of a running pod, and the reason that refuses each."""
 
 
 async def change_noted(made: Lender, name: str) -> str:
-    """What the daemon says on a pod of its changes, once it has said it."""
+    """Waits for the pod's condition about its changes, and returns its message."""
     said: list[str] = []
 
     async def look() -> bool:

@@ -1,4 +1,4 @@
-"""What the daemon's own rights would allow, tried with its kubeconfig: every hop to more."""
+"""Requests that the daemon's own rights would allow, with its kubeconfig: every hop to more."""
 
 from base64 import b64encode
 from typing import Any

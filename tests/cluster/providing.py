@@ -18,7 +18,7 @@ from tests.testbed.fixtures import give_up, start_all
 
 
 class Milan(NamedTuple):
-    """Who rules it, and its daemon's kubeconfig."""
+    """The credentials of milan's administrator, and its daemon's kubeconfig."""
 
     admin: Credentials
     daemon: str

@@ -58,7 +58,7 @@ pytestmark = pytest.mark.cluster
 
 
 class Real(NamedTuple):
-    """What the cases need of a cluster."""
+    """A real cluster as the cases need it: its kubeconfig and its API server."""
 
     kubeconfig: str
     server: str

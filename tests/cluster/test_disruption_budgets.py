@@ -21,7 +21,7 @@ def budgets(namespace: str, name: str = "") -> str:
 
 
 def evict(member: Member, namespace: str, name: str) -> int:
-    """What `kubectl drain` asks for each pod of a node: the status that it is answered with."""
+    """Evicts a pod as `kubectl drain` does, and returns the status of the answer."""
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
     status, _ = member.api.raw("POST", core(namespace, "pods", f"{name}/eviction"), body)
     return status

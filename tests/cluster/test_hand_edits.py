@@ -1,4 +1,4 @@
-"""What somebody changes or deletes by hand, on either side: put right, or left and explained."""
+"""Changes and deletions by hand, on either side: put right, or left and explained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer with every right it has cannot do to a provider: a real API server refuses."""
+"""Attacks of a consumer with every right it has on a provider: a real API server refuses them."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ pytestmark = pytest.mark.cluster
 HUGE = 60
 MIB = 1 << 20
 BOUND = 32 * MIB
-"""What the daemon may grow by under sixty megabytes."""
+"""Bytes by which the daemon's memory may grow under sixty megabytes."""
 SLICES_KUBECONFIG = "kubeconfig-resourceslice-milan"
 
 
 def kubeconfig_of_slice(rome: Member) -> bytes:
-    """What the provider gave to the slice's user."""
+    """Returns the kubeconfig that the provider issued to the slice's user."""
     secret = rome.api.get(core("liqo-tenant-milan", "secrets", SLICES_KUBECONFIG))
     return base64.b64decode(secret["data"]["kubeconfig"])
 

@@ -101,7 +101,7 @@ def test_killed_at_any_moment_nothing_is_lost_or_done_twice(clusters: Clusters) 
 
 
 def answered(port: int) -> tuple[int, str]:
-    """What a daemon says of its readiness."""
+    """Returns the status and the text with which a daemon answers ``/readyz``."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/readyz")

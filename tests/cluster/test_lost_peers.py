@@ -47,7 +47,7 @@ def lost(member: Member, peer: str) -> list[dict[str, Any]]:
 
 
 def api_condition(member: Member, peer: str) -> dict[str, Any]:
-    """What the ForeignCluster says of the peer's API server."""
+    """Returns the ForeignCluster's condition of the peer's API server."""
     conditions = member.api.get(f"{FOREIGN_CLUSTERS}/{peer}")["status"]["conditions"]
     (found,) = [one for one in conditions if one["type"] == "APIServerStatus"]
     return dict(found)

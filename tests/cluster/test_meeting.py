@@ -78,7 +78,7 @@ def restart(member: Member) -> None:
 
 
 def said(member: Member, *words: str) -> list[dict[str, Any]]:
-    """What a command answers as JSON."""
+    """Runs a command with ``-o json``, and returns its answer."""
     found: list[dict[str, Any]] = json.loads(member.liqod(*words, "-o", "json").stdout)
     return found
 

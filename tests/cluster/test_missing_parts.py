@@ -159,7 +159,7 @@ def offload_says(member: Member, namespace: str) -> str:
 
 
 def identities(clusters: Clusters) -> dict[str, tuple[str, str]]:
-    """What a peering consists of on both sides: UID and generation by kind and cluster."""
+    """Returns UID and generation of a peering's objects on both sides, by kind and cluster."""
     found = {}
     for member in (clusters.rome, clusters.milan):
         for path in (TENANTS, SLICES, "/apis/offloading.liqo.io/v1beta1/namespacemaps"):

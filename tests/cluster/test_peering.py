@@ -104,7 +104,7 @@ def identities(member: Member) -> set[str]:
 
 
 def pods_granted(member: Member) -> dict[str, str]:
-    """What milan grants to rome's users, of which each slice has one."""
+    """Returns the number of pods that milan grants to each of rome's users; each slice has one."""
     path = "/apis/offloading.liqo.io/v1beta1/namespaces/liqo-tenant-rome/quotas"
     found = member.api.get(path)["items"]
     return {each["spec"]["user"]: each["spec"]["resources"]["pods"] for each in found}

@@ -83,7 +83,7 @@ async def _lend(made: Lender) -> None:
     await install.install(made.admin, options, quiet)
 
     async def refused() -> bool:
-        """Whether the API server evaluates the policy by now, and knows the rights."""
+        """True once the API server evaluates the policy and knows the rights."""
         obj = {"metadata": {"name": "early"}, "spec": {"size": 9}}
         try:
             await as_user(made, SLICE_USER, "POST", GADGETS, obj)

@@ -167,10 +167,10 @@ def six_pods_are_ready(terminal: Terminal) -> None:
 
 
 def liqods_part(member: Member) -> set[inventory.Item]:
-    """What is in a cluster, but for the user's own namespace and what is in that."""
+    """Returns the objects of a cluster, without the user's own namespace and its contents."""
     return {item for item in member.inventory() if "shop" not in item}
 
 
 def is_as_before(member: Member, before: set[inventory.Item]) -> bool:
-    """Whether nothing of liqod's is left."""
+    """True if nothing of liqod's is left."""
     return liqods_part(member) == before

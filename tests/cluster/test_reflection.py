@@ -1,4 +1,4 @@
-"""What follows a namespace to a peer: created, changed, put right and deleted there."""
+"""Reflection of a namespace to a peer: created, changed, put right and deleted there."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_an_ingress_shows_where_two_peers_serve_it(two_providers: Clusters) -> N
 
 
 def serves(member: Member, path: str, *addresses: str) -> None:
-    """What a controller of Ingresses says."""
+    """Writes the load balancer's addresses into an Ingress, as its controller does."""
     found = [{"ip": each} for each in addresses]
     member.patch(f"{path}/status", {"status": {"loadBalancer": {"ingress": found}}})
 

@@ -48,7 +48,7 @@ def expire(peered: Clusters, *places: tuple[str, str, str]) -> None:
 
 
 def problems(member: Member) -> list[str]:
-    """What `liqod status` complains of, with what it advises."""
+    """Returns the problems that `liqod status` reports, each with its remedy."""
     seen = json.loads(member.liqod("status", "-o", "json").stdout)
     return [f"{one['what']} → {one['remedy']}" for one in seen["problems"]]
 

@@ -1,7 +1,8 @@
 """Two daemons of different versions as peers, each of the other, on real control planes.
 
-What one does not know it neither reads nor takes away; what an older one does not say is taken as
-its default. Until there is an earlier release, `tests.testbed.otherwise` stands in for both.
+A daemon neither reads nor removes a field that it does not know; a field that an older one does not
+set has its default. Until there is an earlier release, `tests.testbed.otherwise` stands in for
+both.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def work(versions: Clusters, pairs: tuple[tuple[Member, Member], ...]) -> None:
 
 
 def said_and_kept(rome: Member, milan: Member) -> None:
-    """What the later version said is still there, on both sides, as far as they can hold it."""
+    """Asserts that the later version's fields still exist on both sides, where they can be held."""
     mark = f"{EXTENSION}{NEWS}"
     ours = [one for one in milan.api.get(SLICES)["items"] if mark in one["metadata"]["labels"]]
     assert ours, "rome's replica at milan has its label"
@@ -140,6 +141,6 @@ def offloadings(namespace: str) -> str:
 
 
 def phases(member: Member) -> set[str | None]:
-    """What the maps of a cluster say of that namespace."""
+    """Returns the phases of that namespace in the NamespaceMaps of a cluster."""
     maps = [one.get("status", {}) for one in member.api.get(NAMESPACE_MAPS)["items"]]
     return {one.get("currentMapping", {}).get(NEWS, {}).get("phase") for one in maps}

@@ -93,7 +93,7 @@ async def sampler(troubled: Troubled, nursery: trio.Nursery):
 
 
 def seen(troubled: Troubled) -> str:
-    """What the ForeignCluster says of the peer's API server, empty where all is well."""
+    """Returns the ForeignCluster's message about the peer's API server, empty where it is ready."""
     for one in troubled.rome.api.get(FOREIGN)["status"].get("conditions", []):
         if one["type"] == "APIServerStatus" and one["reason"] != "APIServerReady":
             return str(one["message"])
