@@ -1,4 +1,4 @@
-"""What is offloaded on joined clusters of real kubelets, and what its pods say of each other."""
+"""Workloads offloaded between joined clusters of real kubelets, and the requests of their pods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.testbed.workloads import core, deployment, deployments, group, servic
 
 NAMESPACE = "shop"
 THERE = f"{NAMESPACE}-rome"
-"""What the namespace of rome is called at its peers."""
+"""The name of rome's namespace at its peers."""
 PORT = "8080"
 REPLICAS = 4
 SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
@@ -89,7 +89,7 @@ class Shop:
         return ips(self.pods()[pod])
 
     def say(self, pod: str, *command: str) -> str:
-        """What a command says in a pod, wherever that runs."""
+        """Runs a command in a pod, wherever that runs, and returns its output."""
         here = self.pods()[pod]["spec"]["nodeName"] == "rome"
         member, place = (self.rome, NAMESPACE) if here else (self.milan, THERE)
         return member.plane.kubectl("exec", "--namespace", place, pod, "--", *command)
@@ -102,7 +102,7 @@ class Shop:
             return None
 
     def ask(self, pod: str, targets: Iterable[str], port: str = PORT) -> list[str]:
-        """What servers answer to a pod; empty for one that does not."""
+        """Returns the servers' answers to a pod; empty for one that does not answer."""
         words = [word for each in targets for word in (each, port)]
         return (self.tried(pod, "sh", "-c", ASK, "ask", *words) or "").splitlines()
 

@@ -35,7 +35,7 @@ BY_CODE = {
 
 @pytest.fixture(scope="module")
 def pair(real_node_cluster: NodeCluster) -> Iterator[tuple[Member, Member]]:
-    """Who borrows, and who lends: one real node, and a fake one that is cordoned."""
+    """A borrower and a lender: the lender has one real node, and a fake one that is cordoned."""
     plane = ControlPlane("lucca", Settings(pod_cidr=POD_CIDR))
     start_all([plane])
     made = Federation()
@@ -77,7 +77,7 @@ def schedulable(member: Member, node: str, *, there: bool) -> None:
 
 @contextmanager
 def on_the_spare_node(naples: Member) -> Iterator[None]:
-    """What is placed there while the block lasts goes to the fake node."""
+    """Places new pods on the fake node while the block lasts."""
     schedulable(naples, real(naples), there=False)
     schedulable(naples, spare(naples), there=True)
     try:
@@ -88,7 +88,7 @@ def on_the_spare_node(naples: Member) -> Iterator[None]:
 
 
 def evict(member: Member, namespace: str, name: str) -> None:
-    """What `kubectl drain` asks for each pod of a node."""
+    """Evicts a pod as `kubectl drain` does."""
     eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",

@@ -18,7 +18,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 def pod_is_ready(cluster: NodeCluster, name: str) -> bool:
-    """Whether the kubelet says so."""
+    """True if the kubelet reports the pod Ready."""
     status = cluster.plane.api.get(f"{PODS}/{name}")["status"]
     return any(
         one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", [])

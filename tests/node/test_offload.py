@@ -77,7 +77,7 @@ def web() -> dict[str, Any]:
 
 
 def log_of(member: Member, namespace: str, pod: str) -> str:
-    """What `liqod logs` shows of a pod."""
+    """Returns the output of `liqod logs` for a pod."""
     return member.liqod("logs", pod, "--namespace", namespace, check=False).stdout
 
 

@@ -56,7 +56,7 @@ def clusters() -> Iterator[Podded]:
 
 
 def within(member: Member, owner: tuple[str, str], words: str) -> str:
-    """What a shell says in a pod of liqod's."""
+    """Runs a shell command in a pod of liqod's, and returns its output."""
     where = ("--namespace", "liqo", owner[0], "--container", owner[1])
     return member.plane.kubectl("exec", *where, "--", "sh", "-c", words)
 
@@ -169,7 +169,7 @@ def registry(clusters: Podded) -> Iterator[None]:
 
 
 def liqoctls_test(clusters: Podded) -> str:
-    """What Liqo's own test of the network says, once its Deployments are Ready on both sides."""
+    """Runs Liqo's own test of the network, and returns its output."""
     words = ("test", "network", "--basic", "--rm", "--timeout", "110s")
     where = ("--remote-kubeconfigs", str(clusters.clusters["milan"].kubeconfig))
     return clusters.liqoctl("rome", *words, *where)
@@ -336,7 +336,7 @@ def have_echoes(*members: Member) -> None:
 
 
 def answers(member: Member, address: str) -> bool:
-    """Whether an address answers the pod of a cluster."""
+    """True if an address answers the pod of a cluster."""
     ping = ("exec", "echo", "--", "busybox", "ping", "-c", "1", "-W", "1", address)
     return " 0% packet loss" in member.plane.kubectl(*ping, check=False)
 

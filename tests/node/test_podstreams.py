@@ -1,7 +1,7 @@
-"""What `kubectl` does with a pod, on one that a real kubelet of another cluster runs.
+"""Commands of `kubectl` on a pod that a real kubelet of another cluster runs.
 
-The API server at home checks the certificates of kubelets, and reaches nodes only through a proxy,
-as where konnectivity is used: what is tested here works there.
+The consumer's API server checks the certificates of kubelets, and reaches nodes only through a
+proxy, as where konnectivity is used: what is tested here works there.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SCALERS = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers"
 
 @pytest.fixture
 def naples(real_node_cluster: NodeCluster) -> NodeCluster:
-    """Whose node is real."""
+    """The provider, with a real node."""
     return real_node_cluster
 
 
@@ -122,7 +122,7 @@ def environment(siena: Member, way: Mapping[str, str]) -> dict[str, str]:
 def kubectl(
     siena: Member, *words: str, way: Mapping[str, str] = SPDY, told: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    """What becomes of a call."""
+    """Runs kubectl on a pod, and returns the process that has ended."""
     return subprocess.run(
         command(siena, *words),
         input=told,
@@ -134,7 +134,7 @@ def kubectl(
 
 
 def said(siena: Member, *words: str, way: Mapping[str, str] = SPDY, told: bytes = b"") -> bytes:
-    """What it prints, if it ends well."""
+    """Runs kubectl on a pod, asserts that it succeeds, and returns its output."""
     answer = kubectl(siena, *words, way=way, told=told)
     assert answer.returncode == 0, answer.stderr
     return answer.stdout

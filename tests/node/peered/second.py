@@ -1,4 +1,4 @@
-"""What is seen of a cluster's second node, and what its pods see of a peer."""
+"""Observes a cluster's second node, and its pods' connections to a peer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PING_EVERY = 0.05
 
 
 def says(member: Member, node: str, condition: str) -> bool:
-    """Whether a node says that something is so."""
+    """True if the InternalNode of a node has a condition with the status True."""
     path = f"{INTERNAL}/{node}"
     if not member.api.exists(path):
         return False
@@ -63,7 +63,7 @@ class Flow:
 
 
 class Gone:
-    """What of a flow was not answered.
+    """The echo requests of a flow that were not answered.
 
     Attributes:
         sent: number of echo requests.
@@ -79,7 +79,7 @@ class Gone:
 
 
 def gone(sent: int, heard: set[int]) -> Gone:
-    """What is missing among the first `sent` numbers."""
+    """Counts the numbers missing among the first `sent`, and the longest gap."""
     missing = sorted(set(range(sent)) - heard)
     longest = run = 0
     for number, before in zip(missing, (-2, *missing), strict=False):

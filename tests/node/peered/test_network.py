@@ -47,7 +47,7 @@ print(1000 * statistics.median(took))
 """One connection with TLS by the cluster's own name and authority, wherever it leads."""
 IPS = "/apis/ipam.liqo.io/v1alpha1/namespaces"
 CONFIGURATION = "/apis/networking.liqo.io/v1beta1/namespaces/liqo-tenant-rome/configurations/rome"
-"""What milan knows of rome's ranges."""
+"""The Configuration at milan that holds rome's ranges."""
 PING = ("busybox", "ping", "-W", "2")
 SEND = """
 busybox dd if=/bin/busybox of=/tmp/block bs={block} count=1 2>/dev/null
@@ -263,7 +263,7 @@ def test_a_download_outlives_a_restart_of_everything(clusters: Joined, shop: Sho
 
 
 def connected(clusters: Joined, name: str, peer: str) -> bool:
-    """Whether a cluster says that a tunnel stands."""
+    """True if a cluster reports that its tunnel to a peer is connected."""
     return "Connected" in clusters.members[name].liqod("network", "status", peer).stdout
 
 
@@ -320,7 +320,7 @@ def getting(clusters: Joined, address: str, port: str, name: str, authority: str
 
 
 def connects(clusters: Joined, place: str, address: str, port: str) -> bool:
-    """Whether anybody answers there."""
+    """True if a server accepts a TCP connection at this address and port."""
     words = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2)"
     try:
         clusters.inside(place, sys.executable, "-I", "-c", words, address, port)

@@ -62,7 +62,7 @@ def lease(rome: Member) -> Any:
 
 
 def is_gateway(rome: Member, node: str) -> bool:
-    """Whether the Lease and the overlay both lead to a node."""
+    """True if the Lease and the overlay both lead to a node."""
     if not rome.api.exists(LEASE) or not rome.api.exists(FABRIC):
         return False
     leads = rome.api.get(FABRIC)["spec"]["gateway"]["node"]
@@ -70,13 +70,13 @@ def is_gateway(rome: Member, node: str) -> bool:
 
 
 def answers(rome: Member, node: str, alias: str) -> bool:
-    """Whether a pod of milan's answers a pod of one of rome's nodes."""
+    """True if a pod of milan's answers a pod of one of rome's nodes."""
     ping = ("exec", f"echo-{node}", "--", "busybox", "ping", "-c", "1", "-W", "1", alias)
     return " 0% packet loss" in rome.plane.kubectl(*ping, check=False)
 
 
 def notes(rome: Member) -> dict[str, str]:
-    """What the Lease says beside its holder."""
+    """Returns the annotations of the Lease."""
     return dict(lease(rome)["metadata"].get("annotations", {}))
 
 

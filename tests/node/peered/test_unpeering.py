@@ -16,7 +16,7 @@ pytestmark = pytest.mark.node
 
 LEFT_DEADLINE = 60.0
 OF_CANDIDATES = {Item("secrets", "liqo", "liqod-gateway")}
-"""What nodes of which one is the gateway have in common, with any peer or none."""
+"""Objects that nodes with one gateway among them have in common, with any peer or none."""
 
 
 def test_unpeering_leaves_nothing(clusters: Joined, shop: Shop) -> None:
