@@ -1,1 +1,1 @@
-"""What kernels decide: packets, routes and rules in network namespaces, without a cluster."""
+"""Tests of kernels: packets, routes and rules in network namespaces, without a cluster."""

@@ -37,7 +37,7 @@ LONG = 60.0
 
 
 class Line(msgspec.Struct, frozen=True):
-    """What was printed; as :class:`liqod.telemetry.events.Sighted`."""
+    """A line that was printed, as :class:`liqod.telemetry.events.Sighted`."""
 
     at: float
     cluster_id: str
@@ -93,7 +93,7 @@ class Program:
         return self.waits("").key
 
     def now(self) -> dict[str, Line]:
-        """What it sees, by source."""
+        """Returns the clusters that it sees now, by source."""
         found: dict[str, Line] = {}
         for line in list(self.lines):
             if line.gone:

@@ -81,7 +81,8 @@ class Flow:
         )
 
     def is_well(self, since: float, seconds: float) -> bool:
-        """Whether all packets of so many seconds are answered, none of them sent before."""
+        """True if all packets of the last `seconds` were answered, none of them sent before
+        `since`."""
         until = time.monotonic() - LATE
         sent = [n for n, at in self.sent.items() if until - seconds <= at < until]
         return until - seconds > since and bool(sent) and all(each in self.back for each in sent)

@@ -210,7 +210,7 @@ def lab(folder: Path) -> Iterator[Lab]:
 
 
 def possible() -> str:
-    """What this machine lacks; empty where it has all."""
+    """Returns the requirement that this machine does not meet; empty if it meets all."""
     if os.geteuid():
         return "needs root"
     if not Path(BRIDGE).exists():
@@ -235,7 +235,7 @@ def ask(
     source: str = "",
     timeout: float = 3,
 ) -> str:
-    """What an :func:`echo` answers: the address that it saw us under.
+    """Asks an :func:`echo`, and returns its answer: the source address that it observed.
 
     Raises:
         OSError: nothing answers; which error is part of the answer.
@@ -307,7 +307,7 @@ def ping(
     timeout: float = 2,
     source: str = "",
 ) -> str:
-    """What comes back to an echo request that may not be split: ``reply from …``, or an error.
+    """Sends an echo request that may not be split, and returns ``reply from …`` or an error.
 
     An error has its type and code, and where it names one the MTU.
     """

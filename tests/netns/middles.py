@@ -1,4 +1,4 @@
-"""What may lie on a TCP connection's way: a relay, an HTTP proxy, somebody who ends TLS."""
+"""Hosts on a TCP connection's path: a relay, an HTTP proxy, a host that ends TLS."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Nodes:
         enter(rome.names.namespace, inside)
 
     def traces(self, number: int) -> list[str]:
-        """What is left of the overlay on a node."""
+        """Returns the overlay's links, rules, routes and tables that are left on a node."""
         place = self.places[number]
         found = [each for each in run("ip", "-n", place, "-o", "link").split() if "lqx" in each]
         found += [
@@ -131,7 +131,7 @@ class Nodes:
 
 
 def has(place: str, link: str) -> bool:
-    """Whether a namespace has a link."""
+    """True if a namespace has a link."""
     return link in run("ip", "-n", place, "-o", "link")
 
 
@@ -204,7 +204,7 @@ class Running:
         await forward(self.nursery, self.nodes.places[number], self.client.server)
 
     async def status(self, number: int) -> Json:
-        """What a node says of itself."""
+        """Returns the status that a node reports in its InternalNode."""
         found = await self.client.find(INTERNAL_NODES, NAMES[number])
         return dict((found or {}).get("status", {}))
 

@@ -71,7 +71,7 @@ async def kept(
 
 
 async def path(both: Gateways, side: str) -> tuple[str, str]:
-    """What carries a side's packets, and where to."""
+    """Returns the path that carries a side's packets, and its endpoint."""
     status = await both.tunnels[side].status()  # type: ignore[index]
     assert status is not None
     return status.path, status.endpoint
@@ -88,7 +88,7 @@ def carriers(both: Gateways) -> list[int]:
 
 
 def by(both: Gateways, wanted: str) -> Callable[[], Awaitable[bool]]:
-    """Whether the client's tunnel stands, and goes by a path."""
+    """Returns a check that the client's tunnel is established, by the path `wanted`."""
 
     async def so() -> bool:
         status = await both.tunnels["client"].status()

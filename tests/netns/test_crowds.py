@@ -75,7 +75,7 @@ async def joined(folder: Path, places: dict[str, str]) -> AsyncIterator[tuple[Si
 
 
 async def has_ranges(site: Site) -> bool:
-    """Whether a cluster says which ranges it has, of which peers are told."""
+    """True if a cluster has the Networks of its ranges, which peers are notified of."""
     return len(await site.admin.list(NETWORKS, Selection("liqo"))) >= 3
 
 
@@ -120,7 +120,7 @@ async def inside(place: str, function: Callable[[], T]) -> T:
 
 
 async def figures(place: str, face: str) -> Figures:
-    """What the daemon there says of a face."""
+    """Returns the figures of a face in the metrics of the daemon there."""
     return figures_in(await inside(place, _metrics), face)
 
 
@@ -134,7 +134,7 @@ def crowd(address: tuple[str, int], many: int) -> list[socket.socket]:
 
 
 async def refused(place: str, face: str) -> Figures:
-    """What is said of a face once somebody was refused there."""
+    """Waits for the first refusal at a face, and returns its figures."""
     for _ in range(200):
         shown = await figures(place, face)
         if shown.refused:

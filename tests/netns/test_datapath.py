@@ -105,7 +105,7 @@ async def test_is_taken_away_without_a_trace(gateway: Gateway) -> None:
 
 
 async def test_a_node_whose_tunnels_are_ended_leads_nowhere_by_them(gateway: Gateway) -> None:
-    """What another cluster has on the same machine stays."""
+    """Another cluster's part of the same machine stays."""
     stranger = Gateway(gateway._networks)
     stranger.node, stranger.datapath = gateway.node, KernelDatapath(stranger.own_id, gateway.node)
     await stranger.datapath.apply(planned(await stranger.begin("rome"), 3))

@@ -15,7 +15,7 @@ from tests.netns.lab import possible
 pytestmark = [pytest.mark.netns, pytest.mark.skipif(bool(possible()), reason=possible())]
 
 SETTINGS = {"every": 1.0, "interfaces": ["eth0"]}
-"""What is not heard of for five seconds, which is the shortest time, has gone."""
+"""Settings of mDNS: a source not observed for five seconds, the shortest time, has gone."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What is opened to single peers: the API server, in the kernel and by Liqo's proxy, and no more.
+"""Access opened to single peers: the API server, in the kernel and by Liqo's proxy, and no more.
 
 Rome lets milan in; milan does not let rome in.
 """

@@ -84,7 +84,7 @@ class Way:
         return ask
 
     async def _pass(self) -> None:
-        """What is under way when the way is cut hangs, and breaks when that is mended."""
+        """Blocks requests under way while the path is cut; they fail once it is mended."""
         if not self._open.is_set():
             await self._open.wait()
             raise Unreachable("it was cut")
@@ -148,7 +148,7 @@ class Node:
         return 0
 
     async def run(self) -> None:
-        """What a daemon runs of this; the one with the number 1 leads."""
+        """Runs a daemon's part of this; the daemon with the number 1 leads."""
         milan = self.site.milan
         # A daemon of its own, as the other one's may be dead.
         home = milan._home(milan.admin, self.site.nursery)
@@ -191,12 +191,13 @@ class Site:
         self.nursery: trio.Nursery
 
     async def tells_of_rome(self) -> bool:
-        """Whether the Lease says where rome is heard, as the next gateway needs to know."""
+        """True if the Lease has the endpoint at which rome is observed, as the next gateway needs
+        it."""
         found = await self.milan.admin.get(LEASES, labels.GATEWAY_LEASE, "liqo", decode=Lease)
         return self.rome.id in said(found).endpoints
 
     async def is_gateway(self, index: int) -> bool:
-        """Whether that candidate, and no other, is."""
+        """True if that candidate, and no other, is the gateway."""
         return self.active() == [index]
 
     def active(self) -> list[int]:
@@ -219,7 +220,8 @@ class Site:
         run("nft", "delete", "table", "bridge", "deaf", namespace=self.bridge)
 
     async def lead_to(self, gateway: Node) -> None:
-        """What `liqod node` on each node does when the InternalFabric names another gateway."""
+        """Applies the node plans as `liqod node` does when the InternalFabric names another
+        gateway."""
         every = [self.worker, *(each.overlay for each in self.nodes)]
         overlay = Overlay(pods=("10.244.0.0/16",), aliases={self.alias: 1340})
         for each in every:

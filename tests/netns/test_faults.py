@@ -43,13 +43,13 @@ pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks", "quick")]
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is measured each half minute at rest is measured each second."""
+    """Measures each second the figures that are measured each half minute at rest."""
     monkeypatch.setattr(measures, "REST", 1.0)
     monkeypatch.setattr(measures, "SOON", 0.2)
 
 
 def known(site: Site) -> NetworkFacts:
-    """What that side's daemon knows of its network."""
+    """Returns the network facts of that side's daemon."""
     facts = site.member.rooms.peers[site.names.peer_id].network.facts
     assert facts is not None
     return facts()

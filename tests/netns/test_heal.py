@@ -1,4 +1,4 @@
-"""What somebody harms under traffic is put back, and how long that takes: real packets and kernels.
+"""Repair of damage under traffic, and the time it takes: real packets and kernels.
 
 Each harm is done to rome's gateway while echo requests go from a pod of milan's to one of rome's, a
 hundred a second; the gap is the longest time without an answer.

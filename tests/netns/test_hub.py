@@ -38,7 +38,7 @@ table bridge way {{
 
 
 class Hub:
-    """Who sees whom."""
+    """A hub with two leaves, and the network of each end."""
 
     def __init__(self, three: Natted) -> None:
         self.three = three
@@ -48,19 +48,19 @@ class Hub:
         self.ends = (self.to_rome, self.to_milan, self.rome, self.milan)
 
     def network(self, site: Site) -> PeerNetwork:
-        """What a daemon knows of its network to a peer."""
+        """Returns a daemon's network to a peer."""
         return site.member.rooms.peers[site.names.peer_id].network
 
     def stands(self, site: Site) -> bool:
-        """What a cluster says of its tunnel to a peer."""
+        """True if a cluster reports that its tunnel to a peer is established."""
         return self.network(site).stands is True
 
     def all_stand(self) -> bool:
-        """Whether all four ends say so."""
+        """True if all four ends report it."""
         return all(map(self.stands, self.ends))
 
     def loses(self, rule: str) -> None:
-        """What is lost on the internet between the hub and both leaves."""
+        """Drops packets on the internet between the hub and both leaves."""
         word = self.three.hub.member.id[:-1]
         nft(f"{word}-inet", LOSES.format(rule=rule))
 

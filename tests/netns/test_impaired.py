@@ -30,7 +30,7 @@ WATCHED = 6.0
 
 @pytest.fixture
 def verdicts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """What the probes of both sides say, one after the other."""
+    """The verdicts of the probes of both sides, one after the other."""
     found: list[bool] = []
     heard: Callable[[Room, Heard], None] = Room._heard
 
@@ -88,7 +88,7 @@ async def test_a_long_way_that_loses_a_tenth_is_no_alarm(
                     assert known(site).passes == MTU
 
         async def told() -> bool:
-            """What is lost of questions and answers together, once there are some to go by."""
+            """True once the loss of questions and answers together is measured."""
             return all((known(site).loss or 0.0) > 0.02 for site in (rome, milan))
 
         await eventually(told, seconds=30)

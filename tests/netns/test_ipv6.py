@@ -23,7 +23,7 @@ NODES = "fd00:51::%d"
 
 
 def without_ipv4(*sites: Site) -> None:
-    """What a test is to show is not shown where there is another way."""
+    """Asserts that no site has IPv4: with another path the test would show nothing."""
     for site in sites:
         found = run("ip", "-4", "-n", site.node, "-o", "addr", "show", "dev", "wan")
         assert not found, found

@@ -60,7 +60,7 @@ def near(nodes: Nodes) -> Pod:
 
 
 def reaches(pod: Pod, to: str = THERE) -> bool:
-    """Whether a pod gets an echo from another."""
+    """True if a pod gets an echo from another."""
     return ping(pod.namespace, to, timeout=0.3).startswith("reply")
 
 
@@ -115,12 +115,12 @@ async def test_killed_it_loses_no_packet_and_the_next_one_changes_nothing(
 
 
 def says(log: Path, size: int, words: str) -> bool:
-    """Whether a process has said something from some length of its log on."""
+    """True if a process has logged these words after `size` bytes of its log."""
     return words in since(log, size)
 
 
 def since(log: Path, size: int = 0) -> str:
-    """What a process has said from some length of its log on."""
+    """Returns a process's log after its first `size` bytes."""
     return log.read_text()[size:]
 
 
@@ -141,7 +141,7 @@ DAMAGES = {
 }
 
 NOT_THE_OVERLAYS_ALONE = ("route", "rule", "tables")
-"""What is not there on the gateway, or is the peer's there, too, which nobody mends in this lab."""
+"""Damage to parts that the gateway lacks, or that are the peer's too and not mended in this lab."""
 
 
 async def test_what_somebody_takes_away_is_put_back(nodes: Nodes, ours: Pod, theirs: Pod) -> None:
@@ -160,12 +160,12 @@ async def test_what_somebody_takes_away_is_put_back(nodes: Nodes, ours: Pod, the
 
 
 def same(nodes: Nodes, number: int, before: list[str]) -> bool:
-    """Whether a node has of the overlay what it had."""
+    """True if a node's overlay is as it was."""
     return state(nodes, number) == before
 
 
 def state(nodes: Nodes, number: int) -> list[str]:
-    """What a node has of the overlay, without counters."""
+    """Returns the state of the overlay on a node, without counters."""
     place = nodes.places[number]
     found = [
         run("ip", "-n", place, *each.split(), check=False)
@@ -316,7 +316,7 @@ def arrived(pod: Pod) -> int:
 
 
 def dropped(namespace: str, counter: str) -> int:
-    """What the overlay's table has counted on a node."""
+    """Returns a counter of the overlay's table on a node."""
     return labs.packets(namespace, OVERLAY_TABLE, counter)
 
 

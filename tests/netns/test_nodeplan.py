@@ -238,7 +238,7 @@ def as_node(node: OverlayNode) -> bytes:
 
 
 def dropped(namespace: str, counter: str) -> int:
-    """What the overlay's table has counted on a node."""
+    """Returns a counter of the overlay's table on a node."""
     return labs.packets(namespace, OVERLAY_TABLE, counter)
 
 

@@ -105,7 +105,8 @@ class TestErrors:
         room = labs.MTU - 28
 
         def told(address: str, size: int) -> str:
-            """What comes back to one of three: a kernel sends only so many errors a second."""
+            """Returns the first answer to three requests: a kernel sends only so many errors a
+            second."""
             tries = (ping(ours.namespace, address, size=size) for _ in range(3))
             return next((each for each in tries if each != "nothing"), "nothing")
 
@@ -119,7 +120,7 @@ class TestErrors:
         assert found.startswith("3/1 from 10.71.0.99 ")
 
     def test_segments_fit(self, ours: Pod, theirs: Pod) -> None:
-        """What a connection's ends agree on is known by the one that was connected to."""
+        """The server of a connection knows the segment size on which both ends agree."""
 
         def listen() -> socket.socket:
             made = socket.create_server(("", PORT))
@@ -143,7 +144,8 @@ class TestHostilePod:
     def test_another_source_than_a_pods_arrives_under_the_one_for_all(
         self, lab: Lab, ours: Pod, theirs: Pod
     ) -> None:
-        """What is none of this cluster's pods is seen as its first external address, at best."""
+        """A source that is none of this cluster's pods is seen as its first external address, at
+        best."""
         rules = "counter forged { }; chain c { type filter hook input priority 0; "
         rules += "ip saddr 192.0.2.9 counter name forged; }; "
         run("nft", "-f", "-", stdin=f"table inet seen {{ {rules} }}", namespace=theirs.namespace)

@@ -44,7 +44,7 @@ def wire(networks: Networks) -> Networks:
 
 
 def loses(rule: str) -> None:
-    """What is lost of what comes to milan; nothing where nothing is said."""
+    """Drops packets that come to milan by `rule`; none if it is empty."""
     netns.nft(MILAN.namespace, "table netdev t\ndelete table netdev t\n" + LOSES.format(rule=rule))
 
 

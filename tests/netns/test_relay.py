@@ -102,7 +102,7 @@ def peer_of(site: Site) -> Peer:
 
 
 async def nothing_is_read(three: Natted) -> None:
-    """What pods say is nowhere on the relay; at home it is, and so what is looked for is found."""
+    """A pod's data is nowhere on the relay; in its own clusters it is, which proves the search."""
     secret = os.urandom(16).hex().encode()
     alias = await three.rome.alias(6)
     at_home = (Names(three.milan.member.id, three.rome.member.id).namespace,)

@@ -91,7 +91,7 @@ class Site:
         return str(seen[last])
 
     def left(self) -> str:
-        """What is of the peer's on this machine."""
+        """Returns the peer's namespace, links, rules and tables on this machine."""
         found = [
             each for each in run("ip", "netns", "list").split() if each == self.names.namespace
         ]
@@ -104,7 +104,7 @@ class Site:
 
 
 def machine_of(own: str, node: str, address: str, program: str, folder: Path) -> Machine:
-    """What a daemon in that node's namespace finds out about its machine."""
+    """Returns the facts that a daemon in that node's namespace finds about its machine."""
     kernel = KernelDatapath(own, node)
     folder.mkdir()
     services = TunnelServices(cluster_id=own, host=kernel, folder=str(folder))
@@ -135,7 +135,7 @@ def machine_of(own: str, node: str, address: str, program: str, folder: Path) ->
 
 
 async def keeps_ranges(member: Member) -> bool:
-    """Whether a cluster tells its own ranges."""
+    """True if a cluster reports its own ranges."""
     found = await member.admin.list(NETWORKS, Selection("liqo"), decode=Network)
     told = {each.metadata.labels.get(labels.NETWORK_TYPE) for each in found if each.status.cidr}
     return {labels.POD_CIDR, labels.EXTERNAL_CIDR} <= told
@@ -259,7 +259,7 @@ async def test_pods_of_two_clusters_reach_each_other_until_they_part(
 
 
 def path(site: Site) -> tuple[str, str]:
-    """What carries a site's packets, and where to."""
+    """Returns the path that carries a site's packets, and its endpoint."""
     facts = site.member.rooms.peers[site.names.peer_id].network.facts
     assert facts is not None
     return facts().path, facts().endpoint

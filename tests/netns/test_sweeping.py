@@ -1,4 +1,4 @@
-"""What is left of peers that nobody knows is swept: by a daemon that leads, and by `uninstall`."""
+"""Garbage of unknown peers is swept: by a daemon that leads, and by `uninstall`."""
 
 import subprocess
 import sys

@@ -239,7 +239,7 @@ async def tended(both: Gateways, done: Callable[[], Any], *, endpoints: tuple[st
 
 
 def to(both: Gateways, endpoint: str) -> Callable[[], Awaitable[bool]]:
-    """Whether the client sends to an endpoint."""
+    """Returns a check that the client sends to an endpoint."""
 
     async def so() -> bool:
         return await reached(both) == endpoint
@@ -255,7 +255,7 @@ async def reached(both: Gateways) -> str:
 
 
 def joins(both: Gateways) -> Callable[[], Awaitable[bool]]:
-    """Whether a packet goes there and back."""
+    """Returns a check that a packet goes there and back."""
     return lambda: both.echo(b"?", seconds=0.3)
 
 

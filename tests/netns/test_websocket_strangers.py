@@ -1,4 +1,4 @@
-"""Who may not come in by a websocket, what its own peer may not do, and who lies on the way."""
+"""Attacks on a websocket: by strangers, by the peer itself, and by hosts on the path."""
 
 from __future__ import annotations
 

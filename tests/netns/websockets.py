@@ -40,7 +40,7 @@ def between(body: Body, **settings: Any) -> None:
 
 
 async def why(both: Gateways, side: str, *words: str, seconds: float = 8.0) -> str:
-    """What a side says is in the way, once it has all these words in it."""
+    """Waits until a side's reason for no connection has all these words, and returns it."""
     with trio.fail_after(seconds):
         while True:
             status = await both.tunnels[side].status()  # type: ignore[index]
@@ -77,7 +77,7 @@ def drops(gateway: Gateway, *rules: str) -> None:
 
 
 def pins(both: Gateways, side: str) -> Pinned:
-    """What one side has."""
+    """Returns the certificates of one side."""
     spec = both.spec(side)  # type: ignore[arg-type]
     return pinned(spec.side, spec.private_key, spec.public_key, spec.peer_public_key)
 
