@@ -1,4 +1,4 @@
-"""What holds once it is quiet: both sides agree, and nothing is left without a cause."""
+"""Conditions that hold once it is quiet: both sides agree, and nothing is left without a cause."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -62,7 +62,7 @@ def _knows(world: World, provider: str) -> bool:
 
 
 def _lent(world: World, provider: str) -> bool:
-    """Whether pods of ``shop`` run at a provider: peered, mapped, and accepted there."""
+    """True if pods of ``shop`` run at a provider: peered, mapped, and accepted there."""
     tenant = f"liqo-tenant-{provider}"
     node = _find(world, CONSUMER, "virtualnodes.offloading.liqo.io", tenant, provider)
     wanted = _find(world, CONSUMER, "namespacemaps.offloading.liqo.io", tenant, provider)
@@ -73,7 +73,7 @@ def _lent(world: World, provider: str) -> bool:
 
 
 def _foreign(world: World, provider: str, resource: str, name: str) -> bool:
-    """Whether the name is somebody else's there."""
+    """True if the object of this name at the provider is somebody else's."""
     found = _find(world, provider, resource, THERE, name)
     return found is not None and FOREIGN in seen(found).metadata.labels
 
@@ -194,7 +194,7 @@ def _same(local: Json, remote_object: Json) -> bool:
 
 
 def _labelled(local: Json, remote_object: Json) -> bool:
-    """What somebody else labelled there may stay; what is labelled here must be there."""
+    """True if the labels here are all there; labels that somebody else set there may stay."""
     there = (remote_object["metadata"].get("labels") or {}).items()
     return (local["metadata"].get("labels") or {}).items() <= there
 
@@ -202,7 +202,7 @@ def _labelled(local: Json, remote_object: Json) -> bool:
 async def nothing_is_left_to_do(world: World) -> None:
     """Daemons that start anew from the same objects write nothing, and need no more tasks.
 
-    Whatever a restart would mend was forgotten by the daemon that ran before.
+    Work that only a restart finds was forgotten by the daemon that ran before.
     """
     before = {name: world[name].tasks for name in NAMES}
     known = len(world.audit.writes)

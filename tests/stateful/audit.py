@@ -1,7 +1,7 @@
 """Every write that the API servers served: who wrote what, and whether it was theirs to write.
 
-What holds at every moment is judged here, write by write; what holds only after quiet is in
-:mod:`tests.stateful.agreement`.
+Conditions that hold at every moment are judged here, write by write; those that hold only after
+quiet are in :mod:`tests.stateful.agreement`.
 """
 
 from collections.abc import Callable
@@ -80,7 +80,7 @@ class Write(NamedTuple):
 
 
 def seen(item: Item) -> Seen:
-    """What is to be judged of an object."""
+    """Decodes the fields of an object that are judged."""
     return msgspec.json.decode(item.raw, type=Seen)
 
 
@@ -131,7 +131,7 @@ class Audit:
         return "\n  ".join(str(write) for write in self.writes[-count:])
 
     def by_daemons(self, since: int) -> list[Write]:
-        """What the daemons wrote, but for the first so many writes."""
+        """Returns the daemons' writes, without the first `since` writes."""
         return [write for write in self.writes[since:] if write.author in ("daemon", CONSUMER)]
 
     def check(self) -> None:
@@ -187,7 +187,7 @@ class Audit:
         return None
 
     def _mapped(self, node: str) -> bool:
-        """Whether pods on that node are to run: it is a virtual one that nobody takes away."""
+        """True if pods on that node are to run: it is a virtual one that is not being deleted."""
         storage = self.clusters[CONSUMER].registry.storage
         nodes = storage.of("virtualnodes.offloading.liqo.io")
         node_of = nodes.get(f"liqo-tenant-{node}", node)
@@ -206,7 +206,7 @@ def _author(cluster: str, user: str) -> str:
 
 
 def _people_own(write: Write) -> str | None:
-    """What is not ours is never written."""
+    """Reports a write to an object that is not ours."""
     before = write.change.before
     if not write.author or before is None or FOREIGN not in seen(before).metadata.labels:
         return None

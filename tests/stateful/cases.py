@@ -16,7 +16,7 @@ from tests.stateful.upheavals import (
 )
 
 Node = tuple[str, str, bool]
-"""Whether it is Ready, what it says of the peer's daemon, and whether new pods are kept away."""
+"""A virtual node: its Ready condition, its report of the peer's daemon, its taint for new pods."""
 WELL, GONE, SHUT = ("True", "True", False), ("False", "True", False), ("True", "False", True)
 PEER_UP, PEER_DOWN = 'liqod_peer_up{peer="milan"} 1.0', 'liqod_peer_up{peer="milan"} 0.0'
 PEER_LAYERS = ("daemon", "clock", "versions", "replication", "nodes", "namespaces", "reflection")

@@ -1,4 +1,4 @@
-"""What ends trouble, and what people then do as they are told: install again, peer again."""
+"""Ends trouble, and does then as people do on the program's advice: installs again, peers again."""
 
 import time
 from collections.abc import Iterator
@@ -101,7 +101,7 @@ def facts_of(world: World, provider: str) -> Iterator[tuple[str, Facts]]:
 
 
 def is_due(facts: Facts) -> bool:
-    """Whether a certificate should have been renewed by now."""
+    """True if a certificate should have been renewed by now."""
     return time.time() > certificates.renewal(facts, RENEW_AT)
 
 

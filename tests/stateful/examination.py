@@ -1,4 +1,4 @@
-"""What ``liqod doctor``, ``liqod status``, nodes and metrics say of a cluster of the world."""
+"""Reports of ``liqod doctor``, ``liqod status``, nodes and metrics on a cluster of the world."""
 
 import time
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ SOCKET = Path("/of/the/daemon.sock")
 
 @dataclass
 class Said:
-    """What is said of one cluster.
+    """The reports on one cluster.
 
     Attributes:
         diagnosis: by the doctor.
@@ -67,7 +67,7 @@ class Said:
         return int(doctor.unhealthy(self.diagnosis)), int(not well)
 
     def problems(self) -> list[str]:
-        """What ``status`` names, with whose it is."""
+        """Returns the problems of ``status``, each with its peer and its remedy."""
         found = self.view.problems if self.view is not None else ()
         return [f"[{each.peer}] {each.what} → {each.remedy}" for each in found]
 

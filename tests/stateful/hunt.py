@@ -28,7 +28,7 @@ Script = list[Step]
 
 
 def failure_of(script: Script) -> str:
-    """What is wrong with how a script ends; empty if nothing is."""
+    """Performs a script, and returns the error with which it ends; empty if it ends well."""
     try:
         perform(*script)
     except BaseException as error:
@@ -40,7 +40,7 @@ def failure_of(script: Script) -> str:
 
 
 def kind_of(failure: str) -> str:
-    """What failures have in common that are the same but for names and numbers."""
+    """Returns the part of a failure that is the same for others but for names and numbers."""
     names = r"\d+|milan|turin|\b[ab]\b|configmaps?|secrets?|services?"
     return re.sub(names, "*", failure.splitlines()[0])
 

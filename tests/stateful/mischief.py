@@ -1,4 +1,4 @@
-"""What becomes of the answers of an API server that did what it was asked."""
+"""Loses or garbles the answers of an API server after it did as it was asked."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any

@@ -1,4 +1,4 @@
-"""What befalls clusters besides what scripts do to them, for the table of what is said of it."""
+"""Faults of clusters beside those in scripts, for the table of reports on them."""
 
 from collections.abc import Awaitable, Callable
 
@@ -108,7 +108,7 @@ async def ask_in_vain(made: World) -> None:
 
 
 async def deny(made: World) -> None:
-    """Whoever answers for slices of that class at milan denies it."""
+    """Denies a slice of a class at milan, as the controller of that class does."""
     await ask(made, "gold")
     await trio.sleep(10)
     denied = {"type": "Resources", "status": "Denied", "reason": "No", "message": "too much"}

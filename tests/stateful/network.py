@@ -36,13 +36,13 @@ class Pipe:
         self.wake()
 
     async def take(self, limit: int) -> bytes:
-        """What has come, ``b""`` at the end."""
+        """Waits for data, and returns it; ``b""`` at the end."""
         while not self.data and not self.ended:
             await self._changed.wait()
         return self.take_now(limit)
 
     def take_now(self, limit: int) -> bytes:
-        """What is there."""
+        """Returns the data that is there."""
         taken = bytes(self.data[:limit])
         del self.data[:limit]
         return taken
@@ -58,7 +58,7 @@ class Pipe:
 
 
 class ServerEnd(trio.abc.HalfCloseableStream):
-    """What the server has of a connection."""
+    """The server's end of a connection."""
 
     def __init__(self, line: "Line") -> None:
         self._line = line
@@ -166,7 +166,7 @@ class Listener(trio.abc.Listener[ServerEnd]):
 
 
 class Network:
-    """Who can reach whom.
+    """The network: the clients and servers that can reach each other.
 
     Attributes:
         lines: the connections there are.
@@ -194,7 +194,7 @@ class Network:
             listening.remove(listener)
 
     def dialer(self, client: str) -> Any:
-        """What a client connects with (:class:`liqod.kube.http.proxies.Dial`)."""
+        """Returns a client's dialer (:class:`liqod.kube.http.proxies.Dial`)."""
 
         async def dial(host: str, port: int, /) -> Line:
             await trio.lowlevel.checkpoint()
@@ -242,5 +242,5 @@ class Network:
 
 
 def _name(client: str) -> str:
-    """Whose process it is, in whichever of its lives."""
+    """Returns the name of a client's process, which is the same after a restart."""
     return client.partition("#")[0]

@@ -106,7 +106,7 @@ class Process:
             self.ended.set()
 
     async def _serve(self) -> NoReturn:
-        """What a standby has too, and the work while it leads."""
+        """Serves as a standby does too, and works while it leads."""
         site = self._site
         async with (
             Client(site.beside(site.token), user_agent="liqod", dial=self._dial) as client,
@@ -156,7 +156,7 @@ class Process:
             yield
 
     async def _lead(self, home: ClusterContext, webhook: PodWebhook, infra: trio.Nursery) -> None:
-        """What a leader runs."""
+        """Runs the work of a leader."""
         if self._site.leader is not None:
             self._site.crashes.append(Broken(f"{self._site.leader.name} leads beside {self.name}"))
         self.leads = True

@@ -46,8 +46,8 @@ class Site:
     async def use(self, cluster: EmbeddedCluster, nursery: trio.Nursery) -> None:
         """Have this cluster, in place of another one of the same name.
 
-        Who has a token is spared TLS, which is half of what a connection costs: the daemon that
-        lives beside its API server, and the administrator.
+        A client with a token is spared TLS, which is half of the cost of a connection: the daemon
+        that lives beside its API server, and the administrator.
         """
         self.cluster = cluster
         self._listening = None
@@ -82,7 +82,7 @@ class Site:
             )
 
     def beside(self, token: str | None) -> Credentials:
-        """What somebody who lives beside the API server reaches it with."""
+        """Returns the credentials of a client that lives beside the API server."""
         return Credentials(server=f"http://{self.name}.beside:{PORT}", token=token)
 
     @property

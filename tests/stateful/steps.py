@@ -1,4 +1,4 @@
-"""What people, nodes and accidents do: the steps that scripts are made of.
+"""Steps that scripts are made of: actions of people and nodes, and accidents.
 
 A step that makes no sense where it comes (there is no such pod) does nothing, so that every list
 of steps is a script and a part of a script is one too.
@@ -55,7 +55,7 @@ class Step:
             await self.act(world)
 
     async def act(self, world: World) -> None:
-        """What :meth:`do` does; an error of the project means that nothing happens."""
+        """Performs the action of :meth:`do`; an error of the project means that nothing happens."""
         raise NotImplementedError
 
 
@@ -251,7 +251,7 @@ class DropRemoteNamespace(Step):
 
 @dataclass(frozen=True)
 class DropRemote(Step):
-    """What stands for something of the consumer's is deleted by hand."""
+    """Deletes by hand the reflection of a consumer's object."""
 
     provider: str
     kind: str
@@ -263,7 +263,7 @@ class DropRemote(Step):
 
 @dataclass(frozen=True)
 class EditRemote(Step):
-    """What stands for something of the consumer's is edited by hand: a label, data, the image."""
+    """Edits by hand the reflection of a consumer's object: a label, data, the image."""
 
     provider: str
     kind: str
@@ -344,7 +344,7 @@ def pod_manifest(name: str, node: str) -> Json:
 
 
 def pod_spec() -> Json:
-    """What runs in every pod."""
+    """The spec of every pod."""
     request = {"requests": {"cpu": "100m", "memory": "64Mi"}}
     return {
         "containers": [{"name": "web", "image": "web", "resources": request}],

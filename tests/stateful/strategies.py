@@ -1,4 +1,4 @@
-"""Which scripts are tried: lists of steps, of few names, so that steps meet."""
+"""Strategies for scripts: lists of steps, of few names, so that steps meet."""
 
 from hypothesis import strategies as st
 

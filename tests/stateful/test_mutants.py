@@ -40,7 +40,7 @@ pytestmark = pytest.mark.long
 
 
 def broken_by(*script: Step) -> str:
-    """What is found wrong with a script's course."""
+    """Performs a script, and returns the first rule that it is found to break."""
     with pytest.raises(BaseException) as caught:  # noqa: PT011 - a group may be around it
         perform(*script)
     found = [leaf for leaf in leaves(caught.value) if isinstance(leaf, Broken)]

@@ -1,4 +1,4 @@
-"""What is said while something fails is true: each fault in front of all who tell of it.
+"""Reports during a fault are true: each fault in front of all programs that report it.
 
 For each row of ``docs/failures.md``, and each fault that scripts inject, the table says which layer
 of ``doctor`` fails first, for this cluster and for the peer, which layers must not be called good,

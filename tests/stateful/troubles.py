@@ -1,4 +1,4 @@
-"""What goes wrong between programs: servers, networks, clocks, and the daemons themselves."""
+"""Faults between programs: servers, networks, clocks, and the daemons themselves."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ STORMS = ("down", "frozen", "failing", "busy", "garbled", "cut", "parted")
 MOVING = ("web-", "stray-")
 """Pods of Deployments."""
 BUMP = 1_000_000
-"""What a restore adds to the revision, as its manual asks for."""
+"""Number that a restore adds to the revision, as etcd's manual asks for."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ class Storm(Step):
 
 
 def _concerns(write: Write, provider: str) -> bool:
-    """Whether a write is one at a provider, or to what it has at home; Deployments move freely."""
+    """True if a write is at a provider, or to its objects here; Deployments move freely."""
     last = write.change.last
     if write.cluster != CONSUMER:
         return write.cluster == provider and not last.name.startswith(MOVING)

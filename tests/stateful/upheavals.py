@@ -1,4 +1,4 @@
-"""What is rarer than an outage: another leader, weeks that pass, parts that are taken away."""
+"""Events rarer than an outage: another leader, weeks that pass, parts that are taken away."""
 
 from dataclasses import dataclass
 

@@ -81,7 +81,7 @@ class World:
         self.undefined: set[str] = set()
         """Where a definition was deleted."""
         self.aged = False
-        """Whether days have passed."""
+        """True once days have passed."""
         self._clusters: dict[str, tuple[trio.CancelScope, trio.Event]] = {}
 
     def __getitem__(self, name: str) -> Site:
