@@ -49,7 +49,7 @@ class Agent:
             self._child = None
 
     def usage(self) -> Usage:
-        """What it has cost so far."""
+        """Returns the resources that it has used so far."""
         assert self._child is not None, "it does not run"
         children = Path(f"/proc/{self._child.pid}/task/{self._child.pid}/children")
         return usage(int(children.read_text().split()[0]))

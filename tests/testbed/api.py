@@ -31,8 +31,8 @@ class Api:
     """Requests to one API server with one client certificate.
 
     Connections are kept for reading, since a handshake costs more than most answers, and a test
-    that waits reads all the time. Whatever changes something has a connection of its own: one that
-    the server had closed meanwhile would leave open whether it was done.
+    that waits reads all the time. A request that changes something has a connection of its own: one
+    that the server had closed meanwhile would leave it unknown if it was done.
     """
 
     def __init__(self, host: str, port: int, authority: Path, certificate: Path, key: Path) -> None:
@@ -113,14 +113,14 @@ class Api:
         return self.call("GET", path)
 
     def exists(self, path: str) -> bool:
-        """Whether there is an object at `path`."""
+        """True if there is an object at `path`."""
         status, answer = self.raw("GET", path)
         if status not in {200, 404}:
             raise TestbedError(f"GET {path}: {status} {answer.decode(errors='replace')[:500]}")
         return status == 200
 
     def ready(self, path: str = "/readyz") -> bool:
-        """Whether a health endpoint says ok; an unreachable server is not ready."""
+        """True if a health endpoint answers ok; an unreachable server is not ready."""
         try:
             return self.raw("GET", path, timeout=2.0)[0] == 200
         except OSError:
@@ -146,8 +146,8 @@ def wait_until(what: str, happens: Any, seconds: float, pause: float = 0.05) -> 
 
     `seconds` is what it takes at the most on a machine that is not busy, and a failure waits
     :data:`BUSY` times that. While an object that it asks for is not there, or a field of one, it is
-    not true yet. What takes long is looked at less often: ten tests that poll keep the servers from
-    what they wait for.
+    not true yet. A condition that takes long is polled less often: ten tests that poll keep the
+    servers from what they wait for.
     """
     begin = time.monotonic()
     while True:

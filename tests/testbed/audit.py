@@ -1,4 +1,4 @@
-"""What a daemon asked of a real API server, and what it was told, from the audit log."""
+"""Reads a daemon's requests to a real API server, and their answers, from the audit log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from liqod.install.daemonrights import Rule
 
 DAEMON = "system:serviceaccount:liqo:liqod"
-"""Whom `liqod install --write-kubeconfig` makes a daemon."""
+"""The user as which a daemon runs after `liqod install --write-kubeconfig`."""
 FORBIDDEN = 403
 
 
@@ -35,7 +35,7 @@ class Request(NamedTuple):
     message: str
 
     def is_granted_by(self, rule: Rule) -> bool:
-        """Whether that rule speaks of this request."""
+        """True if that rule grants this request."""
         return (
             self.group in rule.groups
             and self.resource in rule.resources

@@ -25,7 +25,7 @@ NICE = 10
 
 
 def steps(minors: Sequence[str]) -> list[Callable[[], object]]:
-    """What does not wait for each other."""
+    """Returns the steps that do not wait for each other."""
     wanted = programs.beside(minors)
     if os.geteuid() == 0:
         wanted.append(partial(packages.provide, {**packages.VIEWERS, **node.PACKAGES}))

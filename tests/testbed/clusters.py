@@ -27,7 +27,7 @@ DAEMONS_OWN = (
     "/api/v1/namespaces/liqo/secrets/liqod-webhook",
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/liqod-webhook",
 )
-"""What a daemon makes for itself and keeps."""
+"""Objects that a daemon makes for itself and keeps."""
 ROOM = 250
 """Pods that each cluster's node has room for."""
 CLEAN_DEADLINE = 150.0

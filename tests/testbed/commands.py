@@ -139,7 +139,7 @@ def _answer(line: socket.socket) -> int:
 
 
 def _main() -> int:
-    """What the interpreter makes of the program."""
+    """Runs the program's main function, and returns the exit status as the interpreter would."""
     from liqod.__main__ import main
 
     status: object = 1

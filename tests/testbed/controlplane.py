@@ -34,7 +34,7 @@ UNHURRIED = ("--kube-api-qps=500", "--kube-api-burst=1000")
 
 @dataclass(frozen=True)
 class Settings:
-    """What a test may choose about a control plane.
+    """Settings of a control plane that a test may choose.
 
     Attributes:
         minor: the Kubernetes minor, e.g. `1.35`; None means the one of this test run.
@@ -241,11 +241,11 @@ class ControlPlane:
         return answer.stdout
 
     def usage(self) -> dict[str, Usage]:
-        """What each program has cost so far."""
+        """Returns the resources that each program has used so far."""
         return {name: child.usage() for name, child in self.children.items()}
 
     def requests(self) -> Counter[tuple[str, str]]:
-        """What the API server has served so far, by (verb, resource)."""
+        """Returns the numbers of requests that the API server has served, by (verb, resource)."""
         return self.api.requests()
 
     def logs(self, lines: int = 12) -> str:

@@ -119,7 +119,7 @@ class Daemon:
         return tables
 
     def has_said(self, text: str, pause: float = 0.2) -> bool:
-        """Whether it has told systemd something that contains `text` since it started."""
+        """True if it has sent systemd a message with `text` since it started."""
         assert self._socket is not None, "not started"
         self._socket.settimeout(pause)
         try:
@@ -162,7 +162,7 @@ class Daemon:
         evidence.remove(f"liqod of {self.name}", self.tail)
 
     def usage(self) -> Usage:
-        """What it has cost so far."""
+        """Returns the resources that it has used so far."""
         assert self.child is not None, "not started"
         return self.child.usage()
 
@@ -171,7 +171,7 @@ class Daemon:
         return self.log.stat().st_size if self.log.exists() else 0
 
     def lines(self, since: int = 0) -> list[str]:
-        """What it has logged after a mark for its operator to read: no debugging."""
+        """Returns the lines logged after a mark for its operator to read: no debugging."""
         with self.log.open("rb") as handle:
             handle.seek(since)
             text = handle.read().decode(errors="replace")

@@ -1,4 +1,4 @@
-"""What the end of a run says once more, below the logs that fill many screens.
+"""Summary at the end of a run, below the logs that fill many screens.
 
 Why each test failed; and of each that was run again, why it failed the first time: it has passed
 since, or it would be among the failed, and its cause is not to be lost with that.

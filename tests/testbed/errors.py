@@ -1,4 +1,4 @@
-"""What can go wrong with the clusters that tests run on, split by what the caller does next."""
+"""Errors of the clusters that tests run on, split by what the caller does next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What explains a failure: everything that runs beside a test registers where its log ends.
+"""Logs that explain a failure: everything that runs beside a test registers where its log ends.
 
 Clusters outlive the test for which they were started, and their logs are long: a failed test shows
 those that its own fixtures have started, and those that it has started itself.
@@ -42,7 +42,7 @@ def collect(fixtures: Collection[str]) -> list[tuple[str, str]]:
 
 @contextlib.contextmanager
 def owned_by(fixture: str) -> Iterator[None]:
-    """What is added within belongs to this fixture."""
+    """Assigns everything that is added within to this fixture."""
     _owners.append(fixture)
     try:
         yield

@@ -22,7 +22,7 @@ from tests.testbed.processes import Child, plain_environment, tail
 
 COMMAND_DEADLINE = 120.0
 ASKED = {"cpu": "4", "memory": "8Gi", "pods": "50"}
-"""What a consumer asks a provider for unless a test says otherwise."""
+"""Resources that a consumer requests from a provider unless a test sets others."""
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/liqo/leases/liqod"
 """The Lease of the daemon that leads."""
 
@@ -80,7 +80,7 @@ class Member:
 
     @property
     def has_nodes(self) -> bool:
-        """Whether fake nodes run."""
+        """True if fake nodes run."""
         return self._nodes is not None
 
     @property
@@ -98,7 +98,7 @@ class Member:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a liqod command as administrator; raises `TestbedError` on failure.
 
-        What is `given` it has on standard input.
+        Its standard input is `given`.
 
         `status` may end with 1, by which it says that it names a problem.
         """
@@ -129,7 +129,7 @@ class Member:
         return {one["metadata"]["name"] for one in self.api.get(path)["items"]}
 
     def node_is_ready(self, name: str) -> bool:
-        """Whether there is a node of this name and it is Ready."""
+        """True if there is a node of this name and it is Ready."""
         try:
             return is_true(self.api.get(f"/api/v1/nodes/{name}"), "Ready")
         except Missing:
@@ -182,7 +182,7 @@ class Member:
 
 
 def is_true(obj: Mapping[str, Any], condition: str) -> bool:
-    """Whether an object's status has this condition with the status True."""
+    """True if an object's status has this condition with the status True."""
     conditions = obj.get("status", {}).get("conditions") or []
     return any(one["type"] == condition and one["status"] == "True" for one in conditions)
 

@@ -63,7 +63,7 @@ PROVIDER: Final = {
     "minAvailable": "where `disruption_budgets` is on: a number",
     "maxUnavailable": "refused",
 }
-"""What a provider of liqod's looks at, with the setting under ``[guests]`` that decides."""
+"""Fields that a provider of liqod's checks, with the setting under ``[guests]`` that decides."""
 _INLINE: Final = {"volumeSource", "handler", "ephemeralContainerCommon", "ingressRuleValue"}
 _INLINE_TOO: Final = "localObjectReference"
 ROOTS: Final = (

@@ -26,13 +26,13 @@ BUILT: dict[str, Callable[[], object]] = {
     "coredns": programs.find_coredns,
     "conncheck": programs.find_conncheck,
 }
-"""What builds the program that a fixture of that name hands over."""
+"""Builders of the programs that fixtures hand over, by the fixture's name."""
 FAILED = pytest.StashKey[bool]()
 """On a test's item once its set-up or its body has failed: what it used is not fit for another."""
 
 
 def required() -> bool:
-    """Whether a real cluster that cannot be had is a failure instead of a skip."""
+    """True if a real cluster that cannot be had is a failure instead of a skip."""
     return os.environ.get("TESTBED_REQUIRE") == "1"
 
 
@@ -191,8 +191,8 @@ def real_node_cluster() -> Iterator[node.NodeCluster]:
 def prepare(items: list[pytest.Item]) -> None:
     """Builds before the first test what the selected ones need, so that no test's time is up by it.
 
-    From then on nothing is built (`programs.close`). What cannot be had stops nothing here but a
-    line that says so: each test that needs it gives the reason.
+    From then on nothing is built (`programs.close`). A program that cannot be had stops nothing
+    here but prints a line: each test that needs it gives the reason.
     """
     if not items:
         return

@@ -1,6 +1,6 @@
 """Everything that a cluster holds, by name: what a test compares before and after.
 
-Whatever liqod leaves behind shows up here, without the test having to know its kinds.
+Garbage of liqod's shows up here, without the test having to know its kinds.
 """
 
 from __future__ import annotations

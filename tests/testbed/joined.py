@@ -200,7 +200,7 @@ class Joined(Federation):
 
 
 def traces(clusters: Joined, name: str) -> list[str]:
-    """What is left of joined networks on a cluster's nodes: namespaces, links, rules, programs."""
+    """Lists garbage of joined networks on a cluster's nodes: namespaces, links, rules, programs."""
     workers = [clusters.workers[name]] if name in clusters.workers else []
     found: list[str] = []
     for node in (clusters.clusters[name], *workers):

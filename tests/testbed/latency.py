@@ -32,7 +32,7 @@ PATIENCE = 30.0
 """Seconds after which a pod that is not Ready is an error."""
 MEDIAN_RATIO = 1.5
 TAIL_SECONDS = 0.050
-"""What a faulty peer may do to the others' start latency: median times, and p99 plus, this."""
+"""Bound on the others' start latency beside a faulty peer: median times, and p99 plus, this."""
 LATEST = 8.0
 """Seconds in which a pod starts elsewhere while a peer misbehaves, beside other tests: less than a
 connection to a frozen peer waits, and three times what four tests at once on two cores took."""
@@ -80,7 +80,7 @@ _pod = msgspec.json.Decoder(_Pod)
 
 
 def is_ready(body: bytes) -> bool:
-    """Whether a pod is Ready."""
+    """True if a pod is Ready."""
     conditions = _pod.decode(body).status.conditions or ()
     return any(one.type == "Ready" and one.status == "True" for one in conditions)
 

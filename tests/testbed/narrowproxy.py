@@ -43,11 +43,11 @@ class NarrowProxy:
 
     @property
     def url(self) -> str:
-        """What a daemon is configured with."""
+        """The URL with which a daemon is configured."""
         return f"http://127.0.0.1:{self.port}"
 
     def requests(self) -> set[str]:
-        """What it was asked so far, and what it answered, each once."""
+        """Returns its requests so far with their answers, each once."""
         return set(self.log.read_text().splitlines())
 
     def close(self) -> None:

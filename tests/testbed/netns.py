@@ -51,7 +51,7 @@ def inside(name: str, command: str) -> str:
 
 
 def fails(name: str, command: str) -> bool:
-    """Whether a command fails in a namespace."""
+    """True if a command fails in a namespace."""
     entering = ["nsenter", f"--net=/run/netns/{name}", *command.split()]
     return subprocess.run(entering, capture_output=True, check=False).returncode != 0
 

@@ -29,7 +29,7 @@ EXTENSION = "liqod.io/"
 
 
 def future(kind: Kind, obj: Json) -> Json:
-    """What a later version makes of an object, or of a patch."""
+    """Returns an object, or a patch, as a later version would write it."""
     if kind not in (*CROSSING, SHADOW_PODS):
         return obj
     made = dict(obj)
@@ -52,7 +52,7 @@ def future(kind: Kind, obj: Json) -> Json:
 
 
 def past(kind: Kind, obj: Json) -> Json:
-    """What an earlier version makes of it."""
+    """Returns an object as an earlier version would write it."""
     made = dict(obj)
     if kind in CROSSING and "metadata" in obj and "spec" in obj:
         meta = dict(obj["metadata"])

@@ -13,7 +13,7 @@ from tests.testbed.errors import Unavailable
 
 APT_DEADLINE = 600.0
 VIEWERS = {"tmux": "tmux", "chromium": "chromium"}
-"""What people look at the terminal program with, and the packages of it."""
+"""Programs that show the terminal program to people, and their packages."""
 
 
 def provide(packages: Mapping[str, str]) -> None:

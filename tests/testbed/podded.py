@@ -74,7 +74,7 @@ class Podded(Joined):
         wait_until(f"own ranges of {cluster.name}", partial(_tells_ranges, member), 60)
 
     def liqoctl(self, name: str, *arguments: str) -> str:
-        """What Liqo's command says, as the administrator of a cluster; raises `TestbedError`."""
+        """Runs Liqo's command as the administrator of a cluster; raises `TestbedError`."""
         command = (str(programs.find_liqoctl()), *arguments)
         answer = subprocess.run(
             [*command, "--kubeconfig", str(self.clusters[name].kubeconfig)],
@@ -93,7 +93,7 @@ class Podded(Joined):
         return ("--remote-kubeconfig", str(self.clusters[name].kubeconfig))
 
     def logs(self, name: str, lines: int = 30) -> str:
-        """What the pods of liqod say, and what they are."""
+        """Returns the logs of liqod's pods, and their list."""
         kubectl = self.members[name].plane.kubectl
         said = kubectl("get", "pods", "--namespace", "liqo", "-o", "wide")
         for part in ("liqod", "liqod-keeper", "liqod-node"):
@@ -109,7 +109,7 @@ class Podded(Joined):
 
 
 def _tells_ranges(member: Member) -> bool:
-    """Whether a cluster's own ranges are known, the one of what it lends among them."""
+    """True if a cluster's own ranges are known, the external one among them."""
     found = member.api.get("/apis/ipam.liqo.io/v1alpha1/namespaces/liqo/networks")["items"]
     told = {
         each["metadata"].get("labels", {}).get(labels.NETWORK_TYPE)

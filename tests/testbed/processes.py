@@ -36,7 +36,7 @@ _TIED = (
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process has cost so far: CPU seconds of all its threads; resident bytes now and at
+    """Resources that a process has used: CPU seconds of all its threads; resident bytes now and at
     most.
     """
 
@@ -72,7 +72,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """True if it still runs."""
         return self._process.poll() is None
 
     def check(self) -> None:
@@ -116,7 +116,7 @@ class Child:
         self.signal(signal.SIGCONT)
 
     def usage(self) -> Usage:
-        """What it has cost so far; raises `TestbedError` if it has ended."""
+        """Returns the resources that it has used so far; raises `TestbedError` if it has ended."""
         self.check()
         return usage(self.pid)
 
@@ -157,7 +157,7 @@ def plain_environment() -> dict[str, str]:
 
 
 def usage(pid: int) -> Usage:
-    """What process `pid` has cost so far."""
+    """Returns the resources that process `pid` has used so far."""
     fields = dict(
         line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
     )

@@ -4,10 +4,10 @@ Kubernetes publishes no package that holds an API server, but it is a Go module:
 etcd, the control plane, kubelet, kube-proxy and kubectl into one binary (8-9 minutes cold on two
 cores), `go/coredns` is CoreDNS, `go/metrics-server` metrics-server (three minutes), `go/wireguard`
 the userspace WireGuard (half a minute; several times as fast as Debian's), `go/liqoctl` Liqo's
-command (four minutes) and, out of the same module, its check of connections. What is built is kept
-outside the checkout under a hash of everything that went in, so a second run finds it. The order is
-`KUBEBUILDER_ASSETS`, then the cache (`TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`), then a
-build.
+command (four minutes) and, out of the same module, its check of connections. The results are kept
+outside the checkout under a hash of everything that went in, so a second run finds them. The order
+is `KUBEBUILDER_ASSETS`, then the cache (`TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`),
+then a build.
 
 Run as `python -m tests.testbed.programs [MINOR ...]` it builds what is missing and prints where it
 is.
@@ -67,8 +67,8 @@ class Programs:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What one binary is built from: a module's folder, its mod file, linker flags, the names
-    linked to it and the package that is built, the folder's own unless another is named.
+    """Sources of one binary: a module's folder, its mod file, linker flags, the names linked to it
+    and the package that is built, the folder's own unless another is named.
     """
 
     title: str

@@ -46,7 +46,7 @@ class Settings(msgspec.Struct):
 
 
 class Command(msgspec.Struct):
-    """What the control socket says: a list of troubles from now on, and whether to play dead."""
+    """Command to the control socket: a list of troubles from now on, and if it is to play dead."""
 
     troubles: list[Trouble] = []
     frozen: bool = False
@@ -102,14 +102,14 @@ class Relay:
             await self._nursery.start(self._listen)
 
     def trouble(self, verb: str, path: str) -> Trouble | None:
-        """What becomes of a request."""
+        """Applies the first trouble that matches a request, and returns it."""
         found = next((each for each in self._command.troubles if each.matches(verb, path)), None)
         if found is not None:
             found.strike()
         return found
 
     def has(self, trouble: Trouble) -> bool:
-        """Whether that is wrong still."""
+        """True if that trouble is still in force."""
         return any(each is trouble for each in self._command.troubles)
 
     async def gate(self) -> None:

@@ -26,7 +26,7 @@ ANSWER = 20.0
 
 @dataclass(frozen=True)
 class Files:
-    """What a relay needs to pass for the API server behind it, and to ask as anybody: PEM files.
+    """PEM files with which a relay passes for the API server behind it, and asks as anybody.
 
     Attributes:
         authority: the cluster's.

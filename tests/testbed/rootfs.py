@@ -154,7 +154,7 @@ def _libraries(elves: Iterable[Path]) -> set[Path]:
 
 
 def _needed(package: str) -> set[str]:
-    """What a package requires, and what that does, of those that are installed; not itself."""
+    """Returns the installed packages that a package requires, directly or not; not itself."""
     found: set[str] = set()
     waiting = [package]
     while waiting:

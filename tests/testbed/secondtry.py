@@ -25,8 +25,8 @@ def ask_at_once(config: pytest.Config) -> None:
 def start_from_nothing(item: pytest.Item) -> None:
     """End everything that a failed test shares with others; its second try has new clusters.
 
-    What the first try has left there, or taken away, is no reason for the second one to fail, and
-    none for a later test.
+    Garbage of the first try, or objects that it has removed, make neither the second one nor a
+    later test fail.
     """
     # With no next item nothing is kept, what the whole run shares neither: it is made again by the
     # first test that asks for it.

@@ -21,7 +21,7 @@ from tests.testbed.errors import Unavailable
 
 FAST_MARKS = "not cluster and not node and not viewer and not netns and not long"
 SLOWEST = "--durations=25"
-"""What takes longest is named, since the whole is to stay short."""
+"""Names the slowest tests, since the whole is to stay short."""
 ELSEWHERE = ("cluster", "netns", "node", "viewer")
 """Folders without a fast test: each worker would import them for nothing."""
 FAST_WORKERS = (os.cpu_count() or 1) + 1

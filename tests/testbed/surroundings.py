@@ -1,4 +1,4 @@
-"""What a run of the tests takes over from where it was started."""
+"""Environment that a run of the tests inherits from where it was started."""
 
 from __future__ import annotations
 

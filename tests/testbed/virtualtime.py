@@ -1,12 +1,12 @@
 """Virtual time: what only waits takes none, and what others compute takes none.
 
 Embedded clusters, daemons and tests that are tasks of one event loop speak over sockets of this
-process. When no task can go on and nothing has come for a moment, nothing will come before the
-next deadline: Trio's clock jumps there, and the process's wall clock with it. What this process
-computes takes the time of the processor that it needs for that, not what it waits for a processor
-that has other work: else a peering would take a minute where ten things run at once.
+process. When no task can go on and nothing has come for a moment, nothing will come before the next
+deadline: Trio's clock jumps there, and the process's wall clock with it. The computations of this
+process take the time of the processor that they need, not what they wait for a processor that has
+other work: else a peering would take a minute where ten things run at once.
 
-Whoever starts a program or a thread, which a jump would run away from, does so inside :func:`real`.
+A program or a thread, which a jump would run away from, is started inside :func:`real`.
 """
 
 import math

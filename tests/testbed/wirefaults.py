@@ -1,7 +1,7 @@
-"""What goes wrong on a wire on purpose: the simulator's faults, and those below HTTP.
+"""Deliberate faults on a wire: the simulator's faults, and those below HTTP.
 
-A :class:`Trouble` says which requests it hits and what becomes of their answers. What the answer
-of an API server would have been is passed on by the relay, bent as the trouble says.
+A :class:`Trouble` says which requests it hits and what becomes of their answers. The relay passes
+on the API server's own answer, bent as the trouble says.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VARIANTS = 8 << 20
 
 
 class Trouble(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What becomes of which requests, in the words of :class:`simulator.faults.Fault`.
+    """A fault for some requests, in the words of :class:`simulator.faults.Fault`.
 
     Attributes:
         verb: ``watch``, ``list``, ``get``, ``create``, ``update``, ``patch``, ``delete`` or ``*``.
@@ -58,7 +58,7 @@ class Trouble(msgspec.Struct, kw_only=True, omit_defaults=True):
     flood: int = 0
 
     def matches(self, verb: str, path: str) -> bool:
-        """Whether it hits a request."""
+        """True if it hits a request."""
         left = self.times is None or self.times > 0
         return left and self.verb in ("*", verb) and re.search(self.path, path) is not None
 

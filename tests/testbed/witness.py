@@ -1,4 +1,4 @@
-"""Who watches pods while things break: every pod that ever was in a namespace, not only the last.
+"""Watches pods while things break: every pod that ever was in a namespace, not only the last.
 
 A thread follows the namespace with the administrator's rights and the standard library alone, so
 that what is under test has no part in what is seen.
@@ -17,7 +17,7 @@ from tests.testbed.errors import TestbedError
 
 
 class Witness:
-    """What became of the pods of a namespace between entry and exit.
+    """Record of the pods of a namespace between entry and exit.
 
     Attributes:
         uids: the UIDs of all pods of each name, in the order in which they came.
@@ -56,11 +56,11 @@ class Witness:
             raise TestbedError(f"the witness of {self._path} saw no more: {self._failure}")
 
     def replaced(self) -> dict[str, list[str]]:
-        """What was seen of each name that more than one pod has had."""
+        """Returns the events of each name that more than one pod has had."""
         return {name: self.story(name) for name, uids in self.uids.items() if len(uids) > 1}
 
     def story(self, name: str) -> list[str]:
-        """What was seen of the pods of one name, a line for each event."""
+        """Returns the events of the pods of one name, a line for each."""
         return [f"{self._path}/{name} at {told}" for of, told in self._story if of == name]
 
     def _follow(self) -> None:

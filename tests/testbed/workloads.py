@@ -36,7 +36,7 @@ _conditioned = msgspec.json.Decoder(_Conditioned)
 
 
 def is_ready(body: bytes) -> bool:
-    """Whether a pod or a node, as JSON, has the condition Ready."""
+    """True if a pod or a node, as JSON, has the condition Ready."""
     conditions = _conditioned.decode(body).status.conditions
     return any(one.type == "Ready" and one.status == "True" for one in conditions)
 
