@@ -104,7 +104,7 @@ class Rome:
         return str(await until(look))
 
     async def failed(self, words: str) -> str:
-        """What is told of a key that fails with some words."""
+        """Waits for the report of a key that fails with some words, and returns it."""
 
         async def look() -> str | None:
             found = (each for each in self.failures if words in each)
@@ -173,7 +173,7 @@ async def until(look: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def networks(client: Client, namespace: str) -> dict[str, tuple[str, str]]:
-    """What each Network of a namespace wants and has, by what it is of."""
+    """Returns the CIDRs that each Network of a namespace wants and has, by its name."""
     found = await client.list(NETWORKS)
     return {
         each["metadata"]["name"]: (each["spec"]["cidr"], each.get("status", {}).get("cidr", ""))

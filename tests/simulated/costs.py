@@ -1,4 +1,4 @@
-"""What an attack costs a daemon that is a process of its own, and how that is measured.
+"""Cost of an attack for a daemon that is a process of its own, and its measurement.
 
 In CPU seconds of the daemon for each second of a window, so that who else uses the machine does not
 count; and in the memory that it has at the most, beyond what it had before.
@@ -21,10 +21,10 @@ BUSY = 3
 """How much more of a core is taken for one, where other programs take the caches from the daemon's
 work; what nothing bounds takes all of a core."""
 ALLOWANCE = 60.0
-"""Seconds from an attack to its measuring, at the most: a loaded machine needs them. What has come
-once is read once, whatever it is, and answered; and each peer and address has some seconds of
-credit. That is some work, in small turns, and then it is over; what an attack may not do is to
-keep the daemon at work by what lies there, or by what it goes on sending."""
+"""Seconds from an attack to its measuring, at the most: a loaded machine needs them. Messages that
+have come are read once, of any kind, and answered; and each peer and address has some seconds of
+credit. That is some work, in small turns, and then it is over; what an attack may not do is to keep
+the daemon at work by what lies there, or by what it goes on sending."""
 WINDOW = 3.0
 
 Attack = Callable[[trio.Nursery], Awaitable[None]]
@@ -40,7 +40,8 @@ async def share(site: Site, seconds: float = WINDOW) -> float:
 
 
 async def lasting(site: Site) -> float:
-    """What a daemon takes when it is done with what came at once, or has had its time for that.
+    """Measures the part of a core that a daemon uses once it is done with the first messages, or
+    has had its time for that.
 
     The worse of two windows in a row: one alone may lie between two turns.
     """
@@ -53,7 +54,7 @@ async def lasting(site: Site) -> float:
 
 
 async def measured(site: Site, attack: Attack) -> tuple[float, float]:
-    """What an attack adds, in MiB, and what a daemon takes while it goes on."""
+    """Measures the memory that an attack adds, in MiB, and the part of a core while it goes on."""
     before = site.daemon.usage()
     async with trio.open_nursery() as nursery:
         await attack(nursery)

@@ -84,7 +84,7 @@ async def met(site: Site) -> None:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a daemon says of one face: places, and how many were refused, by the reason."""
+    """Figures of one face of a daemon: places, and refused connections by the reason."""
 
     taken: int
     most: int
@@ -93,7 +93,7 @@ class Figures:
 
 
 async def figures(port: int, face: str) -> Figures:
-    """What the daemon with that port of probes says of a face, as it derived it."""
+    """Returns a face's figures in the metrics of the daemon with that port of probes."""
     return figures_in(await get(port, "/metrics"), face)
 
 
@@ -118,7 +118,7 @@ def open_files(site: Site) -> int:
 
 
 async def entries(site: Site) -> list[IncomingPeering]:
-    """Who asks it."""
+    """Returns the requests for a peering that a site has received."""
     found = Selection("liqo")
     return await site.admin.list(INCOMING_PEERINGS, found, decode=IncomingPeering)
 

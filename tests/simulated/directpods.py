@@ -1,4 +1,4 @@
-"""What a version left where ``provider.direct_pods`` was on, as it made that, and two upgrades."""
+"""Objects of a version with ``provider.direct_pods`` on, as it made them, and two upgrades."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

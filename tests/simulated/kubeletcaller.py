@@ -28,7 +28,7 @@ EXEC = "/exec/shop/web/web?command=sh&command=-c&command=echo+%26+%2Fx&input=1&o
 
 @dataclass
 class Answer:
-    """What came back: the head, what came behind it, and the connection."""
+    """An answer: the head, the body after it, and the connection."""
 
     status: int
     headers: dict[str, str]

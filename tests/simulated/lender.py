@@ -105,7 +105,7 @@ class Lender:
             await trio.sleep(0.15)
 
     def requests(self) -> dict[tuple[str, str], int]:
-        """What the room asked of the API server, watches and lists left out."""
+        """Counts the room's requests to the API server, without watches and lists."""
         return {
             key: number
             for key, number in self.home.client.stats.requests.items()

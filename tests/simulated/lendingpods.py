@@ -37,7 +37,7 @@ async def lending_to(both: Pair, **engine: Any) -> AsyncIterator[trio.Nursery]:
 
 
 async def quota(both: Pair, user: str, pods: str, **spec: Any) -> None:
-    """What milan granted a slice."""
+    """Creates the quota that milan grants to a slice."""
     granted = {"user": user, "resources": {"pods": pods, "cpu": "100"}, **spec}
     await both.there.create(
         QUOTAS, {"metadata": {"name": user, "namespace": LENDER}, "spec": granted}

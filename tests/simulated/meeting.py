@@ -58,7 +58,7 @@ async def invite(host: Member, **more: Any) -> Token:
 
 
 def by_token(token: Token, **more: Any) -> Request:
-    """What `liqod peer 'liqod://…'` asks."""
+    """Returns the request that `liqod peer 'liqod://…'` makes."""
     return Request(
         name=token.id,
         addresses=token.addresses,
@@ -69,7 +69,7 @@ def by_token(token: Token, **more: Any) -> Request:
 
 
 async def ask(guest: Member, host: Member, **more: Any) -> None:
-    """What `liqod peer NAME` asks, where the host is seen."""
+    """Makes the request of `liqod peer NAME`, where the host is seen."""
     known = {"name": host.id, "cluster_id": host.id, "addresses": (address_of(host),)}
     await asking.ask(guest.admin, "liqo", Request(**{**known, **more}))
 
@@ -81,7 +81,7 @@ async def peered(guest: Member, name: str) -> OutgoingPeering:
 
 
 async def entries(host: Member) -> list[IncomingPeering]:
-    """Who asks it."""
+    """Returns the requests for a peering that a host has received."""
     return await host.admin.list(INCOMING_PEERINGS, Selection("liqo"), decode=IncomingPeering)
 
 

@@ -54,7 +54,7 @@ class Noting:
     calls: Calls = field(default_factory=Calls)
     folder: str = ""
     carries: bool = False
-    """Whether it makes websockets, too, in which the tunnel's datagrams can go."""
+    """True if it makes websockets, too, in which the tunnel's datagrams can go."""
 
     async def begin(self, names: Names) -> None:
         self.did.append("begin")

@@ -1,5 +1,5 @@
-"""What stands of an offloaded namespace: its entry in a peer's map, the provider's answer, its
-label, and the phase of its NamespaceOffloading; and which peers such a one selects."""
+"""State of an offloaded namespace: its entry in a peer's map, the provider's answer, its label, and
+the phase of its NamespaceOffloading; and the peers that such a one selects."""
 
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS
@@ -19,7 +19,7 @@ async def mapped(home, peer, expected):
 
 
 async def answer(home, peer, namespace, remote, phase="Accepted"):
-    """What the provider's answer looks like when it has been replicated back."""
+    """Writes the provider's answer as it is when it has been replicated back."""
     entry = {namespace: {"remoteNamespace": remote, "phase": phase}}
     await home.client.patch(
         NAMESPACE_MAPS,

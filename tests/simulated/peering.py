@@ -82,11 +82,11 @@ class Member:
     host: PluginHost = field(init=False)
     timings: ProviderTimings = ORDINARY
     around: list[Seen] = field(default_factory=list)
-    """What its discovery sees."""
+    """Clusters that its discovery sees."""
 
     @property
     def home(self) -> ClusterContext:
-        """What the daemon's rooms have."""
+        """The context of the daemon's rooms."""
         assert self.current is not None
         return self.current
 

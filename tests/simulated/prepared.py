@@ -1,4 +1,4 @@
-"""What an embedded cluster is to start from: liqod's definitions, or a whole installation.
+"""Contents with which an embedded cluster starts: liqod's definitions, or a whole installation.
 
 Each is made once for each name in a process, by the same code as ever, and kept as a backup of that
 cluster: later ones of that name continue from there, and have its authority. Tests of installing

@@ -1,4 +1,4 @@
-"""What a peering of two Liqo clusters left in them, as recorded, under the names used here."""
+"""Objects that a peering of two Liqo clusters left, as recorded, under the names used here."""
 
 from pathlib import Path
 from typing import Any

@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 class Pair(trial.Pair):
-    """What only liqod's own tests ask of the two."""
+    """The two clusters, with helpers that only liqod's own tests need."""
 
     async def pod(self, name: str, *, node: str = "milan", **more: Any) -> Json:
         """A pod of rome, bound to a virtual node; the pod as it was made."""
@@ -46,7 +46,7 @@ class Pair(trial.Pair):
         self.identities.change()
 
     def requests(self) -> list[tuple[str, str]]:
-        """What the engine has asked so far, on both sides: verb and kind."""
+        """Returns the engine's requests so far, on both sides: verb and kind."""
         return [
             key
             for client in (self.home.client, *self.identities.slices.values())
@@ -55,7 +55,7 @@ class Pair(trial.Pair):
         ]
 
     def since(self, before: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """What it has asked since."""
+        """Returns the engine's requests since `before`, sorted."""
         new = self.requests()
         for each in before:
             new.remove(each)

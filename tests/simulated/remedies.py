@@ -3,7 +3,7 @@
 import re
 
 PUT_IN = "x"
-"""What stands in a form where the program puts something in."""
+"""Placeholder in a form for the words that the program puts in."""
 
 
 def taken(text: str, form: str, **read: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the daemon's rooms remember by name, found by walking what is in memory.
+"""Names that the daemon's rooms remember, found by walking the objects in memory.
 
 A daemon runs for months while namespaces, pods and peers come and go; whatever it keeps by the name
 of one has to go with it. So nothing here knows any room: each container that an object of ours

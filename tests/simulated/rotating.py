@@ -33,7 +33,7 @@ async def rotate(rome: Member) -> ClusterKeys:
 
 
 async def is_for(rome: Member, secret: str, public: bytes) -> bool:
-    """Whether what rome has at milan is for that key."""
+    """True if the certificate that rome has at milan is for that key."""
     given = (await credentials(rome, secret)).client_cert or b""
     return keys.same_public(certificates.read(given).public_key, public)
 
@@ -60,7 +60,7 @@ async def followed(rome: Member, milan: Member, made: ClusterKeys) -> None:
 
 
 async def uid(milan: Member) -> str:
-    """Which pod of rome's runs at milan."""
+    """Returns the UID of rome's pod at milan."""
     found = await milan.admin.get(PODS, "web", "shop-rome")
     return str(found["metadata"]["uid"])
 

@@ -12,7 +12,7 @@ from liqod.provider.workloads.shadowpods import ShadowPods
 from tests.simulated.lender import lender
 
 SOON = ProviderTimings(pauses=Backoff(first=0.05, last=0.2))
-"""What is refused is tried again soon."""
+"""Timings with which a refused object is soon tried again."""
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
 """Absence that is no farewell: what somebody deleted or edited, and lists that lack what is there.
 
-Whoever misses an object asks for it before anything goes that runs: the mapped namespace, the pods
-in it and the virtual node outlive all of this, and what was deleted by hand is put back.
+A daemon that misses an object asks for it before it removes anything that runs: the mapped
+namespace, the pods in it and the virtual node outlive all of this, and an object deleted by hand is
+put back.
 """
 
 from collections.abc import AsyncIterator
@@ -48,7 +49,7 @@ class Shop:
         self.rome, self.milan, self.before = rome, milan, before
 
     async def stays(self) -> None:
-        """What was there at first is there still, and on no way out."""
+        """Asserts that all first objects still exist, and none is being deleted."""
         assert await lasting(self.milan) == self.before
 
     async def settles(self) -> None:

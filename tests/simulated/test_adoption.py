@@ -18,7 +18,7 @@ TOKENS = tuple(f"{name}-token" for name in WEB)
 
 
 async def uids(both: Pair) -> dict[tuple[str, str], str]:
-    """What the provider has of the two pods, and of what they mount."""
+    """Returns the UIDs of the two pods at the provider, and of the objects that they mount."""
     found = {}
     for kind, names in (
         (SHADOW_PODS, WEB),

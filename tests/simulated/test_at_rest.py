@@ -17,7 +17,7 @@ READS = ("get", "list", "watch")
 
 
 def writes(member):
-    """What a daemon has written since it started, the Leases left out."""
+    """Returns the numbers of a daemon's writes since it started, without Leases."""
     return {
         what: number
         for what, number in member.home.client.stats.requests.items()

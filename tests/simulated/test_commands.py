@@ -119,7 +119,7 @@ async def keep_what_is_set(rome: Site) -> None:
 
 
 async def look(rome: Site) -> None:
-    """What is shown of it: as text, of one peer, as JSON and YAML, and at 80 columns."""
+    """Checks what `liqod status` prints: as text, of one peer, JSON and YAML, at 80 columns."""
     shown = (await rome.liqod("status")).out
     assert "daemon running as" in shown
     assert "milan  Provider  active  up   none         2    0   365 d" in shown

@@ -19,7 +19,7 @@ from tests.testbed import virtualtime
 
 
 async def completed(line: str, kubeconfig: Path) -> tuple[list[str], str]:
-    """What is offered for the last word of a line, as bash asks for it, and what is said."""
+    """Returns the completions of a line's last word, as bash asks for them, and the messages."""
     words = line.split(" ")
     environ = {
         **os.environ,
@@ -40,7 +40,7 @@ async def completed(line: str, kubeconfig: Path) -> tuple[list[str], str]:
 
 
 async def offers(line: str, kubeconfig: Path, wanted: list[str]) -> bool:
-    """Whether exactly these are offered; what is offered beside them fails at once."""
+    """True if exactly these are offered; any other offer fails at once."""
     words, said = await completed(line, kubeconfig)
     assert not set(words) - set(wanted), words
     assert said == ""

@@ -191,7 +191,7 @@ async def channels_have_an_end(
 
 
 async def streams_to_pods_have_an_end(rome: Site, probes: int, kubelet: int) -> None:
-    """Whoever may look at a virtual node, from one address, fills its part and no more."""
+    """A client that may look at a virtual node, from one address, fills its part and no more."""
     pair = certificates.make_client(rome.cluster.ca, "scraper", ("system:masters",))
     files = rome.folder / "scraper.crt", rome.folder / "scraper.key"
     for path, text in zip(files, (pair.certificate, pair.key), strict=True):

@@ -37,7 +37,7 @@ async def start(folder: Path, *words: str) -> trio.Process:
 
 
 async def read(demo: trio.Process, until: str = "") -> str:
-    """What it prints, to its end or to where it prints ``until``."""
+    """Returns the demo's output, to its end or to the text ``until``."""
     assert demo.stdout is not None
     said = b""
     async for chunk in demo.stdout:
@@ -48,7 +48,7 @@ async def read(demo: trio.Process, until: str = "") -> str:
 
 
 def carries() -> bool:
-    """Whether what is announced on loopback is heard there."""
+    """True if an announcement on loopback is received there."""
     group, own = socket.inet_aton("224.0.0.251"), socket.inet_aton("127.0.0.1")
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here,
@@ -66,7 +66,7 @@ def carries() -> bool:
 
 
 def introduced(said: str) -> bool:
-    """Whether it was shown that milan is seen, asked, and lets rome in by the same words."""
+    """True if the demo showed that milan is seen, asked, and lets rome in by the same words."""
     seen = re.search(r"liqod discover .*\n.*\n +milan .* no .*`liqod peer milan` asks it", said)
     inbox = re.search(r" +rome +cpu 8, memory 16Gi, pods 50 +([a-z-]+) +Waiting ", said)
     assert seen is not None, said
@@ -76,7 +76,7 @@ def introduced(said: str) -> bool:
 
 
 def left_in(folder: Path) -> list[str]:
-    """What is in this folder: its files, and the command lines of programs that work there."""
+    """Returns this folder's files, and the command lines of programs that work there."""
     found = [str(path) for path in folder.iterdir()]
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -36,7 +36,7 @@ BINDING = OPT_IN.binding(TENANT)
 
 
 async def takes(at: Pair, value: str | None) -> None:
-    """What the peer's virtual node says of budgets."""
+    """Writes the annotation about budgets on the peer's virtual node."""
     notes = {"metadata": {"annotations": {OPT_IN.mark: value}}}
     await at.here.patch(VIRTUAL_NODES, at.name, notes, at.tenant)
 
@@ -93,7 +93,7 @@ async def make(at: Pair, **spec: Any) -> None:
 
 
 async def evicted(at: Pair, name: str) -> bool:
-    """Whether an eviction there is allowed."""
+    """True if an eviction there is allowed."""
     try:
         eviction = {"metadata": {"name": name, "namespace": THERE}}
         await at.there.create_subresource(PODS, name, THERE, "eviction", eviction, decode=dict)

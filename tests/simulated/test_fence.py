@@ -40,7 +40,7 @@ AT_MILAN, AT_ROME = "liqo-tenant-rome", "liqo-tenant-milan"
 
 
 def there(kind: str, policy: str = POLICY, **spec: Any) -> list[dict[str, Any]]:
-    """What is installed of a kind, that of one policy with other fields in its spec."""
+    """Returns the installed objects of a kind, that of one policy with other fields in its spec."""
     found = [each for each in MADE if each["kind"] == f"ValidatingAdmissionPolicy{kind}"]
     return [
         {**each, "spec": {**each["spec"], **(spec if each["metadata"]["name"] == policy else {})}}

@@ -1,4 +1,4 @@
-"""What has gone is forgotten: a daemon that runs for months is as large as what there is."""
+"""Memory of removed objects is released: a daemon does not grow over months."""
 
 from collections.abc import Awaitable, Callable, Set
 from functools import partial

@@ -161,7 +161,7 @@ async def test_one_in_another_namespace_is_told_where_it_belongs():
 
 
 async def test_a_key_in_another_namespace_takes_nobodys_place():
-    """Whoever may write there could say that a key is his, and was so before it was the peer's."""
+    """A writer of that namespace could claim a key as his, and did so before it was the peer's."""
     async with site() as milan:
         await milan.make(GATEWAY_SERVERS, server())
         for name, peer in (("rome", "rome"), ("turin", "turin")):

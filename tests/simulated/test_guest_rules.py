@@ -1,4 +1,4 @@
-"""What a provider lets no guest have reaches its consumer, which keeps such pods at home."""
+"""Restrictions for guests reach the consumer, which keeps such pods in its own cluster."""
 
 from liqod.account import Account
 from liqod.apimachinery.kinds import PODS

@@ -1,4 +1,4 @@
-"""What is changed by hand at the peer or in the Nodes here, and is put right."""
+"""Changes by hand at the peer or in the Nodes here, and how they are put right."""
 
 import trio
 

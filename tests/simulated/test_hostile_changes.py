@@ -1,4 +1,4 @@
-"""What a consumer may not get by changing a ShadowPod whose pod runs, in an embedded cluster."""
+"""Attacks of a consumer by changes of a ShadowPod whose pod runs, in an embedded cluster."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a consumer that means ill cannot get from a provider, with every right it has there."""
+"""Attacks of a hostile consumer on a provider, with every right it has there."""
 
 from base64 import b64decode, b64encode
 

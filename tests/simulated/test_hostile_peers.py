@@ -1,4 +1,4 @@
-"""What a hostile peer of each kind takes from the others: 50 MiB and a twentieth of a core at most.
+"""Cost of a hostile peer of each kind to the others: 50 MiB and a twentieth of a core at most.
 
 The daemon is a process of its own, so that what is measured is its own; the attacker writes to the
 API server with an administrator's rights, more than any peer has. A kind is measured on what the

@@ -1,4 +1,4 @@
-"""What a provider that means ill cannot get from its consumer."""
+"""Attacks of a hostile provider on its consumer."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a hostile provider takes from its consumer: 50 MiB, and a twentieth of a core.
+"""Cost of a hostile provider to its consumer: 50 MiB, and a twentieth of a core.
 
 Rome borrows from milan, which turns evil, and from turin, which stays good: whatever milan does,
 what is offloaded to turin gets there. Milan's own daemon has ended; its API server answers rome as

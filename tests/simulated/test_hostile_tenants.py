@@ -1,4 +1,4 @@
-"""What a tenant of a borrowing cluster cannot get of another tenant's, with a name it chose."""
+"""Attacks of a tenant of a borrowing cluster on another tenant, with a name it chose."""
 
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS

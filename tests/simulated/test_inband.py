@@ -1,4 +1,4 @@
-"""Which peers may reach the API server through the tunnel: those that are named, and no others."""
+"""Access to the API server through the tunnel: for the peers that are named, and no others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WAYS = (
 
 
 async def api_servers(home: Rome, *addresses: str) -> None:
-    """What API servers say of themselves."""
+    """Writes the EndpointSlice in which API servers publish their addresses."""
     metadata = {"name": "kubernetes", "labels": {labels.SERVICE_NAME: "kubernetes"}}
     ready = {"conditions": {"ready": True}}
     wanted = {
@@ -158,7 +158,7 @@ def with_settings(home: Rome, settings: str) -> ClusterContext:
 
 
 async def test_that_nothing_is_joined_is_known_at_once() -> None:
-    """Whoever starts waits for that word, and a peering without a network would wait in vain."""
+    """Waiting tasks need this report: a peering without a network would wait in vain."""
     async with rome(SETTINGS) as home, trio.open_nursery() as nursery:
         milan = Peer("milan", home.home, "liqo-tenant-milan")
         await nursery.start(KnownRanges(milan).run)

@@ -31,7 +31,7 @@ async def waiting(host: Member) -> IncomingPeering:
 
 
 async def decide(host: Member, entry: IncomingPeering, decision: str, **more: Any) -> None:
-    """What `kubectl edit` does."""
+    """Writes a decision as `kubectl edit` does."""
     patch = {"spec": {"decision": decision, **more}}
     await host.admin.patch(INCOMING_PEERINGS, entry.name, patch, "liqo")
 

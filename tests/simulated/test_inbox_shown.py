@@ -1,4 +1,4 @@
-"""What a viewer sees of who asks and of who is asked, and what it may have the daemon answer."""
+"""Requests to and from others as a viewer sees them, and the answers that it may have sent."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ from tests.simulated.peering import Member
 
 
 def viewed(member: Member) -> Collector:
-    """What a viewer of its daemon is shown."""
+    """The collector of the tables that a viewer of its daemon is shown."""
     return Collector(
         *(member.home, member.rooms, member.host, EventSummary()),
         *(SimpleNamespace, dict),  # type: ignore[arg-type]
@@ -25,7 +25,7 @@ def viewed(member: Member) -> Collector:
 
 
 def actions(member: Member) -> Actions:
-    """What a viewer of its daemon may have done."""
+    """The actions that a viewer of its daemon may ask for."""
     return Actions(member.home, member.rooms, SimpleNamespace())  # type: ignore[arg-type]
 
 

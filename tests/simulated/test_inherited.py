@@ -1,4 +1,4 @@
-"""What Liqo left on the objects of a peering does not keep it from ending."""
+"""Finalizers that Liqo left on the objects of a peering do not keep it from ending."""
 
 import pytest
 

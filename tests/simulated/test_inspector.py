@@ -233,7 +233,7 @@ async def check_metrics(port: int) -> None:
     text = ""
 
     async def shown() -> bool:
-        """Whether the peer's Lease, which is read now and then, has been read by now."""
+        """True once the peer's Lease, which is read now and then, has been read."""
         nonlocal text
         text = await get(port, "/metrics")
         return 'liqod_peer_daemon_up{peer="milan"} 1.0' in text

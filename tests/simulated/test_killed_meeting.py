@@ -77,13 +77,13 @@ class Moment:
         await trio.sleep_forever()
 
     async def accept(self, nursery: trio.Nursery, wire: Wire) -> Mortal:
-        """What :func:`websockets.accept` does."""
+        """Accepts a websocket, as :func:`websockets.accept` does."""
         self._wires.append(wire)
         return Mortal(await ACCEPT(nursery, wire), self)
 
 
 def kind_of(message: str | bytes) -> str:
-    """What a message says that it is; ``stream`` where it is none of the hand-shake's."""
+    """Returns a message's type; ``stream`` where it is none of the hand-shake's."""
     if isinstance(message, bytes):
         return "stream"
     kind: str = msgspec.json.decode(message)["type"]
@@ -133,12 +133,12 @@ async def killed(moment: Moment, decision: str) -> AsyncIterator[list[Member]]:
 
 
 async def are(host: Member, *phases: str) -> bool:
-    """Whether these are its entries."""
+    """True if these are the phases of the host's requests."""
     return tuple(entry.status.phase for entry in await entries(host)) == phases
 
 
 async def is_as_before(both: tuple[Member, ...], before: tuple[Any, ...]) -> bool:
-    """Whether nothing is left of it in either cluster."""
+    """True if nothing is left of it in either cluster."""
     return tuple(each.everything() for each in both) == before
 
 
@@ -176,7 +176,7 @@ async def test_killed_while_the_peering_is_made_it_is_made_soon(
 
 
 async def comes_to_one_peering(moment: Moment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever was under way, there is one peering soon, and nothing of it afterwards."""
+    """Whenever it was killed, there is one peering soon, and nothing of it afterwards."""
     monkeypatch.setattr(websockets, "accept", moment.accept)
     began = trio.current_time()
     async with killed(moment, "Accept") as [rome, milan]:

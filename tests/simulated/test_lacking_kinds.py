@@ -39,7 +39,7 @@ LAMPS = Reflector(
 
 
 def with_lamps() -> Plugins:
-    """What is built in, and a reflector of somebody else's."""
+    """The built-in plugins, and a reflector of somebody else's."""
     ours, built_in = only(LAMPS), loader.load(sources=loader.built_in())
     return Plugins(
         reflectors=(*built_in.reflectors, *ours.reflectors),

@@ -40,7 +40,7 @@ async def behind_nat(*others: str) -> AsyncIterator[list[Member]]:
 
 
 async def asks(milan: Member) -> IncomingPeering:
-    """Who waits in the lender's inbox."""
+    """Waits for the request in the lender's inbox, and returns it."""
 
     async def waits() -> IncomingPeering | None:
         return next((e for e in await entries(milan) if e.status.phase == "Waiting"), None)
@@ -50,7 +50,7 @@ async def asks(milan: Member) -> IncomingPeering:
 
 
 async def lends(milan: Member, token: Token, **granted: str) -> None:
-    """What `liqod peer` does with a line that wants to borrow, and its operator's yes."""
+    """Lends as `liqod peer` does with a line that wants to borrow, and its operator's yes."""
     await asking.ask(milan.admin, "liqo", by_token(token, lend=True))
     entry = await asks(milan)
     await answering.decide(milan.admin, "liqo", entry, answering.acceptance(entry, granted))
@@ -63,7 +63,7 @@ async def record_of(milan: Member) -> str:
 
 
 async def reflects(rome: Member, milan: Member, name: str) -> None:
-    """What is made in an offloaded namespace of rome's comes to milan."""
+    """Creates an object in an offloaded namespace of rome's, and waits until it is at milan."""
     await rome.admin.create(CONFIG_MAPS, {"metadata": {"name": name}, "data": {}}, "shop")
     await milan.until(CONFIG_MAPS, name, "shop-rome", bool)
 
@@ -131,17 +131,17 @@ async def test_whoever_revokes_the_other_ends_the_connection_and_it_does_not_com
 
 
 async def same(member: Member, before: set[tuple[str, str, str]]) -> bool:
-    """Whether a cluster holds what it held."""
+    """True if a cluster holds the same objects as before."""
     return member.everything() == before
 
 
 async def empty(kept: Any) -> bool:
-    """Whether nothing is kept any more."""
+    """True if nothing is kept any more."""
     return len(kept) == 0
 
 
 async def mine(milan: Member, token: Token) -> Any:
-    """What the lender's own record shows."""
+    """Returns the status of the lender's own record."""
     return (await outgoing(milan, token.id)).status
 
 

@@ -1,4 +1,4 @@
-"""What a provider does for a consumer that runs Liqo."""
+"""A provider's work for a consumer that runs Liqo."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What `liqoctl` makes and needs in a cluster with liqod, as it is on the wire."""
+"""Objects that `liqoctl` makes and needs in a cluster with liqod, as they are on the wire."""
 
 from base64 import b64encode
 from typing import Any
@@ -149,7 +149,7 @@ async def test_a_signed_nonce_goes_with_the_identity_that_was_given_for_it():
 
 
 async def signature(rome: Member, nonce: bytes) -> str:
-    """What rome's daemon signs for milan, asked as `liqoctl` asks."""
+    """Returns the signature that rome's daemon makes for milan, requested as `liqoctl` does."""
     marks = {"liqo.io/signed-nonce": "true", "liqo.io/remote-cluster-id": "milan"}
     asked = {
         "metadata": {"name": "liqo-signed-nonce", "labels": marks},

@@ -40,7 +40,7 @@ def budget(fewest: int) -> Json:
 
 
 def serves(pod: Json) -> bool:
-    """Whether home calls it Ready, and keeps it."""
+    """True if this cluster calls the pod Ready, and keeps it."""
     return ready(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
@@ -49,7 +49,7 @@ LATE = 1.0
 
 
 def ready(node: Json) -> bool:
-    """Whether a Node or a pod is."""
+    """True if a Node or a pod is Ready."""
     return condition(node, "Ready").get("status") == "True"
 
 
@@ -112,12 +112,12 @@ async def shops(*peers: str, **offloading: Any) -> AsyncIterator[list[Member]]:
 
 
 def spread(offloading: Json) -> bool:
-    """Whether every peer has the namespace."""
+    """True if every peer has the namespace."""
     return bool(offloading.get("status", {}).get("offloadingPhase") == "Ready")
 
 
 async def admitted(rome: Member) -> bool:
-    """Whether the webhook is asked about pods of the shop."""
+    """True if the webhook is asked about pods of the shop."""
     pod = {"metadata": {"name": "probe", "namespace": "shop"}, "spec": {"containers": [CONTAINER]}}
     made = await rome.admin.create_full(PODS, pod, dry_run=True)
     return bool(made["spec"].get("affinity"))

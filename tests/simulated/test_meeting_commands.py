@@ -42,7 +42,7 @@ TOKEN = Token(addresses=("milan.example:6446",), id="invitation-1", secret=b"s" 
 
 
 async def waiting(host: Member) -> bool:
-    """Whether somebody waits to be let in."""
+    """True if a request waits to be let in."""
     return any(each.status.phase == "Waiting" for each in await entries(host))
 
 

@@ -1,4 +1,4 @@
-"""What a scrape tells of meetings: who asks, what is refused, what channels carry."""
+"""Metrics of meetings: requests, refusals, and the bytes that channels carry."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What takes an hour, and clocks that differ by one: requests, invitations, certificates."""
+"""Events that take an hour, and clocks that differ by one: requests, invitations, certificates."""
 
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -53,7 +53,7 @@ def skewed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def ahead(seconds: float) -> Iterator[None]:
-    """What is done, and begun, goes by another clock."""
+    """Runs the block, and the tasks that it starts, by another clock."""
     token = AHEAD.set(seconds)
     try:
         yield
@@ -76,7 +76,7 @@ async def apart(seconds: float) -> AsyncIterator[list[Member]]:
 
 
 async def are(host: Member, *phases: str) -> bool:
-    """Whether these are its entries."""
+    """True if these are the phases of the host's requests."""
     return tuple(entry.status.phase for entry in await entries(host)) == phases
 
 

@@ -93,7 +93,7 @@ OWNERS = {
     "milan-unknown-source": ("networking.liqo.io/v1beta1", "Configuration", "milan"),
     "web": ("v1", "Pod", "web"),
 }
-"""What has made an IP, by its name: API version, kind and name."""
+"""The object that made each IP, by the IP's name: API version, kind and name."""
 STAYS: list[tuple[Kind, str, str, dict[str, str]]] = [
     (CONFIG_MAPS, "liqo", "liqo-clusterid-configmap", CHART | CLUSTER_ID),
     (SECRETS, "liqo", "authentication-keys", {"liqo.io/managed": "true"}),
@@ -123,7 +123,7 @@ OF_NETWORKS = (
     *(FIREWALL_CONFIGURATIONS, ROUTE_CONFIGURATIONS, GENEVE_TUNNELS),
     *(WG_GATEWAY_CLIENTS, INTERNAL_FABRICS, INTERNAL_NODES, IPS, NETWORKS),
 )
-"""What Liqo holds by finalizers."""
+"""Kinds that Liqo holds by finalizers."""
 ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "any"}
 REST: dict[Kind, dict[str, Any]] = {
     CLUSTER_ROLE_BINDINGS: {"roleRef": ROLE},
@@ -254,7 +254,7 @@ async def test_what_makes_programs_ends_before_they_go(admin):
     await admin.create(PODS, pod, "liqo")
 
     async def manage() -> None:
-        """What it does every instant, until its own Deployment has gone for a while."""
+        """Makes a virtual kubelet's Deployment anew, until Liqo's own has gone for a while."""
         body = {"metadata": {"name": "vk-milan", "labels": KUBELET}, **REST[DEPLOYMENTS]}
         grace = 3
         while grace:

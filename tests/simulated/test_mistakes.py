@@ -24,7 +24,7 @@ def base64_of(data: bytes) -> str:
 
 
 def is_a_sentence(ended: Ended) -> bool:
-    """Whether it failed with one line of liqod's after what it may say of its progress."""
+    """True if it failed with one line of liqod's after the lines about its progress."""
     lines = [line for line in ended.err.splitlines() if not line.startswith("  ")]
     usage = lines[:1] and lines[0].startswith("Usage:")
     return ended.status != 0 and bool(usage or (len(lines) == 1 and lines[0].startswith("liqod: ")))

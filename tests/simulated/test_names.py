@@ -37,7 +37,7 @@ CONTROL = "kubeconfig-controlplane-milan"
 
 
 async def credentials(rome: Member, secret: str) -> Credentials:
-    """What rome has of milan now."""
+    """Returns the credentials that rome has of milan now."""
     found = await rome.admin.get(SECRETS, secret, AT_ROME)
     return from_kubeconfig(b64decode(found["data"]["kubeconfig"]))
 
@@ -49,7 +49,7 @@ async def groups(rome: Member, secret: str) -> tuple[str, tuple[str, ...]]:
 
 
 async def lists(given: Credentials, kind: Kind, namespace: str) -> bool:
-    """Whether somebody may list there."""
+    """True if these credentials may list there."""
     async with Client(given) as theirs:
         try:
             await theirs.list(kind, Selection(namespace))
@@ -123,7 +123,7 @@ def old_provider(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def running(rome: Member, milan: Member) -> Json:
-    """What rome runs at milan, by its slice."""
+    """Creates rome's pod at milan by its slice, and returns it."""
     await offload(rome.admin, "shop")
     await eventually(lambda: milan.admin.find(ROLE_BINDINGS, AT_MILAN, "shop-rome"))
     given = await credentials(rome, SLICE)

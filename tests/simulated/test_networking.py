@@ -149,7 +149,7 @@ async def test_who_meets_is_told_why_there_is_no_network(
 
 
 async def first(host: Member) -> IncomingPeering | None:
-    """Who waits in its inbox."""
+    """Returns the first request that waits in its inbox."""
     return next((each for each in await entries(host) if each.status.phase == "Waiting"), None)
 
 

@@ -283,7 +283,7 @@ async def test_with_the_fabric_or_the_own_object_everything_goes():
 
 
 async def test_with_the_definitions_nothing_goes():
-    """Who deletes a definition deletes all objects, and seldom means each of them."""
+    """Deleting a definition deletes all objects, and seldom means each of them."""
     async with two() as node:
         await node.says("Applied", "Applied")
         await node.client.delete(CUSTOM_RESOURCES, "internalfabrics.networking.liqo.io")

@@ -1,4 +1,4 @@
-"""What a virtual node says of itself and its pods, asked for as metrics-server and others do."""
+"""Pages of a virtual node: figures, pods and health, requested as metrics-server and others do."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What the leader writes of the overlay between nodes, beside an embedded API server."""
+"""Objects of the overlay between nodes that the leader writes, beside an embedded API server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

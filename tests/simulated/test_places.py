@@ -1,4 +1,4 @@
-"""Who a provider is: known by its authority and its address, not by what it calls itself."""
+"""Identity of a provider: known by its authority and its address, not by what it calls itself."""
 
 import dataclasses
 from base64 import b64decode
@@ -26,7 +26,7 @@ NAME = "controlplane-milan"
 
 
 async def shake(rome: Member, provider: Member, **more: Any) -> str:
-    """What ``liqod peer`` does, asking for nothing."""
+    """Peers as ``liqod peer`` does, asking for no resources."""
     user = await provider.peering_user(rome)
     async with Client(from_kubeconfig(user)) as remote:
         with trio.fail_after(40):

@@ -1,4 +1,4 @@
-"""What is changed of a pod after its creation, with both sides at work."""
+"""Changes of a pod after its creation, with both sides at work."""
 
 import dataclasses
 from contextlib import AsyncExitStack
@@ -38,7 +38,7 @@ def container(pod: Json) -> Json:
 
 
 def said(pod: Json) -> tuple[str, str]:
-    """What the pod's condition says of its changes."""
+    """Returns reason and message of the pod's condition about its changes."""
     conditions = pod.get("status", {}).get("conditions") or []
     found: Json = next((each for each in conditions if each["type"] == CHANGED), {})
     return found.get("reason", ""), found.get("message", "")

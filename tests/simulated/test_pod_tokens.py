@@ -80,7 +80,7 @@ def claims(token: str) -> dict[str, Any]:
 
 
 async def is_good(both: Pair, token: str) -> bool:
-    """Whether rome's API server knows it."""
+    """True if rome's API server knows the token."""
     return await user_of(both.here, token) is not None
 
 

@@ -1,4 +1,4 @@
-"""Whether this cluster's daemon runs, by its Lease, whatever the clock of its machine says."""
+"""Presence of this cluster's daemon, known by its Lease, whatever the clock of its machine says."""
 
 import json
 import signal

@@ -22,7 +22,7 @@ from tests.simulated.test_seeking import sighting
 
 
 async def message(guest: Member, part: str) -> str:
-    """What the request to milan says, as soon as that is in it."""
+    """Waits until the message of the request to milan has a part, and returns the message."""
 
     async def said() -> str | None:
         found = (await outgoing(guest, "milan")).status.message

@@ -1,4 +1,4 @@
-"""What a plan can ask for beyond one object there: needs, several objects, objects made here."""
+"""Requests of a plan beyond one object there: needs, several objects, objects made here."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -95,7 +95,7 @@ LINES = Reflector(
 
 
 def reads_it_whole(secret: Json, view: View) -> Plan:
-    """What is there, read whole once: it is watched as metadata only."""
+    """Reads the remote Secret whole once: it is watched as metadata only."""
     name = secret["metadata"]["name"]
     made = remote_object(SECRETS, name, data=secret.get("data") or {})
     for found in view.remote(SECRETS):

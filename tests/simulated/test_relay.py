@@ -37,7 +37,7 @@ def there(name):
 
 
 async def refused(client):
-    """What a list raises."""
+    """Returns the error that a list raises."""
     with pytest.raises(LiqodError) as caught:
         await client.list(CONFIG_MAPS, Selection("default"))
     return caught.value

@@ -1,4 +1,4 @@
-"""Who may be relayed to whom, and who is let in by a relay: those that are named, and no others."""
+"""Peers relayed to each other, and let in by a relay: those that are named, and no others."""
 
 from __future__ import annotations
 

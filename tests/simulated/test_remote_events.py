@@ -1,4 +1,4 @@
-"""What happens to a pod at the peer is told on the pod here; what does not is not."""
+"""Events of a pod at the peer are recorded on the pod here; other events are not."""
 
 from typing import Any
 

@@ -179,6 +179,6 @@ async def test_what_fails_ends_the_way_in_of_its_own_key_and_no_other():
 
 
 async def tenant_of(milan: Member, peer: Peer) -> None:
-    """What the daemon notes when a consumer's Tenant is accepted."""
+    """Writes the annotation of the daemon for an accepted Tenant of a consumer."""
     mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: peer.key}}}
     await milan.admin.patch(NAMESPACES, f"liqo-tenant-{peer.cluster_id}", mark)

@@ -203,7 +203,7 @@ async def test_a_peering_user_cannot_take_the_place_of_whom_it_let_in():
 
 
 async def test_another_key_is_the_administrators_to_accept():
-    """Whoever got it in: the Tenant anew, or in place, by a hand that may write it."""
+    """A Tenant with another key is refused until then, made anew or changed in place."""
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
         live = await milan.admin.get(TENANTS, "rome", AT_MILAN)

@@ -1,4 +1,4 @@
-"""Who states another key for a cluster that has none: by a stolen one, forged, without end."""
+"""Statements of another key for a cluster that has none: by a stolen one, forged, without end."""
 
 from base64 import b64decode, b64encode
 
@@ -37,7 +37,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def written(milan: Member, statement: str) -> None:
-    """Whoever can write rome's Renew at milan states another next key there."""
+    """States another next key in rome's Renew at milan, as anyone can who may write it."""
     note = {"metadata": {"annotations": {labels.SUCCESSION: statement}}}
     await milan.admin.patch(RENEWS, "controlplane-milan", note, AT_MILAN)
 

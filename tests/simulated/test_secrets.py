@@ -1,4 +1,4 @@
-"""What nobody else may know is in a Secret and nowhere else, whatever a peering comes to."""
+"""Private values are in a Secret and nowhere else, in every course of a peering."""
 
 import base64
 import logging
@@ -99,7 +99,7 @@ def of_token(token: Token) -> set[str]:
 
 @pytest.fixture
 def secrets(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """What must be nowhere; what is given during a hand-shake is added when it comes."""
+    """The values that must appear nowhere; those of a hand-shake are added as they come."""
     known: set[str] = set()
     given = credentials.given
 
@@ -146,7 +146,7 @@ async def looking(members: list[Member], folder: Path, secrets: set[str]) -> Asy
 
 
 async def view(socket: Path, seen: Seen, *, task_status: trio.TaskStatus[None]) -> None:
-    """Whatever the inspector sends to who watches."""
+    """Records everything that the inspector sends to a viewer."""
     async with inspector.connect(socket) as looker:
         first, state = await looker.snapshot(events=1000, lines=1000)
         seen.add("snapshot", msgspec.json.encode([first, state]).decode())
@@ -219,7 +219,7 @@ async def test_no_secret_is_anywhere_but_in_secrets(tmp_path: Path, secrets: set
 
 
 async def shown(seen: Seen, where: str, text: str) -> bool:
-    """Whether that was read there by now."""
+    """True once that text was read there."""
     return any(text in each for each in seen.texts.get(where, ()))
 
 

@@ -33,7 +33,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def sighting(host: Member) -> Seen:
-    """What a daemon in the same network sees of a cluster."""
+    """Returns the cluster as a daemon in the same network sees it."""
     where = (address_of(host),)
     seen = Sighting(cluster_id=host.id, plugin="mdns", addresses=where)
     verified = Verified(cluster_id=host.id, key=await key_of(host), addresses=where)
@@ -41,7 +41,7 @@ async def sighting(host: Member) -> Seen:
 
 
 async def requests(host: Member) -> list[OutgoingPeering]:
-    """What it asks."""
+    """Returns the requests for a peering that a host makes."""
     return await host.admin.list(OUTGOING_PEERINGS, Selection("liqo"), decode=OutgoingPeering)
 
 

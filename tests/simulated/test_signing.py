@@ -34,7 +34,7 @@ async def only_foreign(member: Member) -> bool:
 
 
 SOON = ProviderTimings(orphans=0.2)
-"""What was left behind is looked for soon."""
+"""Timings with which orphans are looked for soon."""
 
 
 async def test_what_a_killed_daemon_left_goes_with_the_next():

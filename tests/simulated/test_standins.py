@@ -1,4 +1,4 @@
-"""What stands for a gateway, so that `liqoctl` finds one: there with it, true, and gone with it."""
+"""Stand-ins for a gateway, so that `liqoctl` finds one: there with it, true, and gone with it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.simulated.peering import Member, members
 
 
 def verdict(member: Member) -> str:
-    """What the doctor says of the port."""
+    """Returns the doctor's verdict on the port."""
     rooms = member.rooms
     facts = ClusterFacts(now=0.0, met_at=rooms.listening, unmet=rooms.unheard)
     found = cluster.handshake(facts)

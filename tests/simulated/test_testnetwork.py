@@ -55,7 +55,7 @@ def word(name, status="ok"):
 
 
 async def pretend(client, say):
-    """What kubelets would: servers become Ready at an address, clients end with a word."""
+    """Acts as kubelets would: servers become Ready at an address, clients end with a word."""
     while True:
         for pod in await client.list(PODS, Selection(NAMESPACE)):
             name, status = pod["metadata"]["name"], pod.get("status") or {}

@@ -64,7 +64,7 @@ def hosts(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def plugins(tmp_path: Path, hosts: Path) -> Iterator[Plugins]:
-    """What is loaded with the package installed: the files that an installer would write."""
+    """Loads the plugins with the package installed: the files that an installer would write."""
     project = tomllib.loads((SOURCE / "pyproject.toml").read_text())["project"]
     shutil.copytree(SOURCE / "liqod_gadgets", tmp_path / "liqod_gadgets")
     info = tmp_path / f"liqod_gadgets-{project['version']}.dist-info"
