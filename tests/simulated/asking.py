@@ -53,4 +53,4 @@ async def reception(settings: str = "") -> AsyncIterator[tuple[Member, Reception
 
 
 def ignored(lifetime: int) -> None:
-    """It is told to wait."""
+    """A callback for a wait that ignores it."""

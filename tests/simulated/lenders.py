@@ -34,7 +34,7 @@ class Lender:
     """One provider process. Owner calls `close`.
 
     Attributes:
-        relay: what stands between it and its consumer.
+        relay: of API requests, between it and its consumer.
         user: kubeconfig of a peering user for the consumer, through the relay.
         admin: kubeconfig of the administrator, past it.
     """

@@ -1,4 +1,4 @@
-"""A peer's network on a machine that only notes what it is told, and the hands of a test on it."""
+"""A peer's network on a machine that only records its calls, and the hands of a test on it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -37,7 +37,7 @@ ALIAS = "10.71.0.0/16"
 
 @dataclass
 class Noting:
-    """A machine that does what it is told, and a tunnel of it."""
+    """A machine that records its calls, and a tunnel of it."""
 
     did: list[str] = field(default_factory=list)
     specs: list[TunnelSpec] = field(default_factory=list)

@@ -13,7 +13,7 @@ from tests.testbed.relays import Files, Relay, stand
 
 
 def files(cluster: EmbeddedCluster, folder: Path) -> Files:
-    """Write what a relay needs to stand for a cluster."""
+    """Writes the files that a relay needs to pass for a cluster."""
     serving = certificates.make_server(cluster.ca, ["127.0.0.1"])
     admin = certificates.make_client(cluster.ca, "relay", ("system:masters",))
     made = Files(

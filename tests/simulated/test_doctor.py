@@ -84,7 +84,7 @@ async def test_of_two_daemons_it_asks_that_of_the_kubeconfig(
 
 
 async def check_dead_daemon(milan: Site) -> None:
-    """Its Lease was let go: nothing says that all is well."""
+    """Its Lease was released: nothing says that all is well."""
     found = await command("doctor")
     assert found.status == 1
     assert found.out.startswith("cluster milan, by its API server alone: ")

@@ -1,4 +1,4 @@
-"""``liqod peer --in-band``: the way through the tunnel, and what the provider is told of it."""
+"""``liqod peer --in-band``: the way through the tunnel, and what the provider is notified of it."""
 
 from __future__ import annotations
 

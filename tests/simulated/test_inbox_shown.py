@@ -30,7 +30,7 @@ def actions(member: Member) -> Actions:
 
 
 async def shown(collector: Collector, table: str, state: str) -> Request:
-    """The one row of a table, when its request stands so."""
+    """The one row of a table, when its request is in that state."""
 
     async def look() -> Request | None:
         rows = getattr(await collector.collect(whole=False), table).values()

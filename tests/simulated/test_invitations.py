@@ -1,4 +1,4 @@
-"""Peering by invitation: one line is handed over, and the peering stands."""
+"""Peering by invitation: one line is handed over, and the peering is complete."""
 
 from contextlib import suppress
 from functools import partial

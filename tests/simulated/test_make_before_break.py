@@ -45,7 +45,7 @@ def serves(pod: Json) -> bool:
 
 
 LATE = 1.0
-"""Seconds that home may take to hear of an end at a peer."""
+"""Seconds in which this cluster has to observe an end at a peer."""
 
 
 def ready(node: Json) -> bool:
@@ -54,11 +54,11 @@ def ready(node: Json) -> bool:
 
 
 class Watch:
-    """Counts, all the while, the pods that home calls Ready, and those with nothing behind it.
+    """Counts all the while the pods that are Ready here, and those with nothing behind it.
 
     Attributes:
         fewest: the smallest number of serving pods.
-        empty: pods that home called Ready for longer than :data:`LATE` without a pod at the peer.
+        empty: pods that were Ready here for longer than :data:`LATE` without a pod at the peer.
     """
 
     def __init__(self, rome: Member, *peers: Member) -> None:

@@ -1,4 +1,4 @@
-"""A peer's network from objects to a data path, with a machine that only notes what it is told."""
+"""A peer's network from objects to a data path, with a machine that only records its calls."""
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable

@@ -43,7 +43,7 @@ KINDS = (GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS, CONNECTI
 
 
 async def keep_ranges(member: Member) -> None:
-    """The Networks by which a cluster tells its own ranges."""
+    """The Networks by which a cluster reports its own ranges."""
     for kind, cidr in (("pod-cidr", "10.244.0.0/16"), ("external-cidr", "10.70.0.0/16")):
         metadata = {"name": kind, "labels": {"ipam.liqo.io/network-type": kind}}
         made = {"metadata": metadata, "spec": {"cidr": cidr}}

@@ -1,4 +1,4 @@
-"""``liqod node`` beside an embedded API server, with a kernel that notes what it is told."""
+"""``liqod node`` beside an embedded API server, with a kernel that records its calls."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -35,7 +35,7 @@ SPEC: dict[str, Any] = {
 
 
 class Noting(NodeKernel):
-    """A kernel that notes what it is told."""
+    """A kernel that records its calls."""
 
     def __init__(self) -> None:
         super().__init__()

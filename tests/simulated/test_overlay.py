@@ -21,7 +21,7 @@ FABRICS = (INTERNAL_FABRICS, "gateway", "liqo")
 
 
 class Noting(NodeKernel):
-    """A kernel that notes what it is told."""
+    """A kernel that records its calls."""
 
     def __init__(self) -> None:
         super().__init__()

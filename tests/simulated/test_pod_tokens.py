@@ -223,7 +223,7 @@ async def test_of_a_pod_that_has_ended_nothing_is_left_there():
 
 
 async def test_a_token_is_nowhere_but_in_its_secret(caplog):
-    """Neither in logs nor in what the inspector tells, nor in any object but the Secret."""
+    """Neither in logs nor in the inspector's output, nor in any object but the Secret."""
     caplog.set_level(logging.DEBUG)
     async with joined() as both:
         seen = Seen()

@@ -73,7 +73,7 @@ async def _is_waiting(milan: Member, ask: Ask) -> bool:
 
 
 def lagging(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on the API server's cache tells nothing of what is there."""
+    """From now on the API server's cache shows no object that is there."""
     whole = Client.list
 
     async def listed(self: Client, kind: Any, selection: Any = EVERY, **more: Any) -> Any:

@@ -37,7 +37,7 @@ FIRST, SECOND = "a" * 64, "b" * 64
 
 
 async def made(rome: Member, name: str = "milan", **status: Any) -> OutgoingPeering:
-    """A request that stands like that."""
+    """A request in that state."""
     spec = {
         "clusterID": "milan",
         "addresses": ["192.0.2.1:6446"],

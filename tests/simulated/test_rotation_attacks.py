@@ -43,7 +43,7 @@ async def written(milan: Member, statement: str) -> None:
 
 
 async def refused(milan: Member, why: str) -> None:
-    """Wait until milan has told that it follows no such key."""
+    """Wait until milan has reported that it follows no such key."""
 
     async def told() -> bool:
         found = await milan.admin.list(EVENTS, Selection(AT_MILAN))

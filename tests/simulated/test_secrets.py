@@ -56,7 +56,7 @@ class Seen:
         self.texts.setdefault(where, set()).add(text)
 
     def holds(self, secrets: set[str]) -> list[str]:
-        """Where one of these stands, as it is or in base64."""
+        """Places of one of these, as it is or in base64."""
         return [
             f"{where}: {secret[:6]}… in {text[:200]}"
             for where, texts in self.texts.items()

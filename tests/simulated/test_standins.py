@@ -24,7 +24,7 @@ from tests.simulated.test_gateways import MARKS, server
 
 
 class Site:
-    """milan, with what stands for its gateway to rome."""
+    """milan, with the stand-in for its gateway to rome."""
 
     def __init__(self, made: Lender, ends: Latest[Ends], connections: Connections) -> None:
         self.made = made

@@ -1,4 +1,4 @@
-"""The pod webhook and the care for strays, with an API server that really calls."""
+"""The pod webhook and the care for pods that it missed, with an API server that really calls."""
 
 from typing import Any
 
