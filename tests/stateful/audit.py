@@ -142,7 +142,7 @@ class Audit:
     # Rules that look beyond the object
 
     def remote_pods(self, uid: str) -> list[Item]:
-        """The pods at providers that stand for a local one and carry the consumer's mark."""
+        """The pods at providers that reflect a local one and carry the consumer's mark."""
         found = []
         for name, cluster in self.clusters.items():
             if name != CONSUMER:
@@ -229,7 +229,7 @@ def _consumer_owns(write: Write) -> str | None:
 
 
 def _users_own(write: Write) -> str | None:
-    """At home the daemon never writes what users made, except pods."""
+    """In its own cluster the daemon never writes what users made, except pods."""
     kinds = ("services", "configmaps", "secrets", "deployments.apps", "replicasets.apps")
     before = write.change.before
     if write.author != "daemon" or before is None or write.cluster != CONSUMER:

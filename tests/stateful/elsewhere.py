@@ -210,4 +210,4 @@ ELSEWHERE = {
         "test_the_nodes_own_events_say_why_it_is_not_ready",
     ),
 }
-"""Rows of which another test tells, which needs plugins or rooms of its own: its file and name."""
+"""Rows that another test shows, which needs plugins or rooms of its own: its file and name."""

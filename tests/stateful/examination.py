@@ -84,7 +84,7 @@ def keep_alive(patch: pytest.MonkeyPatch) -> None:
 
 
 async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False) -> Said:
-    """Ask everything that tells of a cluster, as the commands do.
+    """Ask everything that reports on a cluster, as the commands do.
 
     Args:
         site: the cluster.

@@ -132,7 +132,7 @@ class Put(Step):
 
 @dataclass(frozen=True)
 class Delete(Step):
-    """Something is deleted at home."""
+    """An object of the consumer's is deleted."""
 
     kind: str
     name: str
@@ -144,7 +144,7 @@ class Delete(Step):
 
 @dataclass(frozen=True)
 class Label(Step):
-    """Something at home gets a label, or another value of it; None takes it away."""
+    """An object of the consumer's gets a label, or another value of it; None takes it away."""
 
     kind: str
     name: str
@@ -205,7 +205,7 @@ class Unpeer(Step):
 
 @dataclass(frozen=True)
 class DropSlice(Step):
-    """The slice is deleted at home."""
+    """The consumer's slice is deleted."""
 
     provider: str
 

@@ -111,7 +111,7 @@ class CutWatches(Step):
 
 @dataclass(frozen=True)
 class Expire(Step):
-    """Every watch breaks off, and so many new ones are told that their version is too old."""
+    """Every watch breaks off, and so many new ones are answered that their version is too old."""
 
     at: str
     times: int
