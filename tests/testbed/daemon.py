@@ -1,6 +1,6 @@
 """`liqod run` as a process beside a cluster, for tests: started, watched, stopped, killed.
 
-Its readiness is what it tells systemd: the test listens on the notify socket.
+Its readiness is what it reports to systemd: the test listens on the notify socket.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Daemon:
             self.child.signal(number)
 
     def close(self) -> None:
-        """Ends it and lets go of what it held."""
+        """Ends it and releases what it held."""
         self.kill()
         if self._socket is not None:
             self._socket.close()

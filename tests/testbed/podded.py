@@ -89,7 +89,7 @@ class Podded(Joined):
         return said
 
     def remote(self, name: str) -> tuple[str, str]:
-        """By which `liqoctl` is told of another cluster."""
+        """The flags that point `liqoctl` to another cluster."""
         return ("--remote-kubeconfig", str(self.clusters[name].kubeconfig))
 
     def logs(self, name: str, lines: int = 30) -> str:

@@ -1,6 +1,6 @@
 """A registry of container images on this host, for those that others' tools name and would pull.
 
-It serves one image under one name, whatever its tag, over HTTP; a node's containerd is told to ask
+It serves one image under one name, whatever its tag, over HTTP; a node's containerd is set to ask
 here instead (`NodeCluster.mirror`).
 """
 
@@ -77,7 +77,7 @@ class Registry:
                     self.wfile.write(content)
 
             def log_message(self, format: str, *arguments: object) -> None:
-                """Nothing: what fails is told by the node."""
+                """Nothing: what fails is reported by the node."""
 
         return Handler
 

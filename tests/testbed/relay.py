@@ -35,7 +35,7 @@ OWN_HEADERS = frozenset({"connection", "content-length", "transfer-encoding", "h
 
 
 class Settings(msgspec.Struct):
-    """Where the relay stands: files in PEM, and the server behind it."""
+    """The relay's place: files in PEM, and the server behind it."""
 
     server: str
     authority: str
@@ -85,7 +85,7 @@ class Relay:
     # What is wrong
 
     async def obey(self, command: Command) -> None:
-        """Be as told from now on."""
+        """Apply a command from now on."""
         was, self._command = self._command, command
         if command.frozen and self._open.is_set():
             self._open = trio.Event()
@@ -109,7 +109,7 @@ class Relay:
         return found
 
     def has(self, trouble: Trouble) -> bool:
-        """True if that trouble is still in force."""
+        """True if that trouble is still active."""
         return any(each is trouble for each in self._command.troubles)
 
     async def gate(self) -> None:
@@ -174,7 +174,7 @@ class _Client:
         self._rate = 0
 
     async def run(self) -> None:
-        """Answer until somebody leaves."""
+        """Answer until either side closes."""
         try:
             while (request := await self._next()) is not None:
                 self._relay.requests += 1

@@ -61,7 +61,7 @@ class Relay:
 
     @property
     def server(self) -> str:
-        """The URL at which it stands."""
+        """The URL at which it serves."""
         return f"https://127.0.0.1:{self.port}"
 
     @property

@@ -5,7 +5,7 @@ First come the fast tests, side by side; beside them what the real clusters need
 once. Then their tests run on each further Kubernetes minor that was asked for, and at the end on
 the default one.
 They mostly wait for Kubernetes, so three workers share them file by file, the longest first, each
-with clusters of its own. A test that fails has a second try, which the summary tells. With
+with clusters of its own. A test that fails has a second try, which the summary reports. With
 arguments for pytest, everything runs once with those, in one process.
 """
 
@@ -28,7 +28,7 @@ FAST_WORKERS = (os.cpu_count() or 1) + 1
 """One more than there are cores: a quarter of the time goes by waiting for programs and clocks."""
 AGAIN = ("--reruns", "1")
 """One that fails has one more try: programs of others and the machine's other work take part, in
-real clusters above all. The summary counts these tries, and tells why each first one failed."""
+real clusters above all. The summary counts these tries, and says why each first one failed."""
 FAST = (
     *("-m", FAST_MARKS, "-n", str(FAST_WORKERS), "--dist", "worksteal", *AGAIN, SLOWEST),
     *(f"--ignore=tests/{folder}" for folder in ELSEWHERE),

@@ -1,6 +1,6 @@
 """One consumer and three providers on real control planes, one provider behind a relay.
 
-The relay stands where the provider says that its API server is, so all that the consumer's daemon
+The relay listens where the provider says that its API server is, so all that the consumer's daemon
 does there passes through it, and the administrator's own access does not.
 """
 
