@@ -74,7 +74,7 @@ class Program:
                 self._news.notify_all()
 
     def waits(self, cluster: str, *, since: float = 0.0, **facts: Any) -> Line:
-        """The first line since then that tells so of a cluster, which may still come."""
+        """The first line since then that reports this of a cluster, which may still come."""
         until = time.monotonic() + LONG
         wanted = {"cluster_id": cluster, "gone": False, **facts}
         with self._news:

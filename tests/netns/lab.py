@@ -149,7 +149,7 @@ class Cluster:
 
 
 class Pod:
-    """A pod: its namespace and its addresses at home."""
+    """A pod: its namespace and its addresses in its own cluster."""
 
     def __init__(self, namespace: str, address: str, address6: str) -> None:
         self.namespace = namespace

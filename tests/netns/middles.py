@@ -15,7 +15,7 @@ from liqod.network.kernel.namespaces import inside
 
 
 class Relay:
-    """Passes connections on to a server, in the network namespace where it stands.
+    """Passes connections on to a server, in the network namespace where it runs.
 
     Attributes:
         came: what each connection's client has sent.
@@ -75,7 +75,7 @@ class Proxy(Relay):
     """An HTTP proxy that knows CONNECT.
 
     Args:
-        namespace: where it stands.
+        namespace: where it runs.
         user: ``user:password`` that it wants; empty for none.
         tls: how it speaks TLS itself; None for not at all.
     """

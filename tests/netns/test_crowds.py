@@ -96,7 +96,7 @@ def server_at(address: str) -> dict[str, Any]:
 
 
 async def seen_at(rome: Site, milan: Site) -> str:
-    """Where rome sees what stands for milan's API server."""
+    """The address at which rome sees milan's API server."""
     found = await milan.admin.get(IPS, labels.API_SERVER_PROXY, "liqo")
     joined = await rome.admin.get(CONFIGURATIONS, "milan", "liqo-tenant-milan")
     own, alias = (

@@ -30,10 +30,10 @@ pytestmark = pytest.mark.netns
 
 OWN = Ranges(("10.244.0.0/16", "fd00:10:244::/64"), ("10.70.0.0/16", "fd00:10:70::/112"))
 SOON = 20.0
-"""Seconds in which a disturbance is heard, on a machine that has other work."""
+"""Seconds in which a disturbance is observed, on a machine that has other work."""
 
 REST = 0.15
-"""Seconds in which nothing is heard where nothing happens."""
+"""Seconds in which nothing is observed where nothing happens."""
 
 
 def seen(number: int = 0) -> Ranges:

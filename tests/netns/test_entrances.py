@@ -33,10 +33,10 @@ pytestmark = pytest.mark.netns
 R = TypeVar("R")
 
 PORT = 7443
-"""Of the API server at home."""
+"""Of this cluster's API server."""
 SHOWN = "10.70.0.1"
 SEEN = "10.72.0.1"
-"""The address that stands for it, at home and as milan sees it."""
+"""Its alias, in this cluster and as milan sees it."""
 
 
 @pytest.fixture(scope="module")

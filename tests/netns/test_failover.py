@@ -210,7 +210,7 @@ class Site:
         return found.spec.lease_transitions or 0
 
     def deafen(self) -> None:
-        """Candidates do not hear each other any more, and all else goes on."""
+        """Candidates do not see each other any more, and all else goes on."""
         rule = "udp dport 12346 drop; udp sport 12346 drop"
         hook = "type filter hook forward priority 0"
         text = f"table bridge deaf {{ chain f {{ {hook}; {rule}; }} ; }}".replace("; }", ";\n}")

@@ -1,7 +1,7 @@
 """Faults of a joined network, made in real kernels: each is named at its first layer.
 
 Two daemons' rooms beside embedded API servers, WireGuard, pods in namespaces. After each fault the
-layers below it are said to work, it is named, and nothing that stands on it is called good; where
+layers below it are said to work, it is named, and nothing that depends on it is called good; where
 it is mended, all is good again.
 """
 

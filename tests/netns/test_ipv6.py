@@ -35,7 +35,7 @@ def without_ipv4(*sites: Site) -> None:
 async def test_gateways_that_reach_each_other_by_ipv6_alone(
     wireguard: str, tmp_path: Path, server_at: str, backend: str
 ):
-    """The pods have IPv4, and the server is told of by its only address; the client's changes."""
+    """The pods have IPv4, and the server is known by its only address; the client's changes."""
     async with two(wireguard, tmp_path, address=NODES) as (rome, milan):
         without_ipv4(rome, milan)
         asked = {"server_at": server_at, "backend": backend}

@@ -1,6 +1,6 @@
 """Through address translation and to other addresses: what joined networks lose by it.
 
-Between the two gateways stands a router with nftables' masquerade, which forgets a flow of UDP
+Between the two gateways is a router with nftables' masquerade, which forgets a flow of UDP
 after two seconds of silence. Its own address, and the gateways', change under traffic.
 """
 
@@ -40,7 +40,7 @@ class Router:
         self._forward = forward
 
     def put(self, rome: Site, milan: Site) -> None:
-        """Takes the cable between the two and stands there instead."""
+        """Takes the place of the cable between the two."""
         make(self.name)
         run("ip", "-n", rome.node, "link", "delete", "wan")
         for node, link, address in ((rome.node, "lan", INSIDE), (milan.node, "wan", MILAN)):

@@ -50,7 +50,7 @@ def loses(rule: str) -> None:
 
 @asynccontextmanager
 async def probing() -> AsyncIterator[list[Heard]]:
-    """Both sides probe; what rome has heard."""
+    """Both sides probe; what rome has received."""
     heard: list[Heard] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(Prober(ROME, "server", heard.append).run)

@@ -147,7 +147,7 @@ def test_of_several_endpoints_the_one_that_answers_is_taken():
 
 
 def test_a_connection_that_brings_nothing_is_replaced_without_losing_any():
-    """Silence may be the other end's own: the old connection stays until the new one stands."""
+    """Silence may be the other end's own: the old connection stays until the new one is up."""
 
     async def body(both: Gateways) -> None:
         await both.join()
