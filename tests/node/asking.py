@@ -26,7 +26,7 @@ except urllib.error.HTTPError as error:
 told = {"pod": pod, "namespace": read["namespace"], "secrets": secrets, "modes": modes}
 print(json.dumps({**told, "host": host}))
 """
-"""Asks the API server that a pod is told of for the pod itself, and for what it may not read."""
+"""Asks the API server that a pod is given for the pod itself, and for what it may not read."""
 
 
 def asking_job() -> dict[str, Any]:

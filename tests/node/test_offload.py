@@ -127,7 +127,7 @@ def test_a_stock_deployment_is_ready_on_a_real_kubelet(federation: Federation) -
 
 
 def test_a_crashing_pod_shows_its_restarts(federation: Federation) -> None:
-    """Status of a real kubelet comes home whole: waiting reasons, restart counts, exit codes."""
+    """Status of a real kubelet comes back whole: waiting reasons, restart counts, exit codes."""
     rome, naples = federation.members["rome"], federation.members["naples"]
     federation.peer(rome, naples)
     rome.create("/api/v1/namespaces", {"metadata": {"name": "crash"}})
@@ -151,7 +151,7 @@ def test_a_crashing_pod_shows_its_restarts(federation: Federation) -> None:
 
 
 def describe_tells_what_happens_there(rome: Member) -> None:
-    """The image, the probe, the memory, the crash: of all pods at once, as at home."""
+    """The image, the probe, the memory, the crash: of all pods at once, as for a local pod."""
     probe = {"exec": {"command": ["/bin/sh", "-c", "echo not today; exit 1"]}, "periodSeconds": 1}
     hog = ["/bin/sh", "-c", "x=aaaaaaaa; while true; do x=$x$x; done"]
     limited = {"limits": {"memory": "24Mi", "cpu": "500m"}}

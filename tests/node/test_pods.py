@@ -327,7 +327,7 @@ def test_a_daemon_that_comes_to_run_on_another_node_takes_the_tunnel_along(
 
 
 def have_echoes(*members: Member) -> None:
-    """A pod at home in each cluster, which another test of this file may have made."""
+    """A local pod in each cluster, which another test of this file may have made."""
     for member in members:
         if "echo" not in member.pods("default"):
             member.create("/api/v1/namespaces/default/pods", node_pod("echo"))

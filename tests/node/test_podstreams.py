@@ -401,7 +401,7 @@ def test_the_way_is_the_proxys_and_the_certificate_the_clusters(
 
 
 def test_a_node_answers_as_a_kubelet_by_the_api_server(siena: Member) -> None:
-    """The API server tells which node it was asked for, and all have one address."""
+    """The API server says which node it was asked for, and all have one address."""
     proxied = "/api/v1/nodes/{}/proxy/{}"
     pods = siena.api.get(proxied.format("naples", "pods"))["items"]
     assert "web" in {each["metadata"]["name"] for each in pods}

@@ -41,7 +41,7 @@ def clusters() -> Iterator[Joined]:
 
 @pytest.fixture(scope="module")
 def pods(clusters: Joined) -> dict[str, str]:
-    """A pod in each: the addresses that they have at home."""
+    """A pod in each: the addresses in their own clusters."""
     found = {}
     for name, member in clusters.members.items():
         member.create(core("default", "pods"), node_pod("echo"))

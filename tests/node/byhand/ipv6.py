@@ -21,7 +21,7 @@ FILTER = "{{ type filter hook {} priority -10; }}"
 
 
 class Six(Joined):
-    """Clusters that tell their peers addresses of IPv6, and let no UDP of IPv4 in or out."""
+    """Clusters that publish addresses of IPv6 to their peers, and let no UDP of IPv4 in or out."""
 
     def _tables(self, at: NodeCluster, /, **network: str) -> dict[str, Any]:
         made = super()._tables(at, **network)

@@ -59,7 +59,7 @@ def agent(clusters: Joined, worker: Worker) -> Agent:
 
 @pytest.fixture(scope="package")
 def pods(clusters: Joined, agent: Agent) -> dict[str, str]:
-    """A pod on each of rome's nodes and one at milan: the addresses that they have at home."""
+    """A pod on each of rome's nodes and one at milan: the addresses in their own clusters."""
     found = {}
     for node in ("rome", "rome-2", "milan"):
         member = clusters.members[node.removesuffix("-2")]

@@ -54,7 +54,7 @@ class Flow:
         self._say(f"{ping} > {self._file} 2>&1 & echo $! > {self._file}.pid")
 
     def end(self) -> Gone:
-        """Ends it, and tells what was lost."""
+        """Ends it, and returns what was lost."""
         script = f"kill -INT $(cat {self._file}.pid); busybox sleep 0.3; cat {self._file}"
         said = self._say(script)
         [sent] = re.findall(r"(\d+) packets transmitted", said)

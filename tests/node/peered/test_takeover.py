@@ -41,8 +41,7 @@ def standby(clusters: Joined, worker: Worker, agent: Agent) -> Daemon:
 
 @contextmanager
 def flowing(clusters: Joined, pods: dict[str, str]) -> Iterator[list[Gone]]:
-    """Echoes from a pod of rome's first node to one of milan's, and back; what was lost is told at
-    the end."""
+    """Echoes from a pod of rome's first node to one of milan's and back; losses come at the end."""
     rome, milan = clusters.members["rome"], clusters.members["milan"]
     flows = [
         Flow(rome, "echo-rome", aliased(clusters, "rome", "milan", pods)),
