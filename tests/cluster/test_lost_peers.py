@@ -1,7 +1,7 @@
 """A peer whose API server is stopped, frozen, gone for ever, or comes back from an old backup.
 
 While it lasts: the node is NotReady, the ForeignCluster and `status` say why, one Event and a few
-log lines tell of it, and no pod is lost. Afterwards all is as before, by itself.
+log lines report it, and no pod is lost. Afterwards all is as before, by itself.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def noticed(rome: Member, seconds: float, since: float) -> None:
 
 
 def withdrawn(rome: Member, shop: str) -> None:
-    """Waits until no pod at milan is Ready any more: nothing but its API server tells of them."""
+    """Waits until no pod at milan is Ready any more: nothing but its API server reports them."""
     wait_until("no Ready pods", lambda: not rome.ready_pods(shop), 10)
     for one in rome.pods(shop).values():
         (ready,) = [each for each in one["status"]["conditions"] if each["type"] == "Ready"]
