@@ -33,7 +33,7 @@ class Bounded(msgspec.Struct, frozen=True):
 
 
 class Moves(NamedTuple):
-    """What is to be written now.
+    """The changes of quotas to write now.
 
     Attributes:
         hard: the new amounts, by namespace and resource; raised by no more than is free.
@@ -67,7 +67,7 @@ def shares(
     """The share of each namespace: what it uses, and a part of what is free.
 
     Half of what is free goes to those that use something, in proportion; the other half, or all
-    where nobody uses anything, to all alike. What does not divide goes by one unit each: of the
+    where nobody uses anything, to all alike. The remainder goes by one unit each: of the
     first half in the order of use, of the second in the order of names; each turn begins where the
     one before ended, and the odd unit goes to either half in turn. So a namespace without any has
     its turn however few are free. The sum is ``total``, or what is used where that is more.
@@ -106,7 +106,7 @@ def shares(
 
 
 def moves(total: Amounts, quotas: Mapping[str, Bounded], turn: int = 0) -> Moves:
-    """What is to be written, so that no moment has more than ``total``, or than is used.
+    """The changes of quotas by which no moment has more than ``total``, or than is used.
 
     A namespace gets more when half of its quota is used and it has less than half as much free as
     its share would leave, or as any share would. Then others give that up, those first that have

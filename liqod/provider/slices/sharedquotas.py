@@ -51,7 +51,7 @@ class _Quota(msgspec.Struct, frozen=True):
 
 
 class Shared:
-    """What is known of the quotas in one consumer's namespaces.
+    """The quotas in one consumer's namespaces, as observed and as last written.
 
     Args:
         total: the bounds of the consumer, by resource.
@@ -65,7 +65,7 @@ class Shared:
         self._total = total
         self._seen: dict[str, _Quota] = {}
         self._written: dict[str, tuple[Amounts, int]] = {}
-        """What was written and is not seen yet, and as which version; 0 where that is not known."""
+        """The amounts that were written and are not observed yet; version 0 is unknown."""
         self._quotas: dict[str, Bounded] = {}
         self._changed: set[str] = set()
 
@@ -142,7 +142,7 @@ class Shared:
     def within(
         self, namespace: str, live: Mapping[str, str], bounds: Mapping[str, str]
     ) -> dict[str, str]:
-        """What a namespace's quota is to say: of each bound its share as it is, or a first one.
+        """The wanted amounts of a namespace's quota: its present shares, or first ones.
 
         Args:
             namespace: the namespace.
