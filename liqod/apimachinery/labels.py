@@ -366,6 +366,9 @@ PEER_NODES_READY: Final = "liqod.io/PeerNodesReady"
 NODES_READY: Final = "liqod.io/nodes-ready"
 """Annotation of a ResourceSlice, and of its VirtualNode: that ``some`` or ``none`` of its
 provider's nodes are Ready (:mod:`liqod.model.peering.nodesready`); absent where all are."""
+BEYOND_NODES: Final = "liqod.io/beyond-nodes"
+"""Annotation of a ResourceSlice: the resources of which it is granted more than all nodes of its
+provider's have, comma-separated (:mod:`liqod.model.peering.capacity`); absent for none."""
 CLOSED_TAINT: Final = "liqod.io/peer-daemon-silent"
 """Key of the taint (``NoSchedule``) of a virtual node whose peer's daemon does not run, or which
 takes no pods for another reason."""

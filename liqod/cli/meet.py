@@ -9,10 +9,10 @@ from typing import Any
 
 import typer
 
-from liqod.cli import presence, typed
+from liqod.cli import presence, terminal, typed
 from liqod.cli.frame import Frame
 from liqod.kube.client import Client
-from liqod.procedures import asking
+from liqod.procedures import asking, lending
 from liqod.procedures.asking import Request
 from liqod.procedures.wanted import Asked
 from liqod.resources import OutgoingPeering
@@ -69,6 +69,7 @@ async def _meet(frame: Frame, request: Request, words: str, namespace: str) -> N
             if made:
                 await asking.take_back(client, namespace, request.name)
             raise
+        beyond = await lending.beyond_there(client, done.status.cluster_id, request.slice)
     status = done.status
     told = {
         "clusterID": status.cluster_id,
@@ -83,6 +84,8 @@ async def _meet(frame: Frame, request: Request, words: str, namespace: str) -> N
         alone = f"; without a network, since {told['withoutNetwork']}"
         network = alone if told["withoutNetwork"] else ""
         frame.say(f"peered: {status.cluster_id} is the node {node} here{network}")
+    if beyond:
+        terminal.note(f"warning: {beyond}")
 
 
 class _Person:

@@ -1,13 +1,16 @@
-"""Compares a grant with the capacity of this cluster's nodes, for a warning before it is made.
+"""Compares a grant with the capacity of nodes, for a warning: of this cluster's before it is made,
+and of a provider's afterwards, as far as that tells it.
 
 It refuses nothing: nodes may be added, or made as they are needed.
 """
 
 from collections.abc import Mapping
 
+from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
 from liqod.errors import Forbidden, NotFound
 from liqod.kube.client import Client
+from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node
 from liqod.model.peering import capacity
 from liqod.model.view.detail import owner
@@ -31,3 +34,19 @@ async def beyond(client: Client, grant: Mapping[str, int | str], consumer: str =
     others = [granted for granted, peer, lent in peers if lent and peer != consumer]
     found = capacity.beyond(capacity.of_nodes(nodes), [grant, *others])
     return f"{found}: what does not fit will wait there for a place" if found else ""
+
+
+async def beyond_there(client: Client, provider: str, name: str = "") -> str:
+    """What more a slice is granted than its provider's nodes have, as it says; empty for nothing.
+
+    Args:
+        client: of the cluster that borrows.
+        provider: the provider's id.
+        name: the slice's; empty for that of the provider's name.
+    """
+    which = Selection(labels=f"{labels.REMOTE_CLUSTER_ID}={provider}")
+    for each in await client.list(RESOURCE_SLICES, which, decode=ResourceSlice):
+        if each.name == (name or provider) and owner(each) == (provider, False):
+            found = capacity.told(each.metadata.annotations, each.status.resources)
+            return f"{found}: what does not fit waits there for a place" if found else ""
+    return ""

@@ -4,12 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
+import trio
 
-from liqod.apimachinery.kinds import PODS
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES, PODS
+from liqod.kube.selection import EVERY
 from liqod.plugins import loader
 from liqod.plugins.reflectors import pods
+from liqod.resources import RESOURCE_SLICES
 from tests.simulated.borrower import eventually, offload
-from tests.simulated.meeting import ask, entries, meeting
+from tests.simulated.meeting import ask, entries, lead, meeting
 from tests.simulated.peering import Member, members
 from tests.simulated.processes import Ended, command
 
@@ -69,3 +73,39 @@ async def test_who_grants_more_than_there_is_is_told(tmp_path: Path) -> None:
         accepted = await run(milan, tmp_path, "inbox", "accept", "rome")
         assert said in accepted.err
         assert accepted.status == 0
+
+
+async def test_who_borrows_more_than_there_is_is_warned_and_no_longer_when_there_is_more(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    said = "more cpu is granted than the nodes there have in all"
+    async with meeting("rome", "milan", nodes=1) as [rome, milan]:
+        await nursery.start(lead, rome)
+        line = (await run(milan, tmp_path, "invite", "--cpu", "1000")).out.strip()
+        peered = await run(rome, tmp_path, "peer", line, "--cpu", "1000")
+        assert (peered.status, peered.out) == (0, "peered: milan is the node milan here\n")
+        assert f"warning: {said}: what does not fit waits there for a place" in peered.err
+        for member in (rome, milan):
+            [found] = await member.admin.list(RESOURCE_SLICES, EVERY)
+            assert found["metadata"]["annotations"][labels.BEYOND_NODES] == "cpu"
+        shown = json.loads((await run(rome, tmp_path, "status", "-o", "json")).out)
+        [beyond] = [each for each in shown["problems"] if said in each["what"]]
+        assert (beyond["peer"], beyond["what"].partition(":")[0]) == ("milan", "slice milan")
+        assert f"· [milan] slice milan: {said}" in (await run(rome, tmp_path, "status")).out
+        ladders = json.loads((await run(rome, tmp_path, "doctor", "-o", "json")).out)["ladders"]
+        rows = [row for each in ladders for row in each["checks"] if row["layer"] == "granted"]
+        assert [row["verdict"] for row in rows] == ["ok"]
+        assert f"slice milan: {said}" in rows[0]["evidence"]
+
+        [node] = await milan.admin.list(NODES, EVERY)
+        more = {"status": {"allocatable": {"cpu": "1k"}}}
+        name = node["metadata"]["name"]
+        await milan.admin.patch(NODES, name, more, subresource="status")
+
+        async def taken_back() -> bool:
+            [found] = await rome.admin.list(RESOURCE_SLICES, EVERY)
+            return labels.BEYOND_NODES not in found["metadata"]["annotations"]
+
+        await eventually(taken_back)
+        assert said not in (await run(rome, tmp_path, "status")).out
+        assert "warning" not in (await run(rome, tmp_path, "peer", line, "--cpu", "1000")).err

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from liqod.apimachinery import labels
-from liqod.cli import meet, presence, typed
+from liqod.cli import meet, presence, terminal, typed
 from liqod.cli.clusters import connect_there
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, OwnFile
@@ -236,7 +236,7 @@ async def peer(
     typed.only_for("whom, where two people compare", {"--words": words})
     typed.cluster(expect, "--expect")
     # Bring certificates and the networks, which those who meet do without.
-    from liqod.procedures import peering
+    from liqod.procedures import lending, peering
     from liqod.procedures.inband import InBand
     from liqod.procedures.networking import Joining
 
@@ -259,7 +259,10 @@ async def peer(
             joining=joining,
             in_band=InBand(asked=in_band, proxy_url=proxy_url),
         )
+        beyond = await lending.beyond_there(local, provider, asked.name)
     _tell(frame, provider, asked, joining)
+    if beyond:
+        terminal.note(f"warning: {beyond}")
 
 
 def _network_options(how: networkobjects.Asked) -> dict[str, bool]:

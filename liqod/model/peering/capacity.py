@@ -1,7 +1,8 @@
 """Compares the capacity of a cluster's own nodes with the grants to its consumers. Pure.
 
 A grant is a promise and reserves nothing: a pod that does not fit waits for a place at the
-provider. So nothing is refused here; grants beyond the capacity are reported.
+provider. So nothing is refused here; grants beyond the capacity are reported, to the consumer as
+well. An annotation of the slice names the resources for it, and not how much of them there is.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,12 +34,41 @@ def beyond(has: Mapping[str, int], granted: Iterable[Resources]) -> str:
         granted: to each consumer.
     """
     given = _total(granted)
-    over = quantities.over(given, has) if has else []
+    over = _over(given, has)
     if not over:
         return ""
     promised = quantities.render_all({name: given[name] for name in over})
     there = quantities.render_all({name: has.get(name, 0) for name in over})
     return f"consumers are granted {_list(promised)}, and the nodes here have {_list(there)}"
+
+
+def word(has: Mapping[str, int], granted: Resources | None) -> str:
+    """The annotation of a slice that is granted more than there is; empty for nothing.
+
+    Args:
+        has: as of :func:`beyond`.
+        granted: to this slice alone: what others have is not told; None for nothing.
+    """
+    return ",".join(sorted(_over(_amounts(granted or {}), has)))
+
+
+def told(annotations: Mapping[str, str], granted: Resources) -> str:
+    """The warning of a slice that is granted more than its provider has; empty for none.
+
+    Args:
+        annotations: of the slice, the provider's word among them.
+        granted: to it; what else the word names is passed over.
+    """
+    said = annotations.get(labels.BEYOND_NODES, "").split(",")
+    names = sorted(name for name in granted if name and name in said)
+    if not names:
+        return ""
+    return f"more {', '.join(names)} is granted than the nodes there have in all"
+
+
+def _over(given: Mapping[str, int], has: Mapping[str, int]) -> list[str]:
+    """The resources of which more is given than there is; none where nothing is known."""
+    return quantities.over(given, has) if has else []
 
 
 def _total(found: Iterable[Resources]) -> Amounts:

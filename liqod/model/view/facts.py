@@ -281,6 +281,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         canary: the newest write there that changes nothing.
         unfollowed: kinds of what is replicated that cannot be followed there, with the reason.
         denied: slices that it denied, with the reason.
+        beyond: slices that are granted more than its nodes have, with what it says of that.
         unanswered: slices that it has not answered yet.
         former: it knows this cluster by its former key alone.
         tenant: condition of the tenant here that is the peer's, as its Tenant has it or
@@ -317,6 +318,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     canary: Trip | None = None
     unfollowed: dict[str, str] = {}
     denied: dict[str, str] = {}
+    beyond: dict[str, str] = {}
     unanswered: tuple[str, ...] = ()
     former: bool = False
     tenant: str = ""

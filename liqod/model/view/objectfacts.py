@@ -9,7 +9,7 @@ from collections import Counter
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.peering import standing
+from liqod.model.peering import capacity, standing
 from liqod.model.peering.foreigncluster import (
     API_SERVER,
     DEGRADED,
@@ -137,6 +137,11 @@ class _ByPeer:
             certificates=certificates,
             identities=len(certificates),
             denied={each.name: why for each in slices if (why := denial(each))},
+            beyond={
+                each.name: what
+                for each in slices
+                if (what := capacity.told(each.metadata.annotations, each.status.resources))
+            },
             unanswered=tuple(each.name for each in slices if not each.verdict(RESOURCES)),
         )
 

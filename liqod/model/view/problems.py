@@ -204,6 +204,10 @@ def _slice_problems(snapshot: Snapshot) -> Iterable[Problem]:
                 what = f"slice {item.name} denied: {condition.message}"
             if condition.denies:
                 yield Problem(2, peer, what, remedy, "" if lent else "granted")
+        beyond = "" if lent else capacity.told(item.metadata.annotations, item.status.resources)
+        if beyond:
+            what = f"slice {item.name}: {beyond}; what does not fit waits for a place"
+            yield Problem(HINTS, peer, what, "ask for less, or have its administrator add nodes")
 
 
 def _lending_problem(snapshot: Snapshot) -> Iterable[Problem]:

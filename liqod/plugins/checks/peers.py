@@ -246,7 +246,8 @@ def granted(facts: PeerFacts) -> Finding | None:
     if facts.unanswered:
         waiting = ", ".join(facts.unanswered)
         return unknown(f"no answer yet about {waiting}")
-    return ok("no slice is denied")
+    beyond = "".join(f"; slice {name}: {what}" for name, what in facts.beyond.items())
+    return ok(f"no slice is denied{beyond}")
 
 
 def nodes(facts: PeerFacts) -> Finding | None:

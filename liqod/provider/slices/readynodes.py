@@ -1,16 +1,19 @@
-"""Follows the Ready conditions of the nodes that this cluster lends, for reports to consumers."""
+"""Follows the readiness and the capacity of the nodes that this cluster lends.
+
+Consumers are told of nodes that are not Ready, and of a grant that is more than all of them have.
+"""
 
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from liqod.apimachinery import labels
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.latest import Latest
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Node
-from liqod.model.peering import nodesready
+from liqod.model.objects.quantities import Amounts
+from liqod.model.peering import capacity, nodesready
 
 _node = msgspec.json.Decoder(Node)
 
@@ -23,19 +26,36 @@ class ReadyNodes:
 
     Attributes:
         word: as :func:`liqod.model.peering.nodesready.word`.
+        has: as :func:`liqod.model.peering.capacity.of_nodes`.
     """
 
     def __init__(self, informer: Informer) -> None:
         self.word = Latest("")
+        self.has: Latest[Amounts] = Latest({})
         self._ready: dict[str, bool] = {}
+        self._amounts: dict[str, Amounts] = {}
         informer.subscribe(self._on_node)
 
     def _on_node(self, change: Change) -> None:
-        self._ready.pop(change.key[1], None)
+        name = change.key[1]
+        self._ready.pop(name, None)
+        had = self._amounts.pop(name, {})
+        amounts: Amounts = {}
         node = None if change.new is None else _read(change.new)
-        if node and node.metadata.labels.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE:
-            self._ready[change.key[1]] = conditions.holds(node.status.conditions, "Ready")
+        if node is not None and not capacity.is_virtual(node):
+            self._ready[name] = conditions.holds(node.status.conditions, "Ready")
+            amounts = self._amounts[name] = capacity.of_nodes([node])
         self.word.know(nodesready.word(self._ready.values()))
+        if amounts != had:
+            # By the difference: all nodes together are many, and come one by one.
+            self.has.know(_changed(self.has.now, had, amounts))
+
+
+def _changed(has: Amounts, less: Amounts, more: Amounts) -> Amounts:
+    """A sum in which a node had something else; without what nothing is left of."""
+    names = (*has, *(name for name in more if name not in has))
+    sums = {name: has.get(name, 0) - less.get(name, 0) + more.get(name, 0) for name in names}
+    return {name: amount for name, amount in sums.items() if amount}
 
 
 def _read(body: bytes) -> Node | None:

@@ -27,6 +27,7 @@ from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import quantities
 from liqod.model.objects.patches import digest, exact_patch
+from liqod.model.peering import capacity
 from liqod.peer import Peer
 from liqod.plugins import declared
 from liqod.provider.policies.guests import remedy
@@ -126,16 +127,19 @@ class LentSlices(Controller[str]):
         super().__init__(
             *(peer, "lent", *watches, self._nodes),
             name="lent slices",
-            beside=(self._follow_nodes,),
+            beside=(self._follow_nodes, self._follow_amounts),
             budget=peer.work,
         )
 
     async def prepare(self) -> None:
-        """Know whether this cluster's nodes are Ready."""
+        """Know whether this cluster's nodes are Ready, and what they have."""
         self._ready = ready_nodes(self._nodes.informer)
 
     async def _follow_nodes(self) -> NoReturn:
         await self.whenever(self._ready.word.wait_changed, self._known_names)
+
+    async def _follow_amounts(self) -> NoReturn:
+        await self.whenever(self._ready.has.wait_changed, self._known_names)
 
     def _on_slice(self, change: Change) -> Iterator[str]:
         yield change.key[1]
@@ -215,7 +219,7 @@ class LentSlices(Controller[str]):
         if stays:
             await self._keep_quota(wanted, status, tenant, cordoned=cordoned)
         # Before the grant: a consumer that sees that has the rules already.
-        await self._annotate(wanted, tenant)
+        await self._annotate(wanted, tenant, granted_in(status))
         await self._write(wanted, live, status)
         if not stays:
             await self._withdraw(wanted)
@@ -344,8 +348,14 @@ class LentSlices(Controller[str]):
             verdicts = {c["type"]: c["status"] for c in status["conditions"]}
             self._peer.report(SliceLent(slice=wanted.name, conditions=verdicts))
 
-    async def _annotate(self, wanted: ResourceSlice, tenant: Tenant | None) -> None:
-        """Show on the slice that its tenant is cordoned, and what no guest may have here."""
+    async def _annotate(
+        self,
+        wanted: ResourceSlice,
+        tenant: Tenant | None,
+        granted: dict[str, int | str] | None,
+    ) -> None:
+        """Show on the slice that its tenant is cordoned, what no guest may have here, and what is
+        granted that no nodes have."""
         cordoned = _cordoned(tenant)
         config, guests = self._peer.home.config, self._guests
         rules = Rules(
@@ -359,6 +369,7 @@ class LentSlices(Controller[str]):
             labels.CORDON_TENANT: labels.TRUE if cordoned else None,
             labels.GUEST_RULES: guestrules.render(rules),
             labels.NODES_READY: self._ready.word.now or None,
+            labels.BEYOND_NODES: capacity.word(self._ready.has.now, granted) or None,
         }
         before = wanted.metadata.annotations
         changed = {key: value for key, value in told.items() if before.get(key) != value}

@@ -42,3 +42,29 @@ def test_what_is_beyond_is_named_with_both_amounts(granted: Any, said: str):
 
 def test_where_no_nodes_are_known_nothing_is_said():
     assert capacity.beyond({}, [{"cpu": "64"}]) == ""
+
+
+@pytest.mark.parametrize(
+    ("granted", "word"),
+    [
+        (None, ""),
+        ({"cpu": "2", "memory": "4Gi"}, ""),
+        ({"cpu": "nonsense"}, ""),
+        ({"memory": "5Gi", "cpu": "400"}, "cpu,memory"),
+    ],
+)
+def test_a_slice_says_of_what_it_has_more_than_there_is(granted: Any, word: str):
+    assert capacity.word(TWO, granted) == word
+    assert capacity.word({}, granted) == ""
+
+
+def test_a_provider_s_word_counts_for_what_is_granted_alone():
+    granted = {"cpu": "400", "memory": "1Gi"}
+    assert capacity.told({"liqod.io/beyond-nodes": "cpu"}, granted) == (
+        "more cpu is granted than the nodes there have in all"
+    )
+    said = "memory,gold\x1b[2J,cpu,cpu"
+    assert "more cpu, memory is granted" in capacity.told({"liqod.io/beyond-nodes": said}, granted)
+    assert "gold" not in capacity.told({"liqod.io/beyond-nodes": said}, granted)
+    assert capacity.told({"liqod.io/beyond-nodes": ""}, {"": 1, **granted}) == ""
+    assert capacity.told({}, granted) == ""
