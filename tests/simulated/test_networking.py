@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import trio
 
+from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS, Kind
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
@@ -188,6 +189,20 @@ async def test_done_again_it_writes_nothing(monkeypatch):
         joining = await join(rome, milan)
         assert joining.without == ""
         assert await versions() == before
+
+
+async def test_a_websocket_that_the_server_does_not_offer_any_more_is_forgotten(monkeypatch):
+    """The client's own notes stay, and what others have written there."""
+    async with two(monkeypatch) as (rome, milan):
+        await join(rome, milan)
+        notes = {labels.WEBSOCKET: "443", "example.org/mine": "kept"}
+        await rome.admin.patch(
+            GATEWAY_CLIENTS, "milan", {"metadata": {"annotations": notes}}, AT_ROME
+        )
+        joining = await join(rome, milan)
+        assert joining.without == ""
+        found = await rome.admin.get(GATEWAY_CLIENTS, "milan", AT_ROME)
+        assert found["metadata"]["annotations"] == {"example.org/mine": "kept"}
 
 
 async def test_who_peers_the_other_way_later_keeps_the_tunnel(monkeypatch):
