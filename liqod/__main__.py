@@ -2,6 +2,10 @@
 command goes through the command line."""
 
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def main() -> int | None:
@@ -17,7 +21,7 @@ def main() -> int | None:
     if sys.argv[1:2] == ["top"]:
         from tui.__main__ import main as look
 
-        return look(sys.argv[2:], _elsewhere)
+        return look(sys.argv[2:], _elsewhere, _own)
     from liqod.cli import app
 
     return app.main()
@@ -30,6 +34,19 @@ def _elsewhere() -> str:
     from liqod.cli import presence
 
     return trio.run(presence.elsewhere, None, "", "top")
+
+
+def _own(kubeconfig: "Path | None", context: str) -> "tuple[Path | None, str]":
+    """The socket here of the daemon of the kubeconfig's cluster, or why there is none."""
+    import trio
+
+    from liqod.cli import inspector
+    from liqod.errors import ConfigError
+
+    try:
+        return trio.run(inspector.preferred, kubeconfig, context)
+    except ConfigError as error:
+        return None, str(error)
 
 
 if __name__ == "__main__":

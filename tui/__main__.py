@@ -37,6 +37,12 @@ def parser() -> Parser:
     made.add_argument(
         "--url", action="append", default=[], help="wss://HOST:PORT of a daemon; again for more"
     )
+    made.add_argument(
+        "--kubeconfig",
+        type=Path,
+        help="of several daemons here begin with that of its cluster (default: usual places)",
+    )
+    made.add_argument("--context", default="", help="a context in that kubeconfig")
     made.add_argument("--token-file", type=Path, help="file with the bearer token for --url")
     made.add_argument("--ca-file", type=Path, help="authorities to trust for --url")
     made.add_argument("--read-only", action="store_true", help="offer no actions")
@@ -57,13 +63,24 @@ def parser() -> Parser:
     return made
 
 
-def main(arguments: list[str], elsewhere: Callable[[], str] = str) -> int:
+Own = Callable[[Path | None, str], tuple[Path | None, str]]
+"""Finds the socket of the daemon of a kubeconfig's cluster, by the options ``--kubeconfig`` and
+``--context``: None, and why, where there is none."""
+
+
+def nobody(kubeconfig: Path | None, context: str) -> tuple[Path | None, str]:
+    """Knows of no cluster; see :data:`Own`."""
+    return None, ""
+
+
+def main(arguments: list[str], elsewhere: Callable[[], str] = str, own: Own = nobody) -> int:
     """Run the program; the exit status.
 
     Args:
         arguments: as given.
         elsewhere: asked where the daemon answers, if none has a socket on this host; a sentence, or
             nothing.
+        own: asked which of several daemons is the kubeconfig's.
     """
     chosen = parser().parse_args(arguments)
     if chosen.no_color:
@@ -71,7 +88,7 @@ def main(arguments: list[str], elsewhere: Callable[[], str] = str) -> int:
     try:
         if chosen.web or chosen.web_write:
             return _serve(arguments, chosen)
-        return _look(chosen)
+        return _look(chosen, own)
     except OSError as error:
         why = error.strerror or error
         place = f"{error.filename}: " if error.filename else ""
@@ -106,15 +123,15 @@ def _serve(arguments: list[str], chosen: argparse.Namespace) -> int:
     return serve(arguments, chosen.port, write=chosen.web_write and not chosen.read_only)
 
 
-def _look(chosen: argparse.Namespace) -> int:
+def _look(chosen: argparse.Namespace, own: Own) -> int:
     # Textual reads NO_COLOR when it is imported.
     from tui.app import Top
 
     start = Place("peer", chosen.peer) if chosen.peer else _screen(chosen.screen)
-    sources = _sources(chosen)
+    sources, note = _sources(chosen, own)
     if not (sys.stdin.isatty() and sys.stdout.isatty()) and not _driven():
         raise Mistake("it needs a terminal; `liqod status` and `liqod events` are for pipes")
-    app = Top(sources, read_only=chosen.read_only or bool(chosen.replay), start=start)
+    app = Top(sources, read_only=chosen.read_only or bool(chosen.replay), start=start, note=note)
     app.run()
     return app.return_code or 0
 
@@ -132,9 +149,11 @@ def _screen(word: str) -> Place:
     return Place(view.name)
 
 
-def _sources(chosen: argparse.Namespace) -> list[Source]:
+def _sources(chosen: argparse.Namespace, own: Own) -> tuple[list[Source], str]:
+    """What to look at, the first of all first, and what is to be said of that choice."""
+    note = ""
     if chosen.replay is not None:
-        return [Replay(chosen.replay, chosen.speed)]
+        return [Replay(chosen.replay, chosen.speed)], note
     addresses = [Address(socket=path) for path in chosen.socket]
     if chosen.ca_file and not chosen.ca_file.is_file():
         raise Mistake(f"--ca-file: there is no {chosen.ca_file}")
@@ -144,8 +163,34 @@ def _sources(chosen: argparse.Namespace) -> list[Source]:
             raise Mistake("--url needs --token-file: a token of the audience liqod")
         addresses += [Address(url=url, token=token, ca=chosen.ca_file) for url in chosen.url]
     if not addresses:
-        addresses = [Address(socket=path) for path in found(os.environ)]
-    return [Link(address) for address in addresses]
+        sockets, note = ordered(found(os.environ), chosen.kubeconfig, chosen.context, own)
+        addresses = [Address(socket=path) for path in sockets]
+    return [Link(address) for address in addresses], note
+
+
+def ordered(
+    sockets: list[Path], kubeconfig: Path | None, context: str, own: Own
+) -> tuple[list[Path], str]:
+    """The sockets, that of the kubeconfig's cluster first, and a sentence about the choice.
+
+    Args:
+        sockets: of the daemons of this host.
+        kubeconfig, context: as named; nothing for the usual places, and the one in use.
+        own: finds it.
+
+    Raises:
+        Mistake: the cluster of a kubeconfig that was named has no daemon here.
+    """
+    named = kubeconfig is not None or bool(context)
+    if len(sockets) == 1 and not named:
+        return sockets, ""
+    first, why = own(kubeconfig, context)
+    if first is None:
+        if named:
+            raise Mistake(why)
+        return sockets, f"{sockets[0].stem} is shown first, by its name" + (why and f": {why}")
+    others = [each for each in sockets if each != first]
+    return [first, *others], f"{first.stem} is shown first: the kubeconfig leads there"
 
 
 def found(environ: Mapping[str, str]) -> list[Path]:

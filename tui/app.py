@@ -64,6 +64,7 @@ class Top(App[None]):
         *,
         read_only: bool = False,
         start: Place = catalog.HOME,
+        note: str = "",
         wall: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -76,6 +77,7 @@ class Top(App[None]):
         self._wall = wall
         self._steady = steady
         self._current = 0
+        self._choice = note
         self._tape = Tape(self)
         if self.no_color:
             self._filters[:] = [Plain()]
@@ -123,6 +125,8 @@ class Top(App[None]):
             self._listen(view_state, source)
         self.set_interval(DRAWN_EVERY, self._draw)
         self._refresh_tasks()
+        if self._choice:
+            self.notify(self._choice, markup=False)
 
     @work(group="links")
     async def _listen(self, view_state: ViewState, source: Source) -> None:

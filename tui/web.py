@@ -138,7 +138,7 @@ def command(arguments: list[str], *, write: bool) -> str:
     """The command line of a window's program, which acts only where that was asked for."""
     rest = [word for word in arguments if word not in OWN]
     may = [] if write else ["--read-only"]
-    return shlex.join([sys.executable, "-m", "tui", *rest, *may])
+    return shlex.join([sys.executable, "-m", "liqod", "top", *rest, *may])
 
 
 def serve(arguments: list[str], port: int, *, write: bool) -> int:

@@ -115,10 +115,10 @@ async def of_cluster(client: Client, namespace: str, ask: Examine) -> Diagnosis:
         error = TransientError(f"it has not answered within {READING:g} s")
     if error is not None:
         return await _unread(client, error, ask)
-    near = inspector.here(snapshot.cluster_id)
-    if near:
+    if inspector.here(snapshot.cluster_id):
         try:
-            seen = await _see(near[0], ask)
+            near = await inspector.of_cluster(snapshot.cluster_id, snapshot.cluster_uid)
+            seen = await _see(near, ask)
         except ConfigError:
             raise
         except LiqodError as failure:

@@ -26,7 +26,7 @@ from liqod.kube.http.wire import Wire, wire_of
 from liqod.model.view import sockets
 from liqod.model.view.state import State, join
 from liqod.ownid import cluster_id as own_id
-from liqod.ownid import known_as
+from liqod.ownid import cluster_uid, known_as
 from liqod.supervise import leaves
 from liqod.websocket import Closed, Websocket
 
@@ -184,7 +184,7 @@ async def place(
         return near
     if not here():
         return find(None)
-    return find(None, await _id_of(found))
+    return await of_cluster(*await _id_of(found))
 
 
 async def beside(server: str) -> Path | None:
@@ -199,14 +199,15 @@ async def beside(server: str) -> Path | None:
     return None
 
 
-async def _id_of(found: Credentials) -> str:
-    """The id of a cluster, as its API server reports it."""
+async def _id_of(found: Credentials) -> tuple[str, str]:
+    """The id of a cluster and the UID of its kube-system, as its API server reports them."""
     problem = "it does not answer"
     with trio.move_on_after(ASKING):
         try:
             async with Client(found, user_agent=AGENT) as client:
                 known = await known_as(client, labels.LIQO_NAMESPACE)
-                return known or await own_id(client, labels.LIQO_NAMESPACE)
+                known = known or await own_id(client, labels.LIQO_NAMESPACE)
+                return known, await cluster_uid(client)
         except LiqodError as error:
             problem = str(error)
     names = ", ".join(str(each) for each in here())
@@ -214,6 +215,52 @@ async def _id_of(found: Credentials) -> str:
         f"whether a daemon of this machine ({names}) is that of {found.server} is not known: "
         f"{problem}; say --cluster-id or --socket"
     )
+
+
+async def of_cluster(cluster_id: str, uid: str) -> Path:
+    """The socket of the daemon of that very cluster: another on this machine may have its id.
+
+    Args:
+        cluster_id: its id.
+        uid: of its kube-system, as :func:`liqod.ownid.cluster_uid`; empty where that is not known.
+
+    Raises:
+        NoDaemon: there is none that answers, or it is another cluster's.
+        ConfigError: as :func:`find`.
+    """
+    near = here(cluster_id)
+    if not uid or not near:
+        return find(None, cluster_id)
+    problem: LiqodError | None = None
+    for each in near:
+        try:
+            async with _connected(each) as viewer:
+                if viewer.hello.cluster_uid in ("", uid):  # older ones do not say it
+                    return each
+            what = f"the daemon at {each} is that of another cluster of the id {cluster_id}"
+            problem = problem or NoDaemon(what, ELSEWHERE)
+        except LiqodError as error:
+            problem = problem or error
+    raise problem or NoDaemon(f"no daemon of {cluster_id} answers here", ELSEWHERE)
+
+
+async def preferred(kubeconfig: Path | None, context: str) -> tuple[Path | None, str]:
+    """The socket of the daemon that the kubeconfig leads to, of several; or None, and why not.
+
+    Args:
+        kubeconfig, context: as :func:`place`.
+
+    Raises:
+        ConfigError: a kubeconfig that was named makes no sense.
+    """
+    try:
+        return await place(None, "", kubeconfig, context), ""
+    except ConfigError as error:
+        if kubeconfig is not None:
+            raise
+        return None, str(error)
+    except LiqodError as error:
+        return None, str(error)
 
 
 def find(path: Path | None, cluster_id: str = "") -> Path:

@@ -82,12 +82,18 @@ class Seen(msgspec.Struct, frozen=True):
     ladders: tuple[Ladder, ...] = ()
 
 
-async def see(path: Path | None, cluster_id: str, ask: Examine = ALL) -> Seen:
+async def _where(path: Path | None, cluster_id: str, uid: str) -> Path:
+    """The socket that was named, else that of the cluster; raises as :func:`see`."""
+    return inspector.find(path) if path else await inspector.of_cluster(cluster_id, uid)
+
+
+async def see(path: Path | None, cluster_id: str, ask: Examine = ALL, uid: str = "") -> Seen:
     """Asks the daemon of that cluster for a report.
 
     Args:
         path: its socket, if that was named.
         cluster_id: else of which cluster.
+        uid: what tells that from another of its id; empty for any of that id.
         ask: of whom it is to say what its doctor finds, and how.
 
     Raises:
@@ -95,8 +101,7 @@ async def see(path: Path | None, cluster_id: str, ask: Examine = ALL) -> Seen:
         ConfigError: several run here, and nothing says which is meant.
         LiqodError: it does not say it.
     """
-    where = inspector.find(path, cluster_id)
-    async with inspector.connect(where) as viewer:
+    async with inspector.connect(await _where(path, cluster_id, uid)) as viewer:
         found = await viewer.ask(ask, Findings)
         first, state = await viewer.snapshot()
         return Seen(viewer.hello.cluster_id, first.at, state, found.ladders)
@@ -126,28 +131,28 @@ async def instead(frame: Frame, error: LiqodError) -> Seen:
         raise LiqodError(text) from error
 
 
-async def ask(path: Path | None, cluster_id: str) -> Seen | None:
-    """The report of that daemon, None where none answers on this machine.
+async def ask(path: Path | None, cluster_id: str, uid: str = "") -> Seen | None:
+    """The report of that daemon, None where none answers here; arguments as :func:`see`.
 
     Raises:
         LiqodError: the socket was named and does not answer.
     """
     try:
-        return await see(path, cluster_id)
+        return await see(path, cluster_id, uid=uid)
     except LiqodError:
         if path is not None:
             raise
         return None
 
 
-async def networks(path: Path | None, cluster_id: str) -> dict[str, NetworkFacts]:
+async def networks(path: Path | None, cluster_id: str, uid: str = "") -> dict[str, NetworkFacts]:
     """The networks of peers as that daemon reports them; empty where none answers on this machine.
 
     Raises:
         LiqodError: the socket was named and does not answer.
     """
     try:
-        async with inspector.connect(inspector.find(path, cluster_id)) as viewer:
+        async with inspector.connect(await _where(path, cluster_id, uid)) as viewer:
             await viewer.snapshot()
             # Now that somebody looks the figures are read anew.
             await trio.sleep(READ_ANEW)

@@ -32,7 +32,7 @@ from liqod.model.objects.podsight import LivePod, guest_of, pod_of, unready
 from liqod.model.peering import capacity
 from liqod.model.view import requests
 from liqod.model.view.snapshot import LISTED, Guest, Pod, Snapshot
-from liqod.ownid import PublicKeys, cluster_id, copy_problem, id_problem, notes
+from liqod.ownid import PublicKeys, cluster_id, cluster_uid, copy_problem, id_problem, notes
 from liqod.provider.policies import admission, fences
 from liqod.resources import (
     DEFINITIONS,
@@ -85,6 +85,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
     key, met_at = await _own(client, namespace)
     return Snapshot(
         cluster_id=known or said,
+        cluster_uid=await cluster_uid(client),
         id_problem=id_problem(said, known, namespace) or await copy_problem(client, said, noted),
         definitions=missing,
         older=older,

@@ -83,6 +83,9 @@ class Answers:
         histories: past figures.
         facts: the newest figures.
         doctor: what was found of each layer.
+
+    Attributes:
+        cluster_uid: as :func:`liqod.ownid.cluster_uid`; empty until somebody has found it out.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class Answers:
         doctor: "Doctor",
     ) -> None:
         self.cluster_id = home.cluster_id
+        self.cluster_uid = ""
         self.server = home.client.server
         self.started = facts.daemon.started
         self._home, self._rooms = home, rooms

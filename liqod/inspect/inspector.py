@@ -18,7 +18,7 @@ import trio
 from liqod.account import Account
 from liqod.config import Inspector as Settings
 from liqod.context import ClusterContext
-from liqod.errors import ConfigError
+from liqod.errors import ConfigError, LiqodError
 from liqod.inspect import server
 from liqod.inspect.access import Guest, Reviewer
 from liqod.inspect.answers import Answers
@@ -35,6 +35,7 @@ from liqod.inspect.summary import EventSummary
 from liqod.log import PEER, facts
 from liqod.model.view.redact import scrub
 from liqod.model.view.rows import LEADING, Line
+from liqod.ownid import cluster_uid
 from liqod.plugins.host import PluginHost
 from liqod.websocket import Websocket
 
@@ -90,7 +91,7 @@ class Inspector:
         logging.getLogger().addHandler(lines)
         try:
             async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
-                for part in (self.sampler.run, self.doctor.run, self._collect):
+                for part in (self.sampler.run, self.doctor.run, self._collect, self._identify):
                     nursery.start_soon(_behind_wall, part)
                 if self.home.config.inspector.enabled:
                     await self._serve(stack, nursery)
@@ -99,6 +100,14 @@ class Inspector:
         finally:
             logging.getLogger().removeHandler(lines)
         raise AssertionError("it works until it is cancelled")
+
+    async def _identify(self) -> NoReturn:
+        """Find out what tells this cluster from another of its id, once its API server answers."""
+        while True:
+            with suppress(LiqodError):
+                self._answers.cluster_uid = await cluster_uid(self.home.client)
+                await trio.sleep_forever()
+            await trio.sleep(AGAIN)
 
     async def _collect(self) -> NoReturn:
         """While somebody watches, send what has changed."""

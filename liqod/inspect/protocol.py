@@ -187,6 +187,8 @@ class Hello(_Told, frozen=True, tag="hello"):
         acting: whether the client may act; the others only look.
         verbs: what it can do.
         server: URL of its cluster's API server.
+        cluster_uid: UID of its cluster's namespace kube-system, which tells it from another of the
+            same id; empty where that is not known yet, and of older daemons.
     """
 
     protocol: int
@@ -198,6 +200,7 @@ class Hello(_Told, frozen=True, tag="hello"):
     acting: bool = False
     verbs: tuple[str, ...] = ()
     server: str = ""
+    cluster_uid: str = ""
 
 
 class Snapshot(_Told, frozen=True, tag="snapshot"):

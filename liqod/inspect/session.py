@@ -82,6 +82,7 @@ class Session:
             acting=self._guest.acting,
             verbs=self._answers.verbs if self._guest.acting else (),
             server=self._answers.server,
+            cluster_uid=self._answers.cluster_uid,
         )
 
     async def _take(self, text: str | bytes, nursery: trio.Nursery) -> None:

@@ -10,7 +10,7 @@ from liqod.cli.frame import OUTPUTS, Frame, command, warn
 from liqod.cli.networktext import render
 from liqod.cli.options import LiqoNamespace
 from liqod.errors import LiqodError
-from liqod.ownid import known_as
+from liqod.ownid import cluster_uid, known_as
 from liqod.procedures import networkstatus
 
 Peer = Annotated[
@@ -42,8 +42,9 @@ async def status(
     async with frame.client() as client:
         found = await networkstatus.look(client, peer, liqo_namespace)
         cluster = frame.cluster_id or await known_as(client, liqo_namespace)
+        uid = "" if frame.cluster_id else await cluster_uid(client)
     try:
-        found = networkstatus.joined(found, await live.networks(frame.socket, cluster))
+        found = networkstatus.joined(found, await live.networks(frame.socket, cluster, uid))
     except LiqodError as error:
         warn(str(error))
     if not frame.show(found):

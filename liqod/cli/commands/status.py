@@ -55,14 +55,15 @@ async def status(
     silent = ""
     try:
         async with frame.client() as client:
-            view = await _read(client, liqo_namespace, peer, frame.timeout)
+            view, uid = await _read(client, liqo_namespace, peer, frame.timeout)
     except TransientError as error:
         seen = await live.instead(frame, error)
         view, daemon = live.remembered(seen, peer, error), live.figures(seen)
         warn(f"{view.problems[0].what}; this is what the daemon of {view.cluster_id} knows")
     else:
         try:
-            told = await live.ask(frame.socket, frame.cluster_id or view.cluster_id)
+            named = frame.cluster_id
+            told = await live.ask(frame.socket, named or view.cluster_id, "" if named else uid)
             if told is not None:
                 view, daemon = live.joined(view, told, peer), live.figures(told)
         except LiqodError as error:
@@ -78,9 +79,14 @@ async def status(
         raise SystemExit(1)
 
 
-async def _read(client: Client, namespace: str, peer: str, timeout: float) -> Overview:
-    """The status by custom resources; raises Unreachable while there is time to ask the daemon."""
+async def _read(client: Client, namespace: str, peer: str, timeout: float) -> tuple[Overview, str]:
+    """The status by custom resources, and the UID that tells the cluster from others of its id.
+
+    Raises:
+        Unreachable: they do not in time; there is some left to ask the daemon.
+    """
     patience = max(timeout - ASKING, timeout / 2)
     with trio.move_on_after(patience):
-        return overview(await take(client, namespace), peer)
+        snapshot = await take(client, namespace)
+        return overview(snapshot, peer), snapshot.cluster_uid
     raise Unreachable(f"the API server has not answered within {patience:g} s")

@@ -10,6 +10,8 @@ from liqod.cli import completion
 def top(
     socket: Annotated[str, typer.Option()] = "",
     url: Annotated[str, typer.Option()] = "",
+    kubeconfig: Annotated[str, typer.Option()] = "",
+    context: Annotated[str, typer.Option()] = "",
     token_file: Annotated[str, typer.Option()] = "",
     ca_file: Annotated[str, typer.Option()] = "",
     read_only: Annotated[bool, typer.Option("--read-only")] = False,

@@ -73,6 +73,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cluster_id: its id.
+        cluster_uid: the UID of its namespace kube-system; empty where that is not known.
         id_problem: of an id that cannot be this cluster's; None if it can.
         definitions: the custom resources that are missing.
         older: those that are older than a daemon of this version needs, which waits then.
@@ -104,6 +105,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     cluster_id: str
+    cluster_uid: str = ""
     id_problem: IdProblem | None = None
     definitions: tuple[str, ...] = ()
     older: tuple[str, ...] = ()

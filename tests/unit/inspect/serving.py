@@ -31,8 +31,9 @@ GREETING = (
 class FakeAnswers(Answers):
     """Answers in the ways that requests can be answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, uid: str) -> None:
         self.cluster_id = "rome"
+        self.cluster_uid = uid
         self.server = "https://rome"
         self.started = 1.0
         self.verbs = ("probe",)
@@ -86,14 +87,16 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(folder: Path, places: Account | None = None) -> AsyncIterator[Served]:
+async def serving(
+    folder: Path, places: Account | None = None, uid: str = "of-rome"
+) -> AsyncIterator[Served]:
     """A server with one peer in its state, published whenever somebody comes."""
     account = places or Account()
     hub = Hub()
     served = Served(folder / "i.sock", Stream(hub), hub, state(peer()))
 
     async def talk(connection: Any, guest: Guest) -> None:
-        await Session(connection, guest, served.stream, FakeAnswers()).run()
+        await Session(connection, guest, served.stream, FakeAnswers(uid)).run()
 
     async def refresh() -> None:
         while True:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from liqod.cli import inspector
+from liqod.cli import inspector, live
 from liqod.config import Inspector as Settings
 from liqod.errors import ConfigError, Unreachable
 from liqod.inspect import protocol, server
@@ -190,3 +190,25 @@ async def test_a_daemon_that_stops_says_so(tmp_path: Path):
             stop.set()
     assert reasons == ["the daemon has closed the connection the daemon stops"]
     await eventually(lambda: not (tmp_path / "i.sock").exists())
+
+
+async def test_the_daemon_of_another_cluster_of_the_same_id_is_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "liqod")
+    for name in ("RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "liqod").mkdir()
+    async with serving(tmp_path) as served:
+        near = tmp_path / "liqod" / "rome.sock"
+        near.symlink_to(served.path)
+        assert await inspector.of_cluster("rome", "of-rome") == near
+        assert await inspector.of_cluster("rome", "") == near
+        assert await live.ask(None, "rome", "of-another") is None
+        with pytest.raises(inspector.NoDaemon, match="that of another cluster of the id rome"):
+            await inspector.of_cluster("rome", "of-another")
+        # That of the right one is found beside it.
+        (tmp_path / "liqod-b").mkdir()
+        async with serving(tmp_path / "liqod-b", uid="of-another") as other:
+            beside = tmp_path / "liqod-b" / "rome.sock"
+            beside.symlink_to(other.path)
+            assert await inspector.of_cluster("rome", "of-another") == beside
+            assert await inspector.of_cluster("rome", "of-rome") == near

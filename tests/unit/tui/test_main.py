@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.__main__ import Mistake, found, main
+from tui.__main__ import Mistake, found, main, ordered
 
 
 @pytest.fixture
@@ -49,3 +49,32 @@ def test_where_none_is_found_it_says_where_it_looked(run: Path):
     with pytest.raises(Mistake, match=r"liqod-\*/\*\.sock") as caught:
         found({})
     assert f"{run}/liqod/*.sock" in str(caught.value)
+
+
+ROME, MILAN = Path("/run/liqod/rome.sock"), Path("/run/liqod/milan.sock")
+
+
+def test_of_several_the_kubeconfig_s_is_shown_first_and_said():
+    asked: list[tuple[Path | None, str]] = []
+
+    def own(kubeconfig: Path | None, context: str) -> tuple[Path | None, str]:
+        asked.append((kubeconfig, context))
+        return ROME, ""
+
+    said = "rome is shown first: the kubeconfig leads there"
+    assert ordered([MILAN, ROME], None, "", own) == ([ROME, MILAN], said)
+    assert ordered([MILAN, ROME], Path("k"), "c", own) == ([ROME, MILAN], said)
+    assert asked == [(None, ""), (Path("k"), "c")]
+    assert ordered([MILAN], None, "", own) == ([MILAN], "")
+    assert len(asked) == 2, "nobody is asked where there is no choice"
+
+
+def test_where_the_kubeconfig_s_is_not_here_the_first_by_name_is_shown_and_why():
+    def own(kubeconfig: Path | None, context: str) -> tuple[Path | None, str]:
+        return None, "no daemon of oslo has a socket here"
+
+    found, said = ordered([MILAN, ROME], None, "", own)
+    assert found == [MILAN, ROME]
+    assert said == "milan is shown first, by its name: no daemon of oslo has a socket here"
+    with pytest.raises(Mistake, match="no daemon of oslo"):
+        ordered([MILAN], Path("oslo.kubeconfig"), "", own)

@@ -188,7 +188,7 @@ def test_the_page_loads_what_it_needs_from_here_and_nothing_from_elsewhere(page:
 def test_a_window_acts_only_where_that_was_asked_for() -> None:
     words = ["--web", "--socket", "a b.sock"]
     assert shlex.split(command(words, write=False))[1:] == [
-        *("-m", "tui", "--socket", "a b.sock", "--read-only")
+        *("-m", "liqod", "top", "--socket", "a b.sock", "--read-only")
     ]
     assert "--read-only" not in command(["--web-write"], write=True)
     assert "--web" not in command(["--web", "--web-write"], write=True)
