@@ -18,6 +18,9 @@ from tests.simulated.borrower import eventually
 from tests.simulated.kubeletcaller import EXEC, SPDY, WEBSOCKET, Caller
 from tests.simulated.peering import SETTINGS, Member, borrow_a_pod, members
 
+LONGEST_LOOK, AT_ONCE = 45.0, 5.0
+"""Seconds until a request that the freeze surprises has its answer, well within the minute of
+an API server; and once the daemon knows."""
 PORTS = '[kubelet]\nport = 0\nlisten = "127.0.0.1"\n'
 
 
@@ -228,3 +231,29 @@ async def test_two_hundred_are_in_a_pod_at_once_and_each_has_its_own_answer(call
                 await trio.sleep(0.01)
             everybody.set()
     assert len(answered) == 200
+
+
+async def test_logs_have_a_reason_while_the_peer_s_server_is_frozen(caller: Peered) -> None:
+    """It accepts connections and answers nothing: before that is known, and afterwards."""
+    logs = "/containerLogs/shop/web/web"
+    async with caller.ask(f"{logs}?follow=true", method="GET") as open_before:
+        assert open_before.status == 200
+        caller.milan.cluster.api.faults.freeze()
+        try:
+            for patience in (LONGEST_LOOK, AT_ONCE):
+                with trio.fail_after(patience):
+                    async with caller.ask(logs, method="GET") as it:
+                        said = it.body.decode()
+                        assert it.status == 500, "the words that come with a 503 are dropped"
+                        assert "the peer milan: " in said
+                        assert "answer" in said
+            with trio.fail_after(AT_ONCE):
+                await open_before.rest()
+        finally:
+            caller.milan.cluster.api.faults.thaw()
+
+    async def again() -> bool:
+        async with caller.ask(logs, method="GET") as it:
+            return it.status == 200
+
+    await eventually(again, seconds=30)
