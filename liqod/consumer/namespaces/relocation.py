@@ -20,8 +20,7 @@ from liqod.model.objects.disruption import Pod, Sizes
 from liqod.model.view.figures import counted
 
 FIRST_PAUSE = 0.5
-LAST_PAUSE = 4.0
-"""Seconds between checks, doubling while nothing moves: each reads all pods of the namespace."""
+"""Seconds until the check after something has moved; each reads all pods of the namespace."""
 SILENCE = 20.0
 """Seconds for which a provider may stop answering in the middle: its API server may be restarted,
 and what has not moved yet would end there all at once."""
@@ -83,7 +82,8 @@ class Relocations:
         move = self._moves.setdefault((namespace, cluster), _Move(now))
         move.silent = None
         seen = frozenset((pod.metadata.uid, pod.ready, pod.ending) for pod in pods)
-        move.pause = FIRST_PAUSE if seen != move.seen else min(move.pause * 2, LAST_PAUSE)
+        pause = drain.next_pause(move.pause, len(listed))
+        move.pause = FIRST_PAUSE if seen != move.seen else pause
         move.seen = seen
         if not leaving or now >= move.started + timeout + LAST:
             self.forget(namespace, cluster)

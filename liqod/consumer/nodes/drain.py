@@ -24,13 +24,28 @@ from liqod.model.objects.disruption import Pod, Sizes
 from liqod.model.view.figures import counted
 
 FIRST_PAUSE = 0.25
-LAST_PAUSE = 5.0
+LAST_PAUSE = 4.0
 """Seconds between checks, doubling while nothing moves: most pods end soon or late."""
+SOON = 1.0
+"""The longest of them where there are few pods: under a budget, the next one may go as soon as what
+replaces the one before is ready, and each late check is waited for once for every pod."""
+READ = 100
+"""Pods that are read in a second, beyond which the checks are fewer."""
 REFUSALS = 2
 """Pods of one controller that are asked for in one look although their budget is used up: mostly
 it is the same for all, and there may be hundreds."""
 UNANSWERED = 3.0
 """Seconds without an answer of the peer after which budgets do not count any more."""
+
+
+def next_pause(pause: float, pods: int) -> float:
+    """Seconds until the next check where nothing has moved.
+
+    Args:
+        pause: those before this one.
+        pods: how many each check reads.
+    """
+    return min(pause * 2, max(SOON, pods / READ), LAST_PAUSE)
 
 
 async def cordon(client: Client, node: str) -> None:
@@ -87,7 +102,7 @@ async def drain(
         if text != said:
             said = text
             await report(text)
-        pause = FIRST_PAUSE if len(leaving) != before else min(pause * 2, LAST_PAUSE)
+        pause = FIRST_PAUSE if len(leaving) != before else next_pause(pause, len(pods))
         before = len(leaving)
         await trio.sleep(min(pause, max(end - trio.current_time(), 0.0)))
 

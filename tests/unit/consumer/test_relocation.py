@@ -3,8 +3,11 @@
 from typing import Any
 
 import msgspec
+import pytest
+import trio
 
-from liqod.consumer.namespaces.relocation import FIRST_PAUSE, LAST_PAUSE, SILENCE, Relocations
+from liqod.consumer.namespaces.relocation import FIRST_PAUSE, SILENCE, Relocations
+from liqod.consumer.nodes.drain import LAST_PAUSE, SOON
 from liqod.model.objects.disruption import Pod
 from tests.unit.model.test_disruption import pod
 
@@ -47,15 +50,18 @@ async def test_two_providers_that_are_left_take_no_more_than_one_would():
         assert server.ending == 1
 
 
-async def test_what_does_not_move_is_looked_at_more_seldom():
-    server: Any = Server(pod("a", ending=True), pod("b"))
+@pytest.mark.parametrize(("others", "longest"), [(0, SOON), (200, 2.02), (900, LAST_PAUSE)])
+async def test_what_does_not_move_is_looked_at_more_seldom(others: int, longest: float):
+    """The more so the more there is to be read each time."""
+    more = (pod(f"other-{number}", controller="") for number in range(others))
+    server: Any = Server(pod("a", ending=True), pod("b"), *more)
     relocations = Relocations(server)
     pauses = []
     for _ in range(6):
         await relocations.advance("shop", "milan", ["milan"], 60.0)
         pauses.append(relocations.pause("shop"))
     assert pauses[0] == FIRST_PAUSE
-    assert pauses[-1] == LAST_PAUSE
+    assert pauses[-1] == longest
     server.pods = [pod("c"), pod("d")]
     await relocations.advance("shop", "milan", ["milan"], 60.0)
     assert relocations.pause("shop") == FIRST_PAUSE
@@ -84,3 +90,49 @@ async def test_a_provider_that_stops_answering_in_the_middle_is_waited_for_a_whi
     mock_clock.jump(SILENCE)
     assert not await relocations.advance("shop", "milan", [], 60.0)
     assert not await relocations.advance("shop", "milan", [], 60.0)
+
+
+class Budgeted(Server):
+    """Has the pods of a ReplicaSet whose budget spares one: another comes for each that goes.
+
+    Args:
+        starts: seconds until that is Ready.
+        grace: seconds that a pod takes to end.
+    """
+
+    def __init__(self, count: int, starts: float, grace: float) -> None:
+        super().__init__(*(pod(f"old-{number}", "milan") for number in range(count)))
+        self._count, self._starts, self._grace = count, starts, grace
+        self._times: list[tuple[float, float, str]] = []
+        """Of each pod that goes, when its successor serves, and when it is gone."""
+
+    async def list(self, kind: Any, selection: Any, decode: Any) -> list[Pod]:
+        now = trio.current_time()
+        gone = {f"new-{name}" for serves, _, name in self._times if serves <= now}
+        over = {name for _, ends, name in self._times if ends <= now}
+        self.pods = [
+            pod(each.metadata.name, "home") if each.metadata.name in gone else each
+            for each in self.pods
+            if each.metadata.name not in over
+        ]
+        return await super().list(kind, selection, decode)
+
+    async def create_subresource(self, kind: Any, name: str, *what: Any, decode: Any) -> None:
+        await super().create_subresource(kind, name, *what, decode=decode)
+        now = trio.current_time()
+        self._times.append((now + self._starts, now + self._grace, name))
+        self.pods.append(pod(f"new-{name}", "home", ready=False))
+
+
+@pytest.mark.parametrize("starts", [3.0, 12.0, 12.9])
+async def test_six_pods_under_a_budget_wait_for_their_successors_and_no_more(
+    starts: float, autojump_clock
+):
+    pods, grace = 6, 30.0
+    server: Any = Budgeted(pods, starts, grace)
+    relocations = Relocations(server)
+    began = trio.current_time()
+    while await relocations.advance("shop", "milan", ["milan"], 600.0):  # noqa: ASYNC110  # as the daemon looks
+        await trio.sleep(relocations.pause("shop"))
+    least = (pods - 1) * starts + grace
+    assert trio.current_time() - began <= least + pods * SOON
