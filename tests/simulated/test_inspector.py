@@ -123,6 +123,9 @@ async def test_a_viewer_sees_a_peer_come_and_fail_and_recover(tmp_path: Path):
         await run_pod(rome, "web")
         await seen.until(lambda state: "shop/web" in state.pods and state.pods["shop/web"].ready)
         assert seen.state.pods["shop/web"].peer == "milan"
+        system = await rome.admin.get(NAMESPACES, "kube-system")
+        async with inspector.connect(rome.daemon.inspector) as later:
+            assert later.hello.cluster_uid == system["metadata"]["uid"]
         await seen.until(lambda now: now.peers["milan"].pods_out == 1)
         await seen.until(lambda state: state.pulses["milan"].rtt is not None)
         await seen.until(
