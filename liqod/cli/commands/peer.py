@@ -13,7 +13,8 @@ from liqod.cli.clusters import connect_there
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, OwnFile
 from liqod.errors import Misuse
-from liqod.procedures import networkobjects
+from liqod.kube.client import Client
+from liqod.procedures import lending, networkobjects
 from liqod.procedures.wanted import Asked
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ async def peer(
     typed.only_for("whom, where two people compare", {"--words": words})
     typed.cluster(expect, "--expect")
     # Bring certificates and the networks, which those who meet do without.
-    from liqod.procedures import lending, peering
+    from liqod.procedures import peering
     from liqod.procedures.inband import InBand
     from liqod.procedures.networking import Joining
 
@@ -259,10 +260,7 @@ async def peer(
             joining=joining,
             in_band=InBand(asked=in_band, proxy_url=proxy_url),
         )
-        beyond = await lending.beyond_there(local, provider, asked.name)
-    _tell(frame, provider, asked, joining)
-    if beyond:
-        terminal.note(f"warning: {beyond}")
+        await _tell(frame, local, provider, asked, joining)
 
 
 def _network_options(how: networkobjects.Asked) -> dict[str, bool]:
@@ -296,9 +294,14 @@ async def _relay(path: Path | None, context: str, *, own: bool) -> "AsyncIterato
         yield Relay(client)
 
 
-def _tell(frame: Frame, provider: str, asked: Asked, joining: "Joining | None") -> None:
+async def _tell(
+    frame: Frame, local: Client, provider: str, asked: Asked, joining: "Joining | None"
+) -> None:
     """Print the result of a peering by kubeconfig, and of the networks."""
     node = asked.name or provider
+    beyond = await lending.beyond_there(local, provider, asked.name)
+    if beyond:
+        terminal.note(f"warning: {beyond}")
     if frame.show({"clusterID": provider, "node": node}):
         return
     network = ""
