@@ -150,7 +150,7 @@ def _screen(word: str) -> Place:
 
 
 def _sources(chosen: argparse.Namespace, own: Own) -> tuple[list[Source], str]:
-    """What to look at, the first of all first, and what is to be said of that choice."""
+    """The daemons to look at, in their order, and the notice of that choice."""
     note = ""
     if chosen.replay is not None:
         return [Replay(chosen.replay, chosen.speed)], note

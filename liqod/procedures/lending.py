@@ -37,7 +37,7 @@ async def beyond(client: Client, grant: Mapping[str, int | str], consumer: str =
 
 
 async def beyond_there(client: Client, provider: str, name: str = "") -> str:
-    """What more a slice is granted than its provider's nodes have, as it says; empty for nothing.
+    """The resources of which a slice is granted more than its provider's nodes have.
 
     Args:
         client: of the cluster that borrows.
