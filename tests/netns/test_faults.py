@@ -175,7 +175,7 @@ async def test_what_is_on_the_gateway(
         run("nft", "delete", "table", *INSIDE_TABLE.split(), namespace=rome.names.namespace)
 
         async def put_back() -> bool:
-            mended = known(rome).mended
+            mended = known(rome).translated
             return any(each.endswith(f"table {INSIDE_TABLE} written") for each in mended)
 
         await eventually(put_back)
