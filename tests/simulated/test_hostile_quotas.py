@@ -201,3 +201,25 @@ async def test_a_share_that_somebody_else_writes_is_put_right(written):
         patch = {"spec": {"hard": {PORTS: written}}}
         await guests.milan.admin.patch(RESOURCE_QUOTAS, mapping.QUOTA_NAME, patch, f"a-{CONSUMER}")
         await eventually(divided, seconds=20)
+
+
+async def test_the_next_daemon_gives_what_a_killed_one_had_only_taken():
+    async with lending() as (guests, nursery):
+        with trio.CancelScope() as killed:
+            async with trio.open_nursery() as first:
+                await lend(guests, first)
+                await guests.map("a", "b", "c")
+                await guests.until_mapped(3)
+                killed.cancel()
+        # As after the first of its two writes.
+        for name in await guests.quotas():
+            patch = {"spec": {"hard": {PORTS: "2"}}}
+            await guests.milan.admin.patch(RESOURCE_QUOTAS, mapping.QUOTA_NAME, patch, name)
+        await lend(guests, nursery)
+
+        async def given() -> bool:
+            hard = [int(each["spec"]["hard"][PORTS]) for each in (await guests.quotas()).values()]
+            assert sum(hard) <= 20
+            return sum(hard) == 20
+
+        await eventually(given, seconds=20)

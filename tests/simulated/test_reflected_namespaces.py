@@ -12,6 +12,7 @@ from liqod.apimachinery.kinds import (
     PODS,
     SECRETS,
 )
+from liqod.reflection.timings import ReflectionTimings
 from liqod.resources import SHADOW_PODS
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, pair
@@ -54,7 +55,7 @@ async def test_a_namespace_that_stays_is_not_reflected_whatever_the_map_says():
 
 async def test_how_long_a_namespace_is_off_the_map_is_remembered_while_pods_linger():
     async with pair() as both, trio.open_nursery() as nursery:
-        engine = await both.start(nursery, grace=0.2)
+        engine = await both.start(nursery, timings=ReflectionTimings(grace=0.2))
         await both.pod("web")
         await both.comes(SHADOW_PODS, "web")
         await both.desire(None)

@@ -9,6 +9,7 @@ POD = "A pod at a peer"
 TOKENS = "Tokens of pods at peers"
 CHANGES = "Changes of a pod that runs"
 TOLD = "What a peer tells of a pod"
+SHARES = "Shares of a consumer's bounds"
 ELSEWHERE = {
     "Changes of a pod that runs: of several ephemeral containers one is refused": (
         "simulated/test_pod_changes.py",
@@ -208,6 +209,18 @@ ELSEWHERE = {
     " or drained": (
         "simulated/test_node_events.py",
         "test_the_nodes_own_events_say_why_it_is_not_ready",
+    ),
+    f"{SHARES}: the provider's quota controller (kube-controller-manager) is away, or late": (
+        "simulated/test_hostile_quotas.py",
+        "test_many_namespaces_at_once_have_no_more_than_one",
+    ),
+    f"{SHARES}: the daemon is killed between lowering one share and raising another": (
+        "simulated/test_hostile_quotas.py",
+        "test_the_next_daemon_gives_what_a_killed_one_had_only_taken",
+    ),
+    f"{SHARES}: somebody edits a share": (
+        "simulated/test_hostile_quotas.py",
+        "test_a_share_that_somebody_else_writes_is_put_right",
     ),
 }
 """Rows that another test shows, which needs plugins or rooms of its own: its file and name."""

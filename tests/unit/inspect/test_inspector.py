@@ -27,6 +27,10 @@ async def answer(method: str, path: str) -> Any:
     return SimpleNamespace(headers={"date": "Sat, 21 Nov 2026 15:00:00 GMT"}, body=b"ok")
 
 
+async def nothing(*_: Any, **__: Any) -> None:
+    """There is no such object."""
+
+
 def home(text: str = "", raw: Any = answer) -> Any:
     """As much of a ClusterContext as a standby's inspector needs."""
     return SimpleNamespace(
@@ -37,7 +41,7 @@ def home(text: str = "", raw: Any = answer) -> Any:
         fence=Fence(),
         config=config.parse(text),
         informers=SimpleNamespace(find=lambda *_, **__: None, all=list),
-        client=SimpleNamespace(server="https://rome", certificate=None, raw=raw),
+        client=SimpleNamespace(server="https://rome", certificate=None, raw=raw, find=nothing),
         version="v1.35.0",
     )
 
