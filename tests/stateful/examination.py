@@ -105,8 +105,13 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
     async def beside(server: str) -> Path | None:
         return SOCKET if process is not None else None
 
+    async def of_cluster(cluster_id: str, uid: str) -> Path:
+        assert (cluster_id, process is not None) == (site.name, True)
+        return SOCKET
+
     patch.setattr(examination, "_see", asked)
     patch.setattr(inspector, "beside", beside)
+    patch.setattr(inspector, "of_cluster", of_cluster)
     patch.setattr(inspector, "here", lambda cluster_id="": [SOCKET] if process else [])
     found = await examination.of_cluster(site.admin, "liqo", Examine(id=1))
     try:
