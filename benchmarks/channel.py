@@ -24,14 +24,14 @@ import trio
 
 from benchmarks.report import Aim, Report
 from liqod.apimachinery.kinds import NAMESPACES, PODS
-from liqod.handshake.channel import Door
-from liqod.handshake.dialing import Dialler
-from liqod.handshake.listening import Listener
-from liqod.handshake.meeting import Lasting
-from liqod.handshake.messages import Accepted, Ask, Denied, Refused
-from liqod.handshake.messages import Report as Told
-from liqod.handshake.outputs import Expected, Own, Peer
-from liqod.handshake.tls import dialler_context, listener_context
+from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused
+from liqod.handshake.protocol.messages import Report as Told
+from liqod.handshake.protocol.outputs import Expected, Own, Peer
+from liqod.handshake.transport.channel import Door
+from liqod.handshake.transport.dialing import Dialler
+from liqod.handshake.transport.listening import Listener
+from liqod.handshake.transport.meeting import Lasting
+from liqod.handshake.transport.tls import dialler_context, listener_context
 from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
 from liqod.kube.http.wire import TlsWire, Wire, connect, wire_of
@@ -45,7 +45,7 @@ PIECE = bytes(1 << 16)
 
 
 class Everybody:
-    """Lets everybody in (:class:`liqod.handshake.meeting.Host`)."""
+    """Lets everybody in (:class:`liqod.handshake.transport.meeting.Host`)."""
 
     async def asked(
         self, peer: Peer, source: str, ask: Ask, pending: Lasting

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from zeroconf import ServiceInfo, Zeroconf
 
-from liqod.handshake import adverts
-from liqod.handshake.adverts import Advert
+from liqod.handshake.protocol import adverts
+from liqod.handshake.protocol.adverts import Advert
 from liqod.identity import keys
 from liqod.network.kernel.namespaces import enter
 from liqod.plugins.discovery import texts

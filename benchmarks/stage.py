@@ -25,7 +25,7 @@ from benchmarks.embedded import CONSUMER, EmbeddedPlane
 from benchmarks.meter import Meter
 from benchmarks.report import Report
 from liqod.errors import LiqodError
-from liqod.supervise import explain
+from liqod.runtime.supervise import explain
 from tests.testbed import programs
 from tests.testbed.controlplane import ControlPlane, Place, Settings
 from tests.testbed.errors import TestbedError

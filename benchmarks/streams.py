@@ -26,7 +26,6 @@ import trio
 
 from benchmarks.channel import resident
 from benchmarks.report import Aim, Report
-from liqod.account import Account
 from liqod.apimachinery.kinds import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.nodes.podusage import PodPlace, PodUsage
@@ -35,6 +34,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.http.turns import Budget
 from liqod.kube.http.wire import Wire
+from liqod.runtime.account import Account
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, eventually
 from tests.simulated.kubeletcaller import EXEC, SPDY, Caller

@@ -23,7 +23,7 @@ import trio
 
 import liqod
 from liqod.apimachinery.kinds import NAMESPACES
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.workloads.shadowpods import ShadowPods
 from tests.simulated.lendingpods import LENDER, here, quota
 from tests.simulated.reflecting import pair

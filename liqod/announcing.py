@@ -9,13 +9,13 @@ from functools import partial
 
 import trio
 
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.identities.keys import RETRY, ClusterKeys, cluster_keys
-from liqod.context import ClusterContext
 from liqod.discovery.merging import Verified
 from liqod.errors import ConfigError, LiqodError, TransientError
-from liqod.handshake import adverts
-from liqod.handshake.adverts import Advert
-from liqod.handshake.tokens import address
+from liqod.handshake.protocol import adverts
+from liqod.handshake.protocol.adverts import Advert
+from liqod.handshake.protocol.tokens import address
 from liqod.identity import keys
 from liqod.model import endpoints
 from liqod.model.objects import quantities

@@ -22,12 +22,12 @@ from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.replication import Replication
 from liqod.consumer.slices.slices import Slices
-from liqod.gather import either
 from liqod.kube.credentials.credentials import Credentials
 from liqod.model.peering.intervals import FIRST_DEADLINE
 from liqod.plugins.host import PluginHost
 from liqod.reflection.engine import Engine
 from liqod.reflection.voices import Voices
+from liqod.runtime.gather import either
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,10 +21,12 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod import __version__, account, announcing, bounds, health, log, preflight, sdnotify
+from liqod import __version__, announcing, health
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES
-from liqod.arguments import Parser
+from liqod.cluster import bounds, preflight
+from liqod.cluster.context import ClusterContext
+from liqod.cluster.ownpods import own_pods
 from liqod.config import Config, load
 from liqod.consumer.claims import Claims
 from liqod.consumer.foreignclusters import ForeignClusters
@@ -34,7 +36,6 @@ from liqod.consumer.namespaces.offloading import Offloading
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
-from liqod.context import ClusterContext
 from liqod.discovery.room import Discovery
 from liqod.ending import Ending
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
@@ -61,8 +62,7 @@ from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
 from liqod.network.sweeping import sweep_once
 from liqod.ownkeys import FollowedKeys, take_to
-from liqod.ownpods import own_pods
-from liqod.peers import Peers
+from liqod.peers.peers import Peers
 from liqod.peertask import PeerTasks
 from liqod.plugins import loader
 from liqod.plugins.host import PluginHost
@@ -73,9 +73,11 @@ from liqod.provider.workloads import directpods
 from liqod.reflection.retractions import Retractions
 from liqod.reflection.voices import Voices
 from liqod.resources import DEFINITIONS
+from liqod.runtime import account, log, sdnotify
+from liqod.runtime.arguments import Parser
+from liqod.runtime.supervise import explain, walled
 from liqod.shownlabels import ShownLabels
 from liqod.stalls import Stalls
-from liqod.supervise import explain, walled
 from liqod.telemetry import registry
 from liqod.telemetry.hub import Hub
 from liqod.working import Working

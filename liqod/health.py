@@ -11,7 +11,7 @@ import trio
 from liqod.config import Health as Settings
 from liqod.kube.http.listening import listen
 from liqod.kube.http.server import Limits, Request, Response
-from liqod.places import Places
+from liqod.runtime.places import Places
 
 LIMITS = Limits(head=8192, headers=50, body=0, idle=60.0, paced=True)
 """Anybody may ask who reaches the address, and no probe has a body."""

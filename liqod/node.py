@@ -19,8 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 import trio
 
-from liqod import __version__, account, health, log, sdnotify
-from liqod.arguments import Parser
+from liqod import __version__, health
 from liqod.config import Config, load
 from liqod.errors import ConfigError, LiqodError, Unreachable
 from liqod.kube.cache.informers import Informers
@@ -32,7 +31,9 @@ from liqod.model.crossing.addresses import parse
 from liqod.network.kernel import capabilities
 from liqod.network.overlay.agent import NodeAgent
 from liqod.network.overlay.kernel import NodeKernel
-from liqod.supervise import Failure, Supervision, explain
+from liqod.runtime import account, log, sdnotify
+from liqod.runtime.arguments import Parser
+from liqod.runtime.supervise import Failure, Supervision, explain
 from liqod.telemetry import registry
 
 HEALTH_PORT = 10273

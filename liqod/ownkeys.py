@@ -4,11 +4,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.identities.formerkey import Bound, bound, listener_of, needing
 from liqod.consumer.identities.keys import ClusterKeys, OwnKeys
-from liqod.context import ClusterContext
-from liqod.handshake.outputs import Expected
-from liqod.handshake.ownkeys import OwnSide, present_key
+from liqod.handshake.protocol.outputs import Expected
+from liqod.handshake.transport.ownkeys import OwnSide, present_key
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.resources.authentication import CONTROL_PLANE

@@ -12,13 +12,13 @@ from functools import partial
 import trio
 
 from liqod.borrowing import borrow
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.link import Link, Provider
-from liqod.context import ClusterContext
 from liqod.errors import NotStarted
 from liqod.inspect.rooms import Rooms
 from liqod.network.joining import join
 from liqod.network.machine import NOWHERE, Machine
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.plugins.host import PluginHost
 from liqod.provider.lending import lend
 from liqod.provider.timings import ORDINARY, ProviderTimings

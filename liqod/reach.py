@@ -13,8 +13,8 @@ from typing import NoReturn
 import trio
 
 from liqod.consumer.link import Provider
-from liqod.kube.backoff import Backoff
 from liqod.model.peering.reach import Facts, unreachable
+from liqod.runtime.backoff import Backoff
 
 SETTLE = 10.0
 """Seconds after the start during which what is not there yet is not taken for lost: what a daemon

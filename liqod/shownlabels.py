@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from liqod.apimachinery.kinds import DEPLOYMENTS
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.install.workload import COMPONENT, STAND_IN
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection

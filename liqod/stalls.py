@@ -14,9 +14,9 @@ from typing import NoReturn
 import trio
 
 from liqod.plugins.running import place, running
+from liqod.runtime.ticks import sleep_until_tick
 from liqod.telemetry.events import HeldUp
 from liqod.telemetry.hub import Hub
-from liqod.ticks import sleep_until_tick
 
 TURN = 1.0
 """Seconds between two signs of life of the loop."""

@@ -23,7 +23,7 @@ from trio_websocket import (
 
 from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
 from liqod.kube.http.wire import Wire
-from liqod.tokenbucket import TokenBucket
+from liqod.runtime.tokenbucket import TokenBucket
 
 FAREWELL: Final = 1.0
 """Seconds for saying why, and goodbye."""

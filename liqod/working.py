@@ -6,13 +6,13 @@ from typing import NoReturn
 
 import trio
 
-from liqod import sdnotify
+from liqod.cluster.context import ClusterContext
 from liqod.config import Config
-from liqod.context import ClusterContext
 from liqod.discovery.room import Discovery
 from liqod.handshake.running import Handshake
 from liqod.model.view.figures import counted
-from liqod.peers import Peers
+from liqod.peers.peers import Peers
+from liqod.runtime import sdnotify
 
 TELL_EVERY = 10.0
 

@@ -19,13 +19,13 @@ import trio
 
 from liqod import config, reach
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES, Kind
-from liqod.bounds import informers
+from liqod.cluster.bounds import informers
+from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.consumer.degradations import Degradations
 from liqod.consumer.link import Provider
 from liqod.consumer.peerdaemon import PeerDaemon
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
-from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.errors import AlreadyExists, NotFound
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig

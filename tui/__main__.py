@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from glob import glob
 from pathlib import Path
 
-from liqod.arguments import Parser
 from liqod.model.text import printable
 from liqod.model.view.redact import without_invitations
 from liqod.model.view.sockets import patterns
+from liqod.runtime.arguments import Parser
 from tui.link import Address, Link, Source
 from tui.recording import BadRecording
 from tui.replay import Replay

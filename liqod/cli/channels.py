@@ -14,7 +14,7 @@ from liqod.kube.client import Client
 from liqod.kube.http.wire import Wire
 
 if TYPE_CHECKING:
-    from liqod.handshake.ways import Ways
+    from liqod.handshake.transport.ways import Ways
 
 
 class Channels:
@@ -39,11 +39,11 @@ class Channels:
 
     async def _begin(self) -> "Ways":
         from liqod.apimachinery import labels
+        from liqod.cluster.ownid import own_cluster_id
         from liqod.consumer.identities.keys import cluster_keys
-        from liqod.handshake.outputs import Expected, Own
-        from liqod.handshake.ownkeys import present_key
-        from liqod.handshake.ways import Ways, by_own_key
-        from liqod.ownid import own_cluster_id
+        from liqod.handshake.protocol.outputs import Expected, Own
+        from liqod.handshake.transport.ownkeys import present_key
+        from liqod.handshake.transport.ways import Ways, by_own_key
         from liqod.ownkeys import own_side
 
         async def own(expected: Expected) -> Own:

@@ -34,7 +34,7 @@ from liqod.kube.client import Client
 from liqod.kube.http import proxies
 from liqod.model import ids
 from liqod.model.text import printable
-from liqod.supervise import leaves
+from liqod.runtime.supervise import leaves
 
 if TYPE_CHECKING:
     from liqod.cli.inspector import InspectorClient

@@ -16,6 +16,8 @@ import trio
 from liqod import websocket
 from liqod.apimachinery import labels
 from liqod.cli.clusters import AGENT
+from liqod.cluster.ownid import cluster_id as own_id
+from liqod.cluster.ownid import cluster_uid, known_as
 from liqod.errors import ConfigError, LiqodError, ProtocolError, Unreachable
 from liqod.inspect import protocol
 from liqod.inspect.protocol import ClientMessage, Hello, Refused, ServerMessage, Snapshot
@@ -25,9 +27,7 @@ from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.wire import Wire, wire_of
 from liqod.model.view import sockets
 from liqod.model.view.state import State, join
-from liqod.ownid import cluster_id as own_id
-from liqod.ownid import cluster_uid, known_as
-from liqod.supervise import leaves
+from liqod.runtime.supervise import leaves
 from liqod.websocket import Closed, Websocket
 
 T = TypeVar("T")
@@ -222,7 +222,8 @@ async def of_cluster(cluster_id: str, uid: str) -> Path:
 
     Args:
         cluster_id: its id.
-        uid: of its kube-system, as :func:`liqod.ownid.cluster_uid`; empty where that is not known.
+        uid: of its kube-system, as :func:`liqod.cluster.ownid.cluster_uid`; empty where
+            that is not known.
 
     Raises:
         NoDaemon: there is none that answers, or it is another cluster's.

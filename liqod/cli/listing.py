@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from liqod.cli import presence
 from liqod.cli.frame import Frame
+from liqod.cluster.ownid import cluster_id
 from liqod.consumer.identities.keys import cluster_keys
-from liqod.handshake import adverts
-from liqod.handshake.adverts import Advert
+from liqod.handshake.protocol import adverts
+from liqod.handshake.protocol.adverts import Advert
 from liqod.identity import keys
-from liqod.ownid import cluster_id
 from liqod.plugins.discovery import zone
 
 

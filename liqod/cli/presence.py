@@ -18,8 +18,8 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS, SECRETS
 from liqod.apimachinery.meta import Partial
 from liqod.cli.clusters import connect
+from liqod.cluster.ownid import own_cluster_id
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
-from liqod.gather import gather
 from liqod.kube import leases
 from liqod.kube.client import Client
 from liqod.kube.leases import Look
@@ -32,8 +32,8 @@ from liqod.model.peering.intervals import (
 from liqod.model.view import whereabouts
 from liqod.model.view.figures import span
 from liqod.model.view.whereabouts import Whereabouts
-from liqod.ownid import own_cluster_id
-from liqod.polling import poll_until
+from liqod.runtime.gather import gather
+from liqod.runtime.polling import poll_until
 
 GRACE = 5.0
 """Seconds for which a daemon that seems not to run is waited for: it may be starting."""

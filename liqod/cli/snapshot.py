@@ -17,6 +17,7 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.apimachinery.meta import Partial
 from liqod.cli.presence import beat, how_to_start, webhook_verdict
+from liqod.cluster.ownid import PublicKeys, cluster_id, cluster_uid, copy_problem, id_problem, notes
 from liqod.consumer.identities.formerkey import bound, needing
 from liqod.consumer.identities.keys import keys_here
 from liqod.errors import Forbidden, NotFound, ProtocolError
@@ -32,7 +33,6 @@ from liqod.model.objects.podsight import LivePod, guest_of, pod_of, unready
 from liqod.model.peering import capacity
 from liqod.model.view import requests
 from liqod.model.view.snapshot import LISTED, Guest, Pod, Snapshot
-from liqod.ownid import PublicKeys, cluster_id, cluster_uid, copy_problem, id_problem, notes
 from liqod.provider.policies import admission, fences
 from liqod.resources import (
     DEFINITIONS,

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import BinaryIO, Final
 
 from liqod.errors import ConfigError, Misuse
-from liqod.handshake import tokens
-from liqod.handshake.tokens import Token
+from liqod.handshake.protocol import tokens
+from liqod.handshake.protocol.tokens import Token
 from liqod.model import endpoints, ids
 from liqod.model.objects.quantities import is_quantity
 

@@ -17,7 +17,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound, PermanentError
 from liqod.kube import events
 from liqod.kube.cache.holdings import nothing

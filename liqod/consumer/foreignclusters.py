@@ -14,12 +14,12 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.link import Provider
 from liqod.consumer.remote import KubeconfigSecret
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.slices.borrowed import is_source
-from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists
 from liqod.kube import events, times
 from liqod.kube.cache.store import Change
@@ -32,7 +32,7 @@ from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
 from liqod.model.peering import foreigncluster
 from liqod.model.peering.foreigncluster import Facts
-from liqod.peernetwork import PeerNetwork
+from liqod.peers.peernetwork import PeerNetwork
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,

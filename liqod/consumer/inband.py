@@ -24,7 +24,7 @@ from liqod.kube.http import proxies
 from liqod.kube.http.proxies import Dial
 from liqod.kube.http.wire import Wire
 from liqod.model.network.ranges import server_in
-from liqod.peernetwork import PeerNetwork
+from liqod.peers.peernetwork import PeerNetwork
 
 SERVER_PORT: Final = 6443
 """The port of the API server behind the tunnel, whatever port it has elsewhere."""

@@ -18,7 +18,7 @@ from liqod.kube.ending import set_finalizers
 from liqod.kube.selection import EVERY, Selection
 from liqod.kube.watched import Watched
 from liqod.model import finalizers
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.resources import FOREIGN_CLUSTERS, NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES
 from liqod.telemetry.events import InheritedFreed
 

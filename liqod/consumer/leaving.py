@@ -19,6 +19,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.tenancy import replicas_of
 from liqod.consumer.link import Provider
 from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.consumer.remotes import Remotes
@@ -29,7 +30,6 @@ from liqod.kube.definitions import is_defined
 from liqod.kube.ending import delete_all
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
-from liqod.latest import News
 from liqod.model import ids
 from liqod.resources import (
     IDENTITIES,
@@ -39,8 +39,8 @@ from liqod.resources import (
     TENANTS,
     VIRTUAL_NODES,
 )
+from liqod.runtime.latest import News
 from liqod.telemetry.events import IdentityChanged, PeeringEnds
-from liqod.tenancy import replicas_of
 
 KINDS: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
 """Kinds of this cluster's objects at a provider; namespaces and pods go with the NamespaceMaps."""

@@ -26,7 +26,6 @@ from liqod.consumer.racing import Path
 from liqod.consumer.remote import Remote
 from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable, Untrusted
 from liqod.kube import times
-from liqod.kube.backoff import Backoff
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.failures import Status, retry_after
 from liqod.kube.http import proxies, tls
@@ -34,7 +33,6 @@ from liqod.kube.http.connection import Connection
 from liqod.kube.http.proxies import Dial as TcpDial
 from liqod.kube.http.wire import KeepAlive, TlsWire, Wire, acknowledged, connect
 from liqod.kube.times import date_of
-from liqod.latest import News
 from liqod.model.peering import roundtrips
 from liqod.model.peering.foreigncluster import ANSWERS, REACHED
 from liqod.model.peering.intervals import (
@@ -47,7 +45,9 @@ from liqod.model.peering.intervals import (
     UNACKNOWLEDGED,
 )
 from liqod.model.view.facts import LinkFacts, LinkProblem, LinkState
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
+from liqod.runtime.backoff import Backoff
+from liqod.runtime.latest import News
 from liqod.telemetry.events import LinkChanged, Told
 
 KEEP_ALIVE = KeepAlive(idle=ACKNOWLEDGED_EVERY, interval=ACKNOWLEDGED_AGAIN, count=UNACKNOWLEDGED)
@@ -281,7 +281,7 @@ class Link:
 
         Args:
             remotes: the identities.
-            report: called with changes (:meth:`liqod.peer.Peer.report`).
+            report: called with changes (:meth:`liqod.peers.peer.Peer.report`).
             dial: makes connections; tests pass their own.
             way: says which way they take, and when another is to be tried.
             task_status: started at once.

@@ -75,7 +75,7 @@ class PeerDaemon:
         Args:
             status: of the answer, 200 with a Lease.
             body: of the answer.
-            report: called with a change (:meth:`liqod.peer.Peer.report`).
+            report: called with a change (:meth:`liqod.peers.peer.Peer.report`).
             date: of the answer, by its server's clock; None where it names none.
         """
         now = trio.current_time()

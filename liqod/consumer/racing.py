@@ -5,9 +5,9 @@ from functools import partial
 from typing import Final, Literal
 
 from liqod.errors import Unconnected, Unreachable
-from liqod.gather import first_of
-from liqod.kube.backoff import Backoff
 from liqod.kube.http.wire import Wire
+from liqod.runtime.backoff import Backoff
+from liqod.runtime.gather import first_of
 
 Path = Literal["direct", "in-band", "channel"]
 

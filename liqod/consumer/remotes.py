@@ -28,9 +28,9 @@ from liqod.kube.credentials import credentials as kubeconfigs
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.turns import Budget
 from liqod.kube.selection import Selection
-from liqod.latest import News
+from liqod.runtime.latest import News
+from liqod.runtime.ticks import next_tick
 from liqod.telemetry.events import IdentityChanged
-from liqod.ticks import next_tick
 
 DEADLINE = 15.0
 """Seconds for a request, retries included: what is stuck is let go soon after a peer is back."""

@@ -8,6 +8,7 @@ from typing import NoReturn
 import trio
 
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.tenancy import replicas_of
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.link import Provider
 from liqod.consumer.remote import Remote
@@ -15,13 +16,12 @@ from liqod.consumer.remotes import Remotes
 from liqod.consumer.replicator import REFUSALS, Item, Replicator, deny_withdrawn
 from liqod.consumer.slices.borrowed import is_source
 from liqod.errors import Forbidden, LiqodError
-from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Store
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
+from liqod.runtime.backoff import Backoff
 from liqod.telemetry.events import Replicated
-from liqod.tenancy import replicas_of
 
 AGAIN = 1.0
 """Seconds between tries to read there, where it fails or is refused for good."""

@@ -15,6 +15,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.tenancy import replicas_of
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.link import Provider
 from liqod.consumer.namespaces.clusterviews import ClusterViews
@@ -44,7 +45,6 @@ from liqod.resources import (
 )
 from liqod.resources.authentication import PERMISSION_WITHDRAWN
 from liqod.telemetry.events import Replicated
-from liqod.tenancy import replicas_of
 
 KINDS = (RESOURCE_SLICES, RENEWS, NAMESPACE_MAPS)
 CONCURRENCY = 2

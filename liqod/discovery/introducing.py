@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trio
 
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import ProtocolError
 from liqod.identity import certificates
 from liqod.kube.client import Client

@@ -4,7 +4,7 @@ A sighting peers with nobody: whoever may announce a cluster is not the operator
 configuration has an entry for the cluster, and that or a sighting brings a peering user's
 kubeconfig, the daemon does what ``liqod peer`` does, as often as it takes, each peer behind a wall
 of its own, and until the sighting goes. From the tenant namespace on, the peer is
-:mod:`liqod.peers`' affair.
+:mod:`liqod.peers.peers`' affair.
 
 A cluster's identity is decided here and in one place: plugins bring adverts as they came.
 """
@@ -20,13 +20,12 @@ from typing import Any, NoReturn
 import msgspec
 import trio
 
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.discovery import introducing
 from liqod.discovery.adverts import Adverts, NoAdverts
 from liqod.discovery.merging import Book, Entry, Seen, Verified, Worth, key_of
 from liqod.discovery.publishing import publish
 from liqod.errors import LiqodError, PluginError
-from liqod.log import PEER, Seldom
 from liqod.plugins.calls import Gauge
 from liqod.plugins.fitting import shown, waits
 from liqod.plugins.host import PluginHost
@@ -38,10 +37,11 @@ from liqod.plugins.providers import (
     Sighting,
 )
 from liqod.plugins.sound import odd
-from liqod.supervise import HEALTHY_AFTER, Failure, Supervision, explain
+from liqod.runtime.log import PEER, Seldom
+from liqod.runtime.supervise import HEALTHY_AFTER, Failure, Supervision, explain
+from liqod.runtime.ticks import sleep_until_tick
+from liqod.runtime.tokenbucket import TokenBucket
 from liqod.telemetry.events import DiscoveryBegun, DiscoveryFailed, Sighted
-from liqod.ticks import sleep_until_tick
-from liqod.tokenbucket import TokenBucket
 
 BURST = 2048
 """Changes of one plugin's sightings that are looked into at once ..."""

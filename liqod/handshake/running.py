@@ -15,32 +15,32 @@ from urllib.parse import urlsplit
 
 import trio
 
-from liqod.account import STREAMS, Account
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.handshake.asking import Asking
-from liqod.handshake.channel import Bounds, Door
-from liqod.handshake.dialing import Dialler
-from liqod.handshake.figures import Figures
-from liqod.handshake.inbox import Inbox
-from liqod.handshake.invitations import Invitations
-from liqod.handshake.lenders import Lenders
-from liqod.handshake.listening import Listener
-from liqod.handshake.offering import Offering
-from liqod.handshake.ownkeys import Knowing, OwnSide, present_key
-from liqod.handshake.pursued import Pursued
-from liqod.handshake.pursuit import Pursuit
-from liqod.handshake.reception import Reception
-from liqod.handshake.seeking import Everybody, Seeking, nobody
-from liqod.handshake.sighted import Look, Sighted, nothing
-from liqod.handshake.standing import Standing
-from liqod.handshake.talking import API
-from liqod.handshake.ways import Ways
+from liqod.handshake.protocol.standing import Standing
+from liqod.handshake.requests.asking import Asking
+from liqod.handshake.requests.inbox import Inbox
+from liqod.handshake.requests.invitations import Invitations
+from liqod.handshake.requests.lenders import Lenders
+from liqod.handshake.requests.offering import Offering
+from liqod.handshake.requests.pursued import Pursued
+from liqod.handshake.requests.pursuit import Pursuit
+from liqod.handshake.requests.reception import Reception
+from liqod.handshake.requests.seeking import Everybody, Seeking, nobody
+from liqod.handshake.requests.sighted import Look, Sighted, nothing
+from liqod.handshake.transport.channel import Bounds, Door
+from liqod.handshake.transport.dialing import Dialler
+from liqod.handshake.transport.figures import Figures
+from liqod.handshake.transport.listening import Listener
+from liqod.handshake.transport.ownkeys import Knowing, OwnSide, present_key
+from liqod.handshake.transport.talking import API
+from liqod.handshake.transport.ways import Ways
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.resources import OutgoingPeering
+from liqod.runtime.account import STREAMS, Account
 from liqod.sharedport import SHARED
 
 AGAIN: Final = 30.0

@@ -18,11 +18,11 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SIGNING_REQUESTS
 from liqod.errors import Invalid, LiqodError, TransientError
-from liqod.gather import gather
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.latest import News
 from liqod.model.objects.conditions import Condition
+from liqod.runtime.gather import gather
+from liqod.runtime.latest import News
 
 SIGNER = "kubernetes.io/kube-apiserver-client"
 SELECTOR = f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.discovery.introducing import introduce
 from liqod.errors import ConfigError
 from liqod.inspect.decisions import FLAGS, LESS, Decisions

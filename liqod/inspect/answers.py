@@ -12,7 +12,7 @@ import yaml
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, Kind
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.inspect import history, tasks
 from liqod.inspect.access import Guest
 from liqod.inspect.actions import Actions
@@ -85,7 +85,7 @@ class Answers:
         doctor: what was found of each layer.
 
     Attributes:
-        cluster_uid: as :func:`liqod.ownid.cluster_uid`; empty until somebody has found it out.
+        cluster_uid: as :func:`liqod.cluster.ownid.cluster_uid`; empty until it is known.
     """
 
     def __init__(

@@ -14,8 +14,8 @@ import msgspec
 from liqod import __version__
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, PODS
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.nodes.virtualnodes import SELECTOR
-from liqod.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect import roomrows
 from liqod.inspect.caches import Cache, Placed, itself

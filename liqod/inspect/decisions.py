@@ -3,9 +3,9 @@
 import shlex
 from collections.abc import Callable, Mapping
 
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import ConfigError, TransientError
-from liqod.handshake import policies
+from liqod.handshake.requests import policies
 from liqod.inspect.protocol import RequestError
 from liqod.inspect.rooms import Rooms
 from liqod.procedures import answering

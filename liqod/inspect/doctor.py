@@ -11,7 +11,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import PluginError
 from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.probing import Probes
@@ -20,8 +20,8 @@ from liqod.model.view.rows import Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts, examine
 from liqod.plugins.fitting import misfit, shown
 from liqod.plugins.host import PluginHost
+from liqod.runtime.ticks import sleep_until_tick
 from liqod.telemetry.events import VerdictTurned
-from liqod.ticks import sleep_until_tick
 
 EVERY = 2.0
 """Seconds between two rounds."""

@@ -16,8 +16,8 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, PODS
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.nodes.virtualnodes import SELECTOR
-from liqod.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect.caches import Cache
 from liqod.inspect.rooms import Rooms
@@ -40,7 +40,7 @@ from liqod.model.view.facts import (
 )
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.rows import Daemon
-from liqod.peernetwork import NOBODY
+from liqod.peers.peernetwork import NOBODY
 from liqod.plugins.host import PluginHost
 from liqod.resources import RESOURCE_SLICES, TENANTS, ResourceSlice, Tenant
 from liqod.resources.authentication import RESOURCES

@@ -15,9 +15,9 @@ from typing import NoReturn
 
 import trio
 
-from liqod.account import Account
+from liqod.cluster.context import ClusterContext
+from liqod.cluster.ownid import cluster_uid
 from liqod.config import Inspector as Settings
-from liqod.context import ClusterContext
 from liqod.errors import ConfigError, LiqodError
 from liqod.inspect import server
 from liqod.inspect.access import Guest, Reviewer
@@ -32,11 +32,11 @@ from liqod.inspect.sample import Sampler
 from liqod.inspect.session import Session
 from liqod.inspect.stream import Stream
 from liqod.inspect.summary import EventSummary
-from liqod.log import PEER, facts
 from liqod.model.view.redact import scrub
 from liqod.model.view.rows import LEADING, Line
-from liqod.ownid import cluster_uid
 from liqod.plugins.host import PluginHost
+from liqod.runtime.account import Account
+from liqod.runtime.log import PEER, facts
 from liqod.websocket import Websocket
 
 TICK = 0.25

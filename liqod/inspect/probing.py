@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 import trio
 
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.link import skew
-from liqod.context import ClusterContext
 from liqod.errors import LiqodError, PluginError
 from liqod.inspect.rooms import Rooms
 from liqod.kube.client import MERGE_PATCH, PARTIAL, Client
 from liqod.kube.times import date_of
 from liqod.plugins.diagnosis import Check, Trip
 from liqod.plugins.host import PluginHost
-from liqod.polling import poll_until
 from liqod.resources import RESOURCE_SLICES
-from liqod.ticks import sleep_until_tick
+from liqod.runtime.polling import poll_until
+from liqod.runtime.ticks import sleep_until_tick
 
 if TYPE_CHECKING:
     from liqod.consumer.remote import Remote

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from liqod.inspect.family import Family, Sample
 from liqod.model.objects.remoteevents import TYPES
-from liqod.places import Places
 from liqod.reflection.eventwriter import OUTCOMES
+from liqod.runtime.places import Places
 
 if TYPE_CHECKING:
     from collections import Counter
 
-    from liqod.handshake.figures import Figures
+    from liqod.handshake.transport.figures import Figures
     from liqod.inspect.inspector import Inspector
 
 

@@ -13,7 +13,7 @@ import trio
 from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.history import Histories
 from liqod.model.view.rows import Daemon
-from liqod.ticks import sleep_until_tick
+from liqod.runtime.ticks import sleep_until_tick
 
 PAGE = resource.getpagesize()
 EVERY = 1.0

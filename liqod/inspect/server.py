@@ -18,8 +18,7 @@ from typing import Any
 
 import trio
 
-from liqod import account, websocket
-from liqod.account import Account
+from liqod import websocket
 from liqod.config import Inspector as Settings
 from liqod.errors import ConfigError
 from liqod.inspect import access, protocol
@@ -27,9 +26,11 @@ from liqod.inspect.access import Guest, Reviewer
 from liqod.kube.http.listening import taken
 from liqod.kube.http.wire import TlsWire, Wire, wire_of
 from liqod.model.view import sockets
-from liqod.places import address_of, serve_listeners
-from liqod.supervise import leaves
-from liqod.tokenbucket import TokenBucket
+from liqod.runtime import account
+from liqod.runtime.account import Account
+from liqod.runtime.places import address_of, serve_listeners
+from liqod.runtime.supervise import leaves
+from liqod.runtime.tokenbucket import TokenBucket
 from liqod.websocket import Closed, Refusal, Request, Websocket
 
 HANDSHAKE = 5.0

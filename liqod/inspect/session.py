@@ -28,8 +28,8 @@ from liqod.inspect.protocol import (
     Unreadable,
 )
 from liqod.inspect.stream import Stream
-from liqod.supervise import explain
-from liqod.tokenbucket import TokenBucket
+from liqod.runtime.supervise import explain
+from liqod.runtime.tokenbucket import TokenBucket
 from liqod.websocket import Closed, Websocket
 
 WRITE = 30.0

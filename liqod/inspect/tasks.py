@@ -15,8 +15,8 @@ import trio
 import liqod
 from liqod.kube.cache.informer import Informer
 from liqod.kube.queue import RunningQueue
-from liqod.log import PEER
 from liqod.model.view.live import Queue, Task, Traffic, Watching
+from liqod.runtime.log import PEER
 from liqod.telemetry.registry import Registry
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.ensure import ensure
 from liqod.model.objects.partial import TokenRequest
-from liqod.polling import poll_until
+from liqod.runtime.polling import poll_until
 
 TOKEN_SECRET: Final = "liqod-token"
 TOKEN_TYPE: Final = "kubernetes.io/service-account-token"

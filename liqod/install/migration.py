@@ -41,6 +41,7 @@ from liqod.apimachinery.kinds import (
     Kind,
 )
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.ownid import own_cluster_id
 from liqod.errors import ConfigError, NotFound
 from liqod.install.manifests import INSTALLER, Options, manifests
 from liqod.install.overlayremoval import overlay_down
@@ -52,8 +53,6 @@ from liqod.kube.selection import Selection
 from liqod.network import gatewayplan
 from liqod.network.gatewayplan import Here, Listening, Object
 from liqod.network.keysecrets import KeySecret
-from liqod.ownid import own_cluster_id
-from liqod.polling import poll_until
 from liqod.procedures.networkobjects import WIREGUARD
 from liqod.provider.workloads import directpods
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
@@ -73,6 +72,7 @@ from liqod.resources.networking import (
     GatewayClient,
     GatewayServer,
 )
+from liqod.runtime.polling import poll_until
 
 VALIDATING_WEBHOOKS: Final = Kind(
     "admissionregistration.k8s.io",

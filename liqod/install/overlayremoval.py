@@ -9,7 +9,6 @@ from liqod.errors import ConfigError, NotFound
 from liqod.install.verbs import Progress
 from liqod.kube.client import Client
 from liqod.model.objects import conditions
-from liqod.polling import poll_until
 from liqod.resources.fabric import (
     APPLIED,
     INTERNAL_FABRICS,
@@ -17,6 +16,7 @@ from liqod.resources.fabric import (
     InternalFabric,
     InternalNode,
 )
+from liqod.runtime.polling import poll_until
 
 WITHIN: Final = 10.0
 """Seconds that nodes may take; one that is switched off does it when it is back."""

@@ -44,7 +44,6 @@ from liqod.kube.client import Client
 from liqod.kube.leases import Lease
 from liqod.kube.selection import Selection
 from liqod.model.objects import webhook
-from liqod.polling import poll_until
 from liqod.provider.workloads import directpods
 from liqod.resources import (
     DEFINITIONS,
@@ -55,6 +54,7 @@ from liqod.resources import (
     VIRTUAL_NODES,
 )
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS
+from liqod.runtime.polling import poll_until
 
 PEERED: Final = (
     *(TENANTS, IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES),

@@ -19,7 +19,7 @@ from liqod.install.workload import COMPONENT, CONFIG_FILE, NAME
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import check_url
 from liqod.kube.selection import Selection
-from liqod.polling import poll_until
+from liqod.runtime.polling import poll_until
 
 Json = dict[str, Any]
 

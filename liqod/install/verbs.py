@@ -30,8 +30,8 @@ from liqod.apimachinery.kinds import (
     Kind,
 )
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.ownid import known_as
 from liqod.errors import ConfigError, NotFound, TransientError
-from liqod.gather import gather
 from liqod.install import gateway, pluginrights, rights, workload
 from liqod.install.manifests import INSTALLER, KINDS, MANAGED, Manifest, Options, manifests
 from liqod.kube.client import Client
@@ -40,10 +40,10 @@ from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.model.objects.conditions import is_status
 from liqod.model.objects.patches import contained
-from liqod.ownid import known_as
-from liqod.polling import poll_until
 from liqod.resources import CRD_REVISION, DEFINITIONS, networking
 from liqod.resources.manifests import crd_manifests, merge_crd
+from liqod.runtime.gather import gather
+from liqod.runtime.polling import poll_until
 
 Progress = Callable[[str], None]
 """Called with a few words on what is being done or waited for."""

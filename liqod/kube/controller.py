@@ -15,12 +15,12 @@ from typing import Generic, NoReturn, Protocol
 import trio
 
 from liqod.errors import Conflict, LiqodError, PluginError, ProtocolError, TransientError
-from liqod.kube.backoff import Backoff
 from liqod.kube.cache.informers import Informers
 from liqod.kube.http.turns import Budget, Metered
 from liqod.kube.queue import K, KeyedQueue
 from liqod.kube.watched import Watched
-from liqod.log import Seldom
+from liqod.runtime.backoff import Backoff
+from liqod.runtime.log import Seldom
 
 log = logging.getLogger(__name__)
 

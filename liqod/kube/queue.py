@@ -15,8 +15,8 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 import trio
 
 from liqod.errors import Overloaded, PluginError
-from liqod.kube.backoff import Backoff
-from liqod.log import PEER
+from liqod.runtime.backoff import Backoff
+from liqod.runtime.log import PEER
 from liqod.telemetry import registry
 from liqod.telemetry.histogram import Histogram
 

@@ -17,14 +17,14 @@ from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.watched import Watched
-from liqod.latest import Latest
 from liqod.model import ids
 from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.network.ends import Ends
 from liqod.network.failover.role import Role
 from liqod.network.gatewayplan import Gateway, made_by
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.resources.networking import CONNECTIONS, Connection
+from liqod.runtime.latest import Latest
 from liqod.telemetry.events import TunnelChanged
 
 State = Literal["Connected", "Connecting", "Error"]

@@ -19,10 +19,10 @@ import trio
 from liqod.errors import LiqodError, NetworkError
 from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import Wire, wire_of
-from liqod.latest import News
-from liqod.log import Seldom
 from liqod.network.names import OUTER_ADDRESS, PROXY_PORT, Names
-from liqod.places import Places, serve_one
+from liqod.runtime.latest import News
+from liqod.runtime.log import Seldom
+from liqod.runtime.places import Places, serve_one
 
 R = TypeVar("R")
 

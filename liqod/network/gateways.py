@@ -21,7 +21,6 @@ from liqod.kube.cache.store import Change, Store
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.latest import Latest
 from liqod.model import ids
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
@@ -41,7 +40,7 @@ from liqod.network.gatewayplan import (
     Refusal,
 )
 from liqod.network.publickeys import Taken
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.resources.base import Resource
 from liqod.resources.networking import (
     GATEWAY_CLIENTS,
@@ -51,6 +50,7 @@ from liqod.resources.networking import (
     GatewayServer,
     PublicKey,
 )
+from liqod.runtime.latest import Latest
 from liqod.telemetry.events import GatewayJudged
 
 GATEWAYS: Final = "gateways"

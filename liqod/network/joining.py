@@ -11,7 +11,6 @@ from typing import NoReturn
 import trio
 
 from liqod.config import Config
-from liqod.latest import Latest
 from liqod.network.connections import Connections
 from liqod.network.ends import Ends
 from liqod.network.exposure import Exposed
@@ -24,8 +23,9 @@ from liqod.network.names import PROXY_PORT
 from liqod.network.room import Room
 from liqod.network.services import Services
 from liqod.network.standins import StandIns
-from liqod.peer import Peer
-from liqod.supervise import Failure, Supervision, leaves
+from liqod.peers.peer import Peer
+from liqod.runtime.latest import Latest
+from liqod.runtime.supervise import Failure, Supervision, leaves
 from liqod.telemetry.events import TunnelChanged
 
 log = logging.getLogger(__name__)

@@ -28,8 +28,8 @@ from liqod.network.entrances import (
     of_server,
 )
 from liqod.network.gatewayplan import ACCEPTED, told_port
-from liqod.peer import Peer
-from liqod.peernetwork import NOT_JOINED
+from liqod.peers.peer import Peer
+from liqod.peers.peernetwork import NOT_JOINED
 from liqod.resources import CONFIGURATIONS, IPS, Configuration
 from liqod.resources.networking import (
     GATEWAY_SERVERS,

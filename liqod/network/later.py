@@ -15,7 +15,7 @@ from liqod.apimachinery.kinds import NODES
 from liqod.model.network import claims
 from liqod.model.network.ranges import Ranges
 from liqod.model.objects.partial import Node
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, Configuration
 
 LARGEST: Final = {4: 16, 6: 48}

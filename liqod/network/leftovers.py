@@ -12,7 +12,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection

@@ -8,10 +8,8 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from liqod.account import PROXY, Account
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.gather import gather
 from liqod.kube.http.wire import Wire, connect
 from liqod.model.crossing.addresses import parse
 from liqod.network.backends import Backend, backend
@@ -26,7 +24,9 @@ from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.probes import Prober
 from liqod.plugins.host import PluginHost
 from liqod.plugins.providers import TunnelProvider, TunnelServices
-from liqod.supervise import Failure, Supervision
+from liqod.runtime.account import PROXY, Account
+from liqod.runtime.gather import gather
+from liqod.runtime.supervise import Failure, Supervision
 
 FOLDER: Final = "/run/liqod-network"
 """Where backends keep what must last until the machine starts anew."""

@@ -34,7 +34,7 @@ from liqod.network.kernel import namespaces
 from liqod.network.liveness import DEADLINE, STALL, Liveness
 from liqod.network.machine import Heard, Told
 from liqod.network.names import PROBE_PORT, TUNNEL_ADDRESSES, Names, Side
-from liqod.tokenbucket import TokenBucket
+from liqod.runtime.tokenbucket import TokenBucket
 
 LARGEST: Final = 512
 """Bytes of a probe that are looked at; Liqo's have about a hundred."""

@@ -19,9 +19,6 @@ import trio
 from msgspec.structs import replace
 
 from liqod.errors import LiqodError
-from liqod.kube.backoff import Backoff
-from liqod.latest import Latest
-from liqod.log import Seldom
 from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.model.network.ranges import Ranges
 from liqod.model.view.networkfacts import NetworkFacts
@@ -39,8 +36,11 @@ from liqod.network.measures import Measures, Stands
 from liqod.network.names import Names, Side
 from liqod.network.probes import MOST_RANGES
 from liqod.network.wanted import Wanted, is_same, wanted
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.plugins.providers import Tunnel, TunnelProvider, TunnelStatus
+from liqod.runtime.backoff import Backoff
+from liqod.runtime.latest import Latest
+from liqod.runtime.log import Seldom
 from liqod.telemetry.events import TunnelChanged
 
 RETRIES = Backoff(first=0.5, last=30.0)

@@ -17,7 +17,6 @@ from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.watched import Watched
-from liqod.latest import Latest
 from liqod.model import ids
 from liqod.model.crossing.addresses import parse
 from liqod.network import exposure
@@ -26,8 +25,9 @@ from liqod.network.exposure import TAKEN_UP_WITHIN, Exposed
 from liqod.network.failover.role import Role
 from liqod.network.gatewayplan import Gateway
 from liqod.network.standins import SELECTION
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
+from liqod.runtime.latest import Latest
 
 SERVICE: Final = "service"
 """The one key: a peer has one gateway that counts."""

@@ -22,13 +22,13 @@ from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.latest import Latest
 from liqod.model import ids
 from liqod.model.objects import conditions
 from liqod.network.connections import Connections, Way
 from liqod.network.ends import Ends
 from liqod.network.gatewayplan import Gateway
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
+from liqod.runtime.latest import Latest
 
 STAND_IN: Final = "standin"
 """The one key: a peer has one gateway that counts."""

@@ -17,7 +17,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
 from liqod.kube.selection import Selection
 from liqod.network.backends import Backend, backend

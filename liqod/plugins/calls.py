@@ -27,9 +27,9 @@ from weakref import WeakKeyDictionary
 import trio
 
 from liqod.errors import LiqodError, PluginError
-from liqod.log import Seldom
 from liqod.model.view.figures import counted
 from liqod.plugins.raised import described, in_a_line, without_cancellation
+from liqod.runtime.log import Seldom
 
 P = ParamSpec("P")
 R = TypeVar("R")

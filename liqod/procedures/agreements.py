@@ -9,6 +9,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS, Kind
 from liqod.apimachinery.meta import ObjectMeta
+from liqod.cluster.tenancy import find_tenant
 from liqod.errors import NotFound
 from liqod.kube import times
 from liqod.kube.client import Client
@@ -25,7 +26,6 @@ from liqod.resources import (
     Invitation,
     OutgoingPeering,
 )
-from liqod.tenancy import find_tenant
 
 
 class Found(msgspec.Struct, frozen=True):

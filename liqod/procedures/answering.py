@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES
+from liqod.cluster.tenancy import find_tenant, look_up_tenant
 from liqod.errors import ConfigError, Misuse, ProtocolError
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.objects import quantities
 from liqod.model.peering import providerkeys
-from liqod.polling import poll_until
 from liqod.provider.tenants.following import former_of
 from liqod.resources import (
     INCOMING_PEERINGS,
@@ -23,7 +23,7 @@ from liqod.resources import (
     OutgoingPeering,
 )
 from liqod.resources.peering import ACCEPT, DENY
-from liqod.tenancy import find_tenant, look_up_tenant
+from liqod.runtime.polling import poll_until
 
 Decision = dict[str, Any]
 

@@ -24,7 +24,6 @@ from liqod.kube.selection import Selection
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Secret
 from liqod.network.gatewayplan import NOT_MADE, made_instead, told_websocket
-from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.procedures.networkobjects import (
     WEBSOCKET,
@@ -48,6 +47,7 @@ from liqod.resources.networking import (
     GatewayServer,
     Ranges,
 )
+from liqod.runtime.polling import poll_until
 
 ANSWERS_WITHIN: Final = 15.0
 """Seconds that a daemon may take for its part of a step."""

@@ -14,9 +14,9 @@ from liqod.kube.client import Client
 from liqod.kube.ending import delete_all
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.polling import poll_until
 from liqod.resources import CONFIGURATIONS
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS
+from liqod.runtime.polling import poll_until
 
 TAKEN_DOWN_WITHIN: Final = 5.0
 """Seconds that a daemon may take to have nothing of a peer's on its machine any more."""

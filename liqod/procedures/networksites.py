@@ -11,11 +11,11 @@ from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.network import podpath
 from liqod.model.network.podpath import NOT_TRIED, PodPath
-from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.procedures.networkobjects import WEBSOCKET, WIREGUARD
 from liqod.procedures.tenantrequest import Sides
 from liqod.resources.networking import CONNECTIONS, Connection
+from liqod.runtime.polling import poll_until
 
 CONNECTED_WITHIN: Final = 30.0
 """Seconds until packets have gone both ways."""

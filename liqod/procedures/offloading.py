@@ -14,7 +14,6 @@ from liqod.kube.selection import Selection
 from liqod.model.objects.conditions import holds
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR
 from liqod.model.text import printable
-from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.resources import (
     FOREIGN_CLUSTERS,
@@ -24,6 +23,7 @@ from liqod.resources import (
     NamespaceMap,
     NamespaceOffloading,
 )
+from liqod.runtime.polling import poll_until
 
 NAME = labels.NAMESPACE_OFFLOADING_NAME
 DEFAULTS: Mapping[str, Any] = {

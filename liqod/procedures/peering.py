@@ -16,19 +16,18 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.ownid import cluster_id, own_cluster_id
+from liqod.cluster.tenancy import ensure_tenant_namespace, find_tenant_namespace, tenant_namespace
 from liqod.consumer.identities.keys import ClusterKeys, cluster_keys
 from liqod.consumer.identities.kubeconfigs import auth_patch, problem_of
 from liqod.consumer.identities.places import Place, known_place, place_of, strange, vouched
 from liqod.consumer.identities.signing import SignedNonce, is_nonce
 from liqod.errors import AlreadyExists, ConfigError, Forbidden, NotFound
-from liqod.gather import gather
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.http import proxies
 from liqod.model import ids
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR, ESTABLISHED
-from liqod.ownid import cluster_id, own_cluster_id
-from liqod.polling import poll_until
 from liqod.procedures import Progress, networksites
 from liqod.procedures.inband import InBand
 from liqod.procedures.networking import Joining
@@ -45,7 +44,8 @@ from liqod.resources import (
     Tenant,
 )
 from liqod.resources.authentication import CONTROL_PLANE
-from liqod.tenancy import ensure_tenant_namespace, find_tenant_namespace, tenant_namespace
+from liqod.runtime.gather import gather
+from liqod.runtime.polling import poll_until
 
 T = TypeVar("T")
 

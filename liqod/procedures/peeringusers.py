@@ -14,8 +14,8 @@ from typing import Any
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS, ROLES, SIGNING_REQUESTS, Kind
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.tenancy import drop_unused_tenant_namespace, ensure_tenant_namespace, users_of
 from liqod.errors import AlreadyExists, ConfigError, Conflict, ProtocolError
-from liqod.gather import gather
 from liqod.identity import keys, requests
 from liqod.identity.signingrequests import SigningRequests, sign
 from liqod.kube.client import Client
@@ -27,7 +27,7 @@ from liqod.procedures.revocations import living, marked, revoked_keys
 from liqod.provider.tenants import narrowing
 from liqod.provider.tenants.tenants import proven
 from liqod.resources import TENANTS, Tenant
-from liqod.tenancy import drop_unused_tenant_namespace, ensure_tenant_namespace, users_of
+from liqod.runtime.gather import gather
 
 RBAC = "rbac.authorization.k8s.io"
 ROLE = "liqo-peering-user"

@@ -5,17 +5,17 @@ from typing import Final
 import msgspec
 
 from liqod.apimachinery import labels
+from liqod.cluster.ownid import cluster_id
+from liqod.cluster.tenancy import find_tenant_namespace
 from liqod.errors import ConfigError, Forbidden
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.network.ranges import Ranges, translate
 from liqod.network.addressing.relays import PREFIX
-from liqod.ownid import cluster_id
-from liqod.polling import poll_until
 from liqod.procedures.networkobjects import Asked
 from liqod.resources import CONFIGURATIONS, IP, IPS, Configuration
 from liqod.resources.networking import GATEWAY_CLIENTS, Endpoint, GatewayClient
-from liqod.tenancy import find_tenant_namespace
+from liqod.runtime.polling import poll_until
 
 PEER: Final = labels.REMOTE_CLUSTER_ID
 ANSWERS_WITHIN: Final = 15.0

@@ -16,6 +16,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.tenancy import replicas_of, users_of
 from liqod.errors import NotFound, ProtocolError
 from liqod.identity import certificates
 from liqod.kube import times
@@ -28,7 +29,6 @@ from liqod.procedures.revocations import Living, Mark, marked, noted_keys
 from liqod.provider.tenants.certificates import CERTIFICATE_FIELD
 from liqod.provider.tenants.trust import Binding, Subject
 from liqod.resources import REPLICATED, TENANTS
-from liqod.tenancy import replicas_of, users_of
 
 BINDINGS: tuple[Kind, ...] = (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
 

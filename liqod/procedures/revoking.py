@@ -10,6 +10,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.tenancy import find_tenant_namespace
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
@@ -21,7 +22,6 @@ from liqod.procedures import (
     revokedprovider,
 )
 from liqod.procedures.revocations import Living
-from liqod.tenancy import find_tenant_namespace
 
 QUIET = 1.0
 """Seconds between two checks; what a daemon has begun to make is there by then."""

@@ -12,13 +12,13 @@ import msgspec
 import trio
 
 from liqod.apimachinery import labels
+from liqod.cluster.tenancy import is_from
 from liqod.consumer.identities.formerkey import Bound, bound, listener_of, needing
 from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, succeed
 from liqod.errors import ConfigError
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.resources import (
     INCOMING_PEERINGS,
@@ -30,7 +30,7 @@ from liqod.resources import (
     Renew,
 )
 from liqod.resources.authentication import CONTROL_PLANE
-from liqod.tenancy import is_from
+from liqod.runtime.polling import poll_until
 
 Follows = Literal["followed", "follows", "never"]
 NEVER = "it runs Liqo, or a liqod that follows no key"

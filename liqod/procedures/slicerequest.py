@@ -20,7 +20,6 @@ from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import conditions, quantities
 from liqod.model.objects.partial import Node
 from liqod.model.objects.patches import exact_patch
-from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.procedures.wanted import Asked
 from liqod.resources import IDENTITIES, RESOURCE_SLICES, Identity, ResourceSlice
@@ -32,6 +31,7 @@ from liqod.resources.authentication import (
     GROWTH_DENIED,
     RESOURCES,
 )
+from liqod.runtime.polling import poll_until
 
 
 async def ask(

@@ -5,14 +5,14 @@ from typing import Any
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, Kind
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.tenancy import replicas_of
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.resources import NAMESPACE_MAPS, QUOTAS, RESOURCE_SLICES, TENANTS
-from liqod.tenancy import replicas_of
+from liqod.runtime.polling import poll_until
 
 REPLICAS = f"{labels.REPLICATED}={labels.TRUE}"
 """Selects what a consumer replicates to here."""

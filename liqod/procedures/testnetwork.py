@@ -21,11 +21,11 @@ from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Event, Node, Pod, PodStatus
 from liqod.model.objects.podsight import unpulled, unready, why
-from liqod.polling import poll_until
 from liqod.procedures import Progress, testplan
 from liqod.procedures.offloading import NAME, bring_back, offloaded, spread
 from liqod.procedures.testplan import NAMESPACE, Place, Row, Try
 from liqod.resources import NAMESPACE_OFFLOADINGS
+from liqod.runtime.polling import poll_until
 
 Json = dict[str, Any]
 CLEAN_UP: Final = 60.0

@@ -15,14 +15,14 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.ownid import own_cluster_id
+from liqod.cluster.tenancy import find_tenant_namespace, users_of
 from liqod.errors import ConfigError, Forbidden, LiqodError
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.model.objects.conditions import holds
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR
-from liqod.ownid import own_cluster_id
-from liqod.polling import poll_until
 from liqod.procedures import Progress, agreements, networkleaving
 from liqod.resources import (
     FOREIGN_CLUSTERS,
@@ -33,7 +33,7 @@ from liqod.resources import (
     VIRTUAL_NODES,
     ForeignCluster,
 )
-from liqod.tenancy import find_tenant_namespace, users_of
+from liqod.runtime.polling import poll_until
 
 PATIENCE = 3.0
 """Seconds for which a peer that seems not to answer is waited for before it is left behind."""

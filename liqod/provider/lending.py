@@ -4,7 +4,7 @@ from typing import NoReturn
 
 import trio
 
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
 from liqod.provider.slices.sharedquotas import ObjectShares
 from liqod.provider.slices.slices import LentSlices

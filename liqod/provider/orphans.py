@@ -18,7 +18,8 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES
 from liqod.apimachinery.meta import Partial
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
+from liqod.cluster.tenancy import is_from
 from liqod.errors import NotFound
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
@@ -30,7 +31,6 @@ from liqod.provider.tenants import bindings
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS, NamespaceMap
 from liqod.telemetry.events import OrphanSwept
-from liqod.tenancy import is_from
 
 
 class Suspect(NamedTuple):

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from liqod.fence import AGAIN
-from liqod.kube.backoff import Backoff
+from liqod.cluster.fence import AGAIN
+from liqod.runtime.backoff import Backoff
 
 
 class ProviderTimings(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,12 +11,12 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.ownnetworks import OwnNetworks
 from liqod.consumer.link import Provider
 from liqod.consumer.remotes import Remotes
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
 from liqod.model.network.wayhome import way_home
-from liqod.ownnetworks import OwnNetworks
 from liqod.plugins.contracts import (
     Absence,
     Json,

@@ -17,6 +17,7 @@ from typing import NoReturn, TypeVar
 import trio
 
 from liqod.apimachinery.kinds import CLAIMS, NAMESPACES, NODES, PODS, Kind
+from liqod.cluster.ownnetworks import OwnNetworks, own_networks
 from liqod.config import Config
 from liqod.consumer.link import Provider
 from liqod.consumer.namespaces import staying
@@ -29,7 +30,6 @@ from liqod.kube.client import Client
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.network.ranges import PeerRanges
-from liqod.ownnetworks import OwnNetworks, own_networks
 from liqod.plugins.contracts import Names, Reason, Scope
 from liqod.plugins.host import PluginHost
 from liqod.reflection import topology

@@ -19,13 +19,10 @@ from liqod.apimachinery.kinds import EVENTS, PODS, Kind
 from liqod.apimachinery.meta import Partial, newer
 from liqod.errors import Expired, Forbidden, LiqodError, PermanentError
 from liqod.kube import times
-from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.http.turns import Budget
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Bookmark
-from liqod.latest import News
-from liqod.log import Seldom
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.objects import remoteevents
 from liqod.model.objects.partial import Event, Pod
@@ -33,7 +30,10 @@ from liqod.model.objects.remoteevents import WARNING, LocalObject
 from liqod.reflection.eventwriter import EventWriter
 from liqod.reflection.remotecache import RemoteCache
 from liqod.resources.offloading import SHADOW_PODS
-from liqod.supervise import explain
+from liqod.runtime.backoff import Backoff
+from liqod.runtime.latest import News
+from liqod.runtime.log import Seldom
+from liqod.runtime.supervise import explain
 
 if TYPE_CHECKING:
     from liqod.reflection.context import Context

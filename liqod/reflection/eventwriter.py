@@ -20,13 +20,13 @@ import trio
 
 from liqod.apimachinery.kinds import EVENTS
 from liqod.errors import AlreadyExists, NotFound, PermanentError
-from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.queue import KeyedQueue
-from liqod.log import Seldom
 from liqod.model.objects.remoteevents import NORMAL, TYPES, WARNING, Json, again
 from liqod.reflection.view import Key
-from liqod.tokenbucket import TokenBucket
+from liqod.runtime.backoff import Backoff
+from liqod.runtime.log import Seldom
+from liqod.runtime.tokenbucket import TokenBucket
 
 RATE: Final = 50.0
 BURST: Final = 100.0

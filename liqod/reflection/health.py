@@ -13,7 +13,7 @@ from liqod.apimachinery.kinds import Kind
 from liqod.consumer.degradations import Degradation
 from liqod.reflection.context import Context
 from liqod.reflection.timings import ORDINARY, ReflectionTimings
-from liqod.ticks import sleep_until_tick
+from liqod.runtime.ticks import sleep_until_tick
 
 TEXTS = 3
 """Faults that a report names at most."""

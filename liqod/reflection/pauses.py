@@ -21,9 +21,9 @@ from typing import Final
 
 import msgspec
 
-from liqod.kube.backoff import Backoff
 from liqod.plugins.contracts import Refusal
 from liqod.reflection.view import Key
+from liqod.runtime.backoff import Backoff
 
 FIRST: Final = 0.5
 """Seconds until the second try after a 403."""

@@ -11,14 +11,14 @@ from typing import Any
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import NotFound, PermanentError
-from liqod.kube.backoff import Backoff
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.reflection import localmaking, statuswriter
 from liqod.reflection.view import Subject
 from liqod.reflection.voices import Retraction, Voices, taken_back
+from liqod.runtime.backoff import Backoff
 
 AT_ONCE = 4
 logger = logging.getLogger(__name__)

@@ -17,18 +17,18 @@ from liqod.apimachinery import labels as marks
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.errors import LiqodError
-from liqod.kube.backoff import Backoff
 from liqod.kube.cache.informer import SUSPECT_ABOVE, SUSPECT_GRACE, Informer
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.latest import News
 from liqod.plugins.contracts import Reflector, RemoteKind, Scope, Watch
 from liqod.reflection.context import Context
 from liqod.reflection.eventwatch import PODLIKE, EventWatch
 from liqod.reflection.remotecache import RemoteCache
 from liqod.resources.offloading import SHADOW_PODS
-from liqod.supervise import explain
+from liqod.runtime.backoff import Backoff
+from liqod.runtime.latest import News
+from liqod.runtime.supervise import explain
 
 if TYPE_CHECKING:
     from liqod.reflection.worker import Worker

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from liqod.kube.backoff import Backoff
+from liqod.runtime.backoff import Backoff
 
 
 class ReflectionTimings(msgspec.Struct, frozen=True, kw_only=True):

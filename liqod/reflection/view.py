@@ -31,7 +31,7 @@ from liqod.plugins.contracts import (
     ServiceAccountToken,
     Token,
 )
-from liqod.tokenbucket import TokenBucket
+from liqod.runtime.tokenbucket import TokenBucket
 
 REFRESH_AT = 0.8
 """Part of a token's life after which it is asked again (Liqo's), where its need says nothing."""

@@ -15,7 +15,6 @@ import trio
 
 from liqod.apimachinery.kinds import PODS
 from liqod.kube import times
-from liqod.kube.backoff import Backoff
 from liqod.kube.cache.placement import placement
 from liqod.kube.queue import KeyedQueue
 from liqod.model.objects import podstatus
@@ -23,6 +22,7 @@ from liqod.plugins.contracts import Json
 from liqod.reflection.context import Context
 from liqod.reflection.statuswriter import patch_status
 from liqod.reflection.view import Key, Subject
+from liqod.runtime.backoff import Backoff
 
 ROOM: Final = "withdrawals"
 APART: Final = 0.005

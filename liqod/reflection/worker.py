@@ -16,7 +16,6 @@ import trio
 from liqod.apimachinery import labels
 from liqod.errors import LiqodError, PluginError, TransientError
 from liqod.kube import times
-from liqod.kube.backoff import Backoff
 from liqod.kube.cache.placement import placement
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.watched import DOUBT
@@ -43,6 +42,7 @@ from liqod.reflection.remotecache import Stamps
 from liqod.reflection.remotewriter import RemoteWriter
 from liqod.reflection.statuswriter import StatusWriter
 from liqod.reflection.view import Key, LiveView, Subject, fulfil
+from liqod.runtime.backoff import Backoff
 
 P = ParamSpec("P")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import trio
 
 from liqod.errors import LiqodError
-from liqod.supervise import explain, leaves
+from liqod.runtime.supervise import explain, leaves
 from simulator.demo.programs import say
 from simulator.demo.story import Demo
 

@@ -27,9 +27,9 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.leases import Lease
 from liqod.kube.selection import Selection
-from liqod.polling import poll_until
 from liqod.procedures import answering
 from liqod.resources import OUTGOING_PEERINGS, IncomingPeering, OutgoingPeering
+from liqod.runtime.polling import poll_until
 from simulator.cluster import EmbeddedCluster
 from simulator.demo import finding
 from simulator.demo.programs import Failed, command, daemon, indented, say, step, view

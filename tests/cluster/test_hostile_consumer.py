@@ -21,7 +21,6 @@ from liqod.apimachinery.kinds import (
     Kind,
 )
 from liqod.errors import Forbidden
-from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import ids
@@ -38,6 +37,7 @@ from liqod.resources import (
     SHADOW_PODS,
     TENANTS,
 )
+from liqod.runtime.backoff import Backoff
 from tests.cluster.beyond import (
     BEYOND,
     BUDGETS,

@@ -18,7 +18,6 @@ from liqod.apimachinery.kinds import (
     ROLE_BINDINGS,
 )
 from liqod.errors import ConfigError, Forbidden, LiqodError
-from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.model import ids
@@ -31,6 +30,7 @@ from liqod.resources import (
     SHADOW_ENDPOINT_SLICES,
     SHADOW_PODS,
 )
+from liqod.runtime.backoff import Backoff
 from tests.cluster.fencing import the_daemon_stays_inside_its_fence
 from tests.cluster.forging import (
     CONTROL_PLANE,

@@ -23,7 +23,8 @@ import trio
 from liqod import config
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES
-from liqod.context import ApiEndpoint, ClusterContext
+from liqod.cluster.context import ApiEndpoint, ClusterContext
+from liqod.cluster.tenancy import tenant_namespace
 from liqod.install import noderights
 from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
@@ -37,7 +38,6 @@ from liqod.network.overlay.writer import OverlayWriter
 from liqod.resources import CONFIGURATIONS, INTERNAL_NODES, NETWORKS
 from liqod.resources.networking import GATEWAY_SERVERS
 from liqod.telemetry.hub import Hub
-from liqod.tenancy import tenant_namespace
 from simulator import EmbeddedCluster
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, run

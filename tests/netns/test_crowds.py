@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import pytest
 import trio
 
-from liqod.account import PROXY, SHARED
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.kube.selection import Selection
 from liqod.network.kernel.namespaces import enter
 from liqod.network.names import PROXY_PORT, Names
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
+from liqod.runtime.account import PROXY, SHARED
 from tests.netns.lab import run
 from tests.netns.nodes import forward
 from tests.simulated.borrower import eventually

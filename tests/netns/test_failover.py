@@ -40,7 +40,7 @@ from liqod.network.machine import Machine
 from liqod.network.names import Names
 from liqod.network.nodeplan import Overlay, OverlayNode
 from liqod.network.overlay.kernel import NodeKernel
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, Configuration
 from tests.netns.flows import LATE, flowing
 from tests.netns.lab import Lab, Pod, packets, run

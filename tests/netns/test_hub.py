@@ -10,7 +10,7 @@ import trio
 
 from liqod.model import ids
 from liqod.network.names import INNER_ADDRESS, INSIDE_TABLE
-from liqod.peernetwork import PeerNetwork
+from liqod.peers.peernetwork import PeerNetwork
 from liqod.resources import CONFIGURATIONS
 from tests.netns.flows import flowing
 from tests.netns.lab import packets, ping, run

@@ -15,7 +15,7 @@ from liqod.kube.client import Client
 from liqod.model import ids
 from liqod.network.kernel.namespaces import enter
 from liqod.network.names import INSIDE_TABLE, Names
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS
 from liqod.resources.networking import (
     GATEWAY_CLIENTS,

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from liqod.account import CALLERS, SHARED, SHARES, TUNNEL_SHARES
 from liqod.identity import tunnelkeys
 from liqod.identity.tunnelcertificates import pinned
 from liqod.plugins.network.websocketd.listening import PROVED_WITHIN
 from liqod.plugins.network.websocketd.session import Failed, Session
 from liqod.plugins.network.websocketd.tls import context
+from liqod.runtime.account import CALLERS, SHARED, SHARES, TUNNEL_SHARES
 from simulator.suites.gateways import Gateway
 from simulator.suites.tunnels import Gateways, _until
 from tests.netns.middles import Interceptor, Relay, Spoiler

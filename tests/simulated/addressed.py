@@ -7,10 +7,12 @@ from typing import Any
 
 import trio
 
-from liqod import bounds, config
+from liqod import config
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
-from liqod.context import Addressing, ApiEndpoint, ClusterContext
+from liqod.cluster import bounds
+from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
+from liqod.cluster.tenancy import tenant_namespace
 from liqod.errors import NotFound
 from liqod.install import access
 from liqod.kube.client import Client
@@ -19,7 +21,6 @@ from liqod.network import addressing
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
 from liqod.telemetry.events import KeyFailed
 from liqod.telemetry.hub import Hub
-from liqod.tenancy import tenant_namespace
 from simulator import EmbeddedCluster
 from tests.simulated.prepared import installed, quiet
 

@@ -9,10 +9,10 @@ import msgspec
 import trio
 
 from liqod.config import parse
-from liqod.handshake.inbox import Inbox
-from liqod.handshake.messages import Accepted, Ask, Denied, Refused
-from liqod.handshake.outputs import Peer
-from liqod.handshake.reception import Reception
+from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused
+from liqod.handshake.protocol.outputs import Peer
+from liqod.handshake.requests.inbox import Inbox
+from liqod.handshake.requests.reception import Reception
 from liqod.identity import keys
 from tests.simulated.peering import Member, members
 

@@ -8,9 +8,9 @@ import trio
 
 from liqod import config
 from liqod.apimachinery.kinds import NAMESPACES
-from liqod.bounds import informers
+from liqod.cluster.bounds import informers
+from liqod.cluster.context import ApiEndpoint, ClusterContext
 from liqod.consumer.link import Provider
-from liqod.context import ApiEndpoint, ClusterContext
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES

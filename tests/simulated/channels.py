@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 import trio
 
 from liqod.consumer.identities.keys import cluster_keys
-from liqod.handshake.dialing import Dialler
-from liqod.handshake.listening import Listener
-from liqod.handshake.meeting import Lasting
-from liqod.handshake.messages import Accepted, Ask, Denied, Refused, Report
-from liqod.handshake.outputs import Own, Peer
-from liqod.handshake.ways import Ways
+from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused, Report
+from liqod.handshake.protocol.outputs import Own, Peer
+from liqod.handshake.transport.dialing import Dialler
+from liqod.handshake.transport.listening import Listener
+from liqod.handshake.transport.meeting import Lasting
+from liqod.handshake.transport.ways import Ways
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig

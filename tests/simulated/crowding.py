@@ -12,15 +12,15 @@ from uuid import UUID
 
 import trio
 
-from liqod.account import Account
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.errors import LiqodError
-from liqod.handshake.dialing import Dialler
-from liqod.handshake.messages import Ask
-from liqod.handshake.outputs import Expected, Own
+from liqod.handshake.protocol.messages import Ask
+from liqod.handshake.protocol.outputs import Expected, Own
+from liqod.handshake.transport.dialing import Dialler
 from liqod.kube.http.wire import Wire, wire_of
 from liqod.kube.selection import Selection
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
+from liqod.runtime.account import Account
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, sites
 from tests.simulated.test_inspector import get

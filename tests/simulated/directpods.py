@@ -9,7 +9,7 @@ import trio
 from liqod.apimachinery.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS, ROLE_BINDINGS
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.workloads import directpods
 from liqod.provider.workloads.shadowpods import ShadowPods
 from tests.simulated.lendingpods import LENDER, quota

@@ -12,9 +12,9 @@ import trio
 
 from liqod import config
 from liqod.apimachinery.kinds import NAMESPACES, PODS
-from liqod.bounds import informers
+from liqod.cluster.bounds import informers
+from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.consumer.link import Provider
-from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig

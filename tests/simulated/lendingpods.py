@@ -7,7 +7,7 @@ from typing import Any
 import trio
 
 from liqod.apimachinery.kinds import NAMESPACES, PODS
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.workloads.shadowpods import ShadowPods
 from liqod.resources import QUOTAS
 from tests.simulated.reflecting import SHOP, Pair, pair

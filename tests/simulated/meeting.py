@@ -10,8 +10,8 @@ import trio
 from liqod.apimachinery.kinds import LEASES
 from liqod.consumer.identities.keys import cluster_keys
 from liqod.errors import LiqodError
-from liqod.handshake import invitations
-from liqod.handshake.tokens import Token
+from liqod.handshake.protocol.tokens import Token
+from liqod.handshake.requests import invitations
 from liqod.identity import keys
 from liqod.kube import times
 from liqod.kube.selection import Selection

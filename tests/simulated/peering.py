@@ -15,15 +15,14 @@ import trio
 import trio.testing
 
 from liqod import config
-from liqod.account import Account
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, PODS, SECRETS, Kind
-from liqod.bounds import informers
+from liqod.cluster.bounds import informers
+from liqod.cluster.context import ApiEndpoint, ClusterContext
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.formerkey import FormerKey
 from liqod.consumer.identities.keys import Keys, cluster_keys
 from liqod.consumer.namespaces.offloading import Offloading
-from liqod.context import ApiEndpoint, ClusterContext
 from liqod.discovery.merging import Seen
 from liqod.handshake.running import Handshake
 from liqod.identity import keys
@@ -36,7 +35,7 @@ from liqod.model import ids
 from liqod.network.leftovers import Leftovers
 from liqod.network.machine import NOWHERE, Machine
 from liqod.ownkeys import FollowedKeys, take_to
-from liqod.peers import Peers
+from liqod.peers.peers import Peers
 from liqod.peertask import PeerTasks
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
@@ -45,6 +44,7 @@ from liqod.procedures.wanted import Asked
 from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
 from liqod.provider.timings import ORDINARY, ProviderTimings
+from liqod.runtime.account import Account
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually, offload

@@ -4,11 +4,11 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.shadowpods import ShadowPods
+from liqod.runtime.backoff import Backoff
 from tests.simulated.lender import lender
 
 SOON = ProviderTimings(pauses=Backoff(first=0.05, last=0.2))

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 import trio
 
-from liqod import account
-from liqod.account import Account
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, PODS
 from liqod.apimachinery.meta import Partial
 from liqod.cli.channels import Channels
@@ -21,6 +19,8 @@ from liqod.kube.selection import Selection
 from liqod.kube.watch import Event
 from liqod.plugins import loader
 from liqod.resources import FOREIGN_CLUSTERS, IDENTITIES, TENANTS
+from liqod.runtime import account
+from liqod.runtime.account import Account
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.channels import DEAD, Apart, apart
 from tests.simulated.kubeletcaller import EXEC, SPDY, WEBSOCKET, Caller

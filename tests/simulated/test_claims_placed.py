@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.account import Account
 from liqod.apimachinery.kinds import (
     CLAIMS,
     CLUSTER_ROLES,
@@ -30,6 +29,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.model.objects import claims
 from liqod.resources import NAMESPACE_OFFLOADINGS
+from liqod.runtime.account import Account
 from simulator import EmbeddedCluster
 from simulator.controllers.volumes import SELECTED
 from tests.simulated.borrower import borrower, condition, eventually, offload, peer_of, virtual_node

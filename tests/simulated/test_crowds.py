@@ -10,7 +10,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from liqod.account import (
+from liqod.cli import inspector
+from liqod.consumer.identities.keys import cluster_keys
+from liqod.errors import LiqodError, Unconnected
+from liqod.handshake.protocol.outputs import Expected, Own
+from liqod.handshake.transport.dialing import Dialler
+from liqod.handshake.transport.talking import API
+from liqod.identity import certificates, keys
+from liqod.model.objects import webhook
+from liqod.runtime.account import (
     CLIENTS,
     KUBELET,
     KUBELET_STRANGERS,
@@ -27,14 +35,6 @@ from liqod.account import (
     WEBHOOK_STRANGERS,
     Account,
 )
-from liqod.cli import inspector
-from liqod.consumer.identities.keys import cluster_keys
-from liqod.errors import LiqodError, Unconnected
-from liqod.handshake.dialing import Dialler
-from liqod.handshake.outputs import Expected, Own
-from liqod.handshake.talking import API
-from liqod.identity import certificates, keys
-from liqod.model.objects import webhook
 from tests.simulated.borrower import eventually
 from tests.simulated.crowding import (
     CROWD,

@@ -10,10 +10,10 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, LEASES, NODES, SECRETS
 from liqod.cli import inspector
+from liqod.cluster.ownid import known_as, notes
 from liqod.errors import ConfigError
 from liqod.inspect.protocol import Act, ActionPlan, Done, Preview
 from liqod.kube.definitions import name_of
-from liqod.ownid import known_as, notes
 from liqod.resources import TENANTS
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import run, sites

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import trio
 
-from liqod import fence, install
+from liqod import install
 from liqod.apimachinery.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
@@ -16,6 +16,7 @@ from liqod.apimachinery.kinds import (
     PODS,
 )
 from liqod.cli.snapshot import take
+from liqod.cluster import fence
 from liqod.errors import ConfigError
 from liqod.kube.selection import Selection
 from liqod.model import ids

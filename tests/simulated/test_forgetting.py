@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.account import Account
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS, SERVICES
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
@@ -15,6 +14,7 @@ from liqod.inspect.inspector import Inspector
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, VIRTUAL_NODES
+from liqod.runtime.account import Account
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import SETTINGS, Member, members
 from tests.simulated.remembered import holders

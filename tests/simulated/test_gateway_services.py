@@ -11,7 +11,6 @@ import msgspec
 import trio
 
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
-from liqod.latest import Latest
 from liqod.network import exposure
 from liqod.network.connections import Connections
 from liqod.network.ends import Ends
@@ -21,6 +20,7 @@ from liqod.network.gatewayplan import Here, Listening
 from liqod.network.gateways import Gateways
 from liqod.network.services import Services
 from liqod.resources.networking import GATEWAY_SERVERS
+from liqod.runtime.latest import Latest
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT, installed_lender
 from tests.simulated.test_gateways import Site, server

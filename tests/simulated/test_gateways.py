@@ -11,7 +11,6 @@ import trio
 
 from liqod.apimachinery.kinds import SECRETS, Kind
 from liqod.identity import tunnelkeys
-from liqod.latest import Latest
 from liqod.network import keysecrets
 from liqod.network.connections import Connections, Way
 from liqod.network.ends import Ends
@@ -24,6 +23,7 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
 )
+from liqod.runtime.latest import Latest
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT, Lender, installed_lender
 

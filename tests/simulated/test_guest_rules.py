@@ -1,12 +1,12 @@
 """Restrictions for guests reach the consumer, which keeps such pods in its own cluster."""
 
-from liqod.account import Account
 from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.labels import VIRTUAL_NODE_TAINT
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.model.crossing import guestrules
 from liqod.resources import RESOURCE_SLICES
+from liqod.runtime.account import Account
 from tests.simulated.borrower import condition, eventually, offload
 from tests.simulated.peering import SETTINGS, members
 

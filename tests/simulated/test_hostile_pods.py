@@ -3,7 +3,7 @@
 import pytest
 
 from liqod.apimachinery.kinds import PODS
-from liqod.bounds import trim_to, without_room
+from liqod.cluster.bounds import trim_to, without_room
 from liqod.resources import SHADOW_PODS
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually

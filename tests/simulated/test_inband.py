@@ -11,10 +11,10 @@ import trio
 from liqod import config
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.model.network.ranges import Entrance
 from liqod.network.known import KnownRanges
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, IPS
 from tests.simulated.addressed import SETTINGS, Rome, gone, rome, until
 

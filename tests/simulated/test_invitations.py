@@ -11,12 +11,12 @@ from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, SECRETS
 from liqod.consumer import beside
 from liqod.errors import ConfigError
 from liqod.kube import times
-from liqod.kube.backoff import Backoff
 from liqod.kube.http import proxies
 from liqod.plugins import loader
 from liqod.procedures import asking
 from liqod.procedures.asking import secret_of
 from liqod.resources import IDENTITIES, INVITATIONS, Invitation
+from liqod.runtime.backoff import Backoff
 from tests.simulated.borrower import offload
 from tests.simulated.channels import DEAD
 from tests.simulated.meeting import (

@@ -14,7 +14,7 @@ import trio
 
 from liqod.apimachinery.kinds import NODES
 from liqod.errors import ConfigError, Conflict
-from liqod.handshake import websockets
+from liqod.handshake.transport import websockets
 from liqod.kube.http.wire import Wire
 from liqod.procedures import answering
 from liqod.resources import INCOMING_PEERINGS, OUTGOING_PEERINGS

@@ -7,8 +7,8 @@ import trio
 
 from liqod.consumer import link as links
 from liqod.consumer.link import Link
-from liqod.kube.backoff import Backoff
 from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.runtime.backoff import Backoff
 from simulator import EmbeddedCluster
 from simulator.faults import Fault
 

@@ -8,6 +8,7 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, SIGNING_REQUESTS
+from liqod.cluster.tenancy import ensure_tenant_namespace, users_of
 from liqod.consumer.identities import signing
 from liqod.errors import Forbidden
 from liqod.identity import keys, requests
@@ -18,7 +19,6 @@ from liqod.procedures import peering, peeringusers, revokedconsumer
 from liqod.provider.tenants import narrowing
 from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import IDENTITIES, TENANTS
-from liqod.tenancy import ensure_tenant_namespace, users_of
 from tests.simulated.peering import AT_MILAN, AT_ROME, Member, members
 
 USER = "liqo-peer-user-rome"

@@ -7,7 +7,6 @@ from typing import Any
 
 import trio
 
-from liqod.account import Account
 from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
@@ -15,6 +14,7 @@ from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.plugins.reflectors.disruptionbudgets import POD_DISRUPTION_BUDGETS
 from liqod.resources import NAMESPACE_OFFLOADINGS, TENANTS
+from liqod.runtime.account import Account
 from tests.simulated.borrower import Json, condition, eventually, offload
 from tests.simulated.peering import Member, members
 

@@ -13,8 +13,8 @@ from liqod.cli.lend import _Lender
 from liqod.cli.meet import asked_of
 from liqod.cli.typed import seconds
 from liqod.errors import ConfigError, Misuse
-from liqod.handshake import adverts
-from liqod.handshake.tokens import Token, format_token
+from liqod.handshake.protocol import adverts
+from liqod.handshake.protocol.tokens import Token, format_token
 from liqod.kube.selection import Selection
 from liqod.procedures import asking
 from liqod.procedures.wanted import Asked

@@ -4,16 +4,16 @@ import re
 
 import pytest
 
-from liqod.account import Account
 from liqod.discovery.merging import Entry
 from liqod.discovery.room import Discovery
 from liqod.errors import ConfigError
-from liqod.handshake.figures import OTHER, Figures
+from liqod.handshake.transport.figures import OTHER, Figures
 from liqod.inspect.inspector import Inspector
 from liqod.inspect.metrics import render
 from liqod.plugins import loader
 from liqod.plugins.providers import Sighting
 from liqod.procedures import answering, asking
+from liqod.runtime.account import Account
 from tests.simulated.borrower import eventually
 from tests.simulated.channels import DEAD
 from tests.simulated.meeting import ask, by_token, entries, invite, meeting, peered

@@ -12,7 +12,6 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.identity import tunnelkeys
-from liqod.latest import Latest
 from liqod.model.network.ranges import Ranges
 from liqod.network import room
 from liqod.network.connections import Connections
@@ -29,6 +28,7 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
 )
+from liqod.runtime.latest import Latest
 from liqod.telemetry.events import TunnelChanged
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT

@@ -7,7 +7,6 @@ from typing import Any, cast
 import pytest
 import trio
 
-from liqod.account import Account
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import (
     CLUSTER_ROLE_BINDINGS,
@@ -20,6 +19,7 @@ from liqod.consumer.nodes import kubeletaccess, podusage
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.nodes.podusage import POD_METRICS
 from liqod.plugins import loader
+from liqod.runtime.account import Account
 from simulator.access.identities import User
 from tests.simulated.borrower import eventually
 from tests.simulated.kubeletcaller import Caller

@@ -6,9 +6,9 @@ import pytest
 import trio
 
 from liqod.apimachinery.kinds import NAMESPACES, NODES
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.namespaces import offloading as offloading_room
 from liqod.consumer.namespaces.offloading import Offloading
-from liqod.context import ClusterContext
 from liqod.errors import NotFound
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from simulator import EmbeddedCluster

@@ -8,6 +8,7 @@ import trio
 
 from liqod.apimachinery.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS
 from liqod.apimachinery.labels import KEYS_SECRET
+from liqod.cluster.tenancy import ensure_tenant_namespace
 from liqod.consumer.identities.keys import OwnKeys, cluster_keys
 from liqod.identity import keys
 from liqod.kube.client import Client
@@ -24,7 +25,6 @@ from liqod.resources import (
     RESOURCE_SLICES,
     TENANTS,
 )
-from liqod.tenancy import ensure_tenant_namespace
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import AT_MILAN, AT_ROME, USER, members, verdicts

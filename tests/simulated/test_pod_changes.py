@@ -10,11 +10,11 @@ from liqod import config
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS, Kind
 from liqod.errors import Forbidden, Invalid, NotFound
-from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.plugins.reflectors.pods import CHANGED
 from liqod.provider.workloads import changes
 from liqod.resources import QUOTAS, SHADOW_PODS
+from liqod.runtime.backoff import Backoff
 from tests.simulated.lendingpods import LENDER, here, lending, lending_to, ready
 from tests.simulated.reflecting import SHOP, THERE, Pair, pair
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.account import KUBELET, Account
 from liqod.apimachinery.kinds import CLUSTER_ROLES, PODS
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.errors import Unreachable
 from liqod.plugins import loader
+from liqod.runtime.account import KUBELET, Account
 from simulator.access.identities import User
 from tests.simulated.borrower import eventually
 from tests.simulated.kubeletcaller import EXEC, SPDY, WEBSOCKET, Caller

@@ -11,12 +11,13 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.tenancy import ensure_tenant_namespace, users_of
 from liqod.config import parse
-from liqod.handshake import inbox, incoming, invitations
-from liqod.handshake.encoding import pack, unpack
-from liqod.handshake.inbox import Inbox
-from liqod.handshake.messages import Accepted, Ask, Cancel, Denied, Done, Failed, Refused
-from liqod.handshake.reception import Reception
+from liqod.handshake.protocol.encoding import pack, unpack
+from liqod.handshake.protocol.messages import Accepted, Ask, Cancel, Denied, Done, Failed, Refused
+from liqod.handshake.requests import inbox, incoming, invitations
+from liqod.handshake.requests.inbox import Inbox
+from liqod.handshake.requests.reception import Reception
 from liqod.kube.client import Client
 from liqod.kube.selection import EVERY, Selection
 from liqod.model import ids
@@ -29,7 +30,6 @@ from liqod.resources import (
     TENANTS,
     Invitation,
 )
-from liqod.tenancy import ensure_tenant_namespace, users_of
 from tests.simulated.asking import Answer, ignored, reception, request, somebody
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import entries

@@ -8,13 +8,13 @@ import pytest
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES
+from liqod.cluster.tenancy import tenant_namespace
 from liqod.errors import ConfigError
 from liqod.procedures import relaying
 from liqod.procedures.networkobjects import Asked
 from liqod.procedures.relaying import Relay
 from liqod.resources import IPS
 from liqod.resources.networking import GATEWAY_CLIENTS, Endpoint
-from liqod.tenancy import tenant_namespace
 from tests.simulated.addressed import MILAN, Rome, rome
 
 TOLD = Endpoint(addresses=("192.0.2.7",), port=51840, protocol="UDP")

@@ -9,17 +9,17 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.tenancy import ensure_tenant_namespace, users_of
 from liqod.errors import ConfigError
-from liqod.handshake import incoming
-from liqod.handshake.messages import Accepted, Ask, Cancel, Done, Failed, Refused
-from liqod.handshake.outputs import Peer
-from liqod.handshake.reception import Reception
+from liqod.handshake.protocol.messages import Accepted, Ask, Cancel, Done, Failed, Refused
+from liqod.handshake.protocol.outputs import Peer
+from liqod.handshake.requests import incoming
+from liqod.handshake.requests.reception import Reception
 from liqod.kube.selection import Selection
 from liqod.procedures import answering
 from liqod.resources import (
     INCOMING_PEERINGS,
 )
-from liqod.tenancy import ensure_tenant_namespace, users_of
 from tests.simulated.asking import Answer, ignored, reception, request, somebody
 from tests.simulated.meeting import entries, run
 from tests.simulated.peering import Member

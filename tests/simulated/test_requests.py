@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
+from liqod.cluster.tenancy import ensure_tenant_namespace
 from liqod.errors import Unreachable
-from liqod.handshake.encoding import pack
-from liqod.handshake.invitations import Wanted, invite
-from liqod.handshake.lenders import Lenders
-from liqod.handshake.meeting import Meeting
-from liqod.handshake.messages import Cancel, Offer, Report
-from liqod.handshake.pursuit import Pursuit
+from liqod.handshake.protocol.encoding import pack
+from liqod.handshake.protocol.messages import Cancel, Offer, Report
+from liqod.handshake.requests.invitations import Wanted, invite
+from liqod.handshake.requests.lenders import Lenders
+from liqod.handshake.requests.pursuit import Pursuit
+from liqod.handshake.transport.meeting import Meeting
 from liqod.kube.client import Client
 from liqod.procedures import asking
 from liqod.procedures.asking import Request
@@ -29,7 +30,6 @@ from liqod.resources import (
     OutgoingPeering,
 )
 from liqod.resources.authentication import PERMISSION_WITHDRAWN
-from liqod.tenancy import ensure_tenant_namespace
 from tests.simulated.asking import somebody
 from tests.simulated.peering import Member, members
 

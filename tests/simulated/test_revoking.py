@@ -17,6 +17,7 @@ from liqod.apimachinery.kinds import (
     ROLE_BINDINGS,
     SECRETS,
 )
+from liqod.cluster.tenancy import replicas_of, users_of
 from liqod.errors import ConfigError, Forbidden
 from liqod.identity import certificates, keys, requests
 from liqod.kube.client import Client
@@ -27,7 +28,6 @@ from liqod.procedures.revokedconsumer import is_theirs
 from liqod.procedures.revoking import Revoked
 from liqod.provider.tenants.trust import Binding
 from liqod.resources import IDENTITIES, RENEWS, REPLICATED, RESOURCE_SLICES, TENANTS
-from liqod.tenancy import replicas_of, users_of
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import AT_MILAN, AT_ROME, Member, keyed, members
 from tests.simulated.processes import sites

@@ -7,17 +7,17 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import EVENTS, NAMESPACES, SECRETS
+from liqod.cluster.tenancy import ensure_tenant_namespace
 from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, offer_of
-from liqod.handshake import incoming
-from liqod.handshake.messages import Refused
-from liqod.handshake.ownkeys import present_key
+from liqod.handshake.protocol.messages import Refused
+from liqod.handshake.requests import incoming
+from liqod.handshake.transport.ownkeys import present_key
 from liqod.identity import keys, successions
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.procedures import answering
 from liqod.provider.timings import ProviderTimings
 from liqod.resources import INCOMING_PEERINGS, OUTGOING_PEERINGS, RENEWS, RESOURCE_SLICES, TENANTS
-from liqod.tenancy import ensure_tenant_namespace
 from tests.simulated.asking import ignored, reception, request, somebody
 from tests.simulated.borrower import eventually
 from tests.simulated.peering import (

@@ -21,20 +21,20 @@ from hypothesis import strategies as st
 
 from liqod import __main__ as program
 from liqod import config
-from liqod.account import Account
 from liqod.apimachinery.kinds import SECRETS
 from liqod.cli import app, inspector
 from liqod.cli.meet import asked_of
 from liqod.errors import ConfigError, LiqodError
-from liqod.handshake.tokens import Token, format_token
+from liqod.handshake.protocol.tokens import Token, format_token
 from liqod.inspect import protocol
 from liqod.inspect.inspector import Inspector
 from liqod.kube.credentials import credentials
-from liqod.log import Formatter
 from liqod.plugins import loader
 from liqod.procedures import asking
 from liqod.procedures.wanted import Asked
 from liqod.resources import TENANTS
+from liqod.runtime.account import Account
+from liqod.runtime.log import Formatter
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import by_token, invite, meeting, peered
 from tests.simulated.peering import AT_MILAN, Member

@@ -8,7 +8,7 @@ import trio
 
 from liqod import config
 from liqod.discovery.merging import Entry, Seen, Verified
-from liqod.handshake import seeking
+from liqod.handshake.requests import seeking
 from liqod.kube.selection import Selection
 from liqod.plugins.providers import Sighting
 from liqod.procedures import revoking

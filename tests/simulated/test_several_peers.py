@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, INGRESSES
-from liqod.kube.backoff import Backoff
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, Several, View, Watch
 from liqod.plugins.loader import OWN
@@ -16,6 +15,7 @@ from liqod.plugins.reflectors import ingresses
 from liqod.reflection import pauses
 from liqod.reflection.retractions import Retractions
 from liqod.reflection.timings import ORDINARY, ReflectionTimings
+from liqod.runtime.backoff import Backoff
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, Pair, beside, pair
 from tests.simulated.test_reflection_plans import only, remote_object

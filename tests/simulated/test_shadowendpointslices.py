@@ -7,7 +7,6 @@ import trio
 
 from liqod import reach
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, EVENTS, NAMESPACES, NODES
-from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
@@ -16,6 +15,7 @@ from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.endpoints import MOST
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
 from liqod.resources import CONFIGURATIONS, NETWORKS, SHADOW_ENDPOINT_SLICES
+from liqod.runtime.backoff import Backoff
 from liqod.telemetry.events import EndpointsRefused
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually

@@ -11,13 +11,13 @@ import trio.testing
 
 from liqod.apimachinery.kinds import DEPLOYMENTS, PODS
 from liqod.kube.selection import Selection
-from liqod.latest import Latest
 from liqod.network.connections import Connections, Way
 from liqod.network.ends import Ends
 from liqod.network.failover.role import Role
 from liqod.network.gatewayplan import Gateway
 from liqod.network.standins import StandIns
 from liqod.resources.networking import GATEWAY_SERVERS
+from liqod.runtime.latest import Latest
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT, Lender, installed_lender
 from tests.simulated.test_gateways import MARKS, server

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 import trio
 
-from liqod.account import Account
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import (
     ENDPOINT_SLICES,
@@ -27,6 +26,7 @@ from liqod.kube.http.server import Request
 from liqod.model.objects import webhook
 from liqod.model.objects.scheduling import TOLERATION
 from liqod.resources import NAMESPACE_OFFLOADINGS
+from liqod.runtime.account import Account
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, condition, eventually, offload
 from tests.simulated.prepared import defined

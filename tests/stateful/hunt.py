@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from liqod.supervise import leaves
+from liqod.runtime.supervise import leaves
 from tests.stateful import world
 from tests.stateful.script import perform
 from tests.stateful.steps import Step

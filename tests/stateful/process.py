@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING, NoReturn
 import trio
 
 from liqod import config
-from liqod.account import Account
 from liqod.apimachinery import labels
-from liqod.bounds import informers
+from liqod.cluster.bounds import informers
+from liqod.cluster.context import ApiEndpoint, ClusterContext
+from liqod.cluster.preflight import RETRY
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.keys import Keys
 from liqod.consumer.namespaces.offloading import Offloading
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
-from liqod.context import ApiEndpoint, ClusterContext
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.inspect.inspector import Inspector
 from liqod.inspect.rooms import Rooms
 from liqod.install import check_revision
 from liqod.kube.client import Client
 from liqod.kube.election import Election, LeadershipLost
-from liqod.peers import Peers
+from liqod.peers.peers import Peers
 from liqod.peertask import PeerTasks
 from liqod.plugins import loader
 from liqod.plugins.host import PluginHost
-from liqod.preflight import RETRY
 from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
 from liqod.resources import DEFINITIONS
-from liqod.supervise import leaves
+from liqod.runtime.account import Account
+from liqod.runtime.supervise import leaves
 from liqod.telemetry.hub import Hub
 from tests.stateful.audit import CONSUMER, Broken
 

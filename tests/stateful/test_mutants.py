@@ -20,7 +20,7 @@ from liqod.provider.tenants.renewals import Renewals
 from liqod.reflection import statuswriter
 from liqod.reflection.remotewriter import Outcome, RemoteWriter
 from liqod.reflection.statuswriter import StatusWriter
-from liqod.supervise import leaves
+from liqod.runtime.supervise import leaves
 from tests.stateful.audit import Broken
 from tests.stateful.script import perform
 from tests.stateful.steps import (

@@ -1,6 +1,6 @@
 """Writes the table of ``docs/security.md`` that says what callers may take of the daemon.
 
-Run ``python -m tests.testbed.accounttable`` after a change of :mod:`liqod.account`.
+Run ``python -m tests.testbed.accounttable`` after a change of :mod:`liqod.runtime.account`.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from liqod.account import (
+from liqod.runtime.account import (
     CALLERS,
     CLIENTS,
     KIB,

@@ -11,8 +11,9 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod import account, places
-from liqod.account import (
+from liqod.handshake.transport.tls import called
+from liqod.runtime import account, places
+from liqod.runtime.account import (
     MIB,
     PARTS,
     SHARES,
@@ -22,9 +23,8 @@ from liqod.account import (
     places_of,
     raise_files,
 )
-from liqod.handshake.tls import called
-from liqod.log import Seldom
-from liqod.places import Place, Places, accepted, address_of, networks_of, source_of
+from liqod.runtime.log import Seldom
+from liqod.runtime.places import Place, Places, accepted, address_of, networks_of, source_of
 from tests.testbed import accounttable
 
 

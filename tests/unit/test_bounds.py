@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.bounds import (
+from liqod.cluster.bounds import (
     KeptEndpoints,
     KeptMap,
     KeptSlice,

@@ -283,7 +283,7 @@ DAEMONS = {"liqod.daemon", "simulator", "liqod.inspect.inspector"}
         ("run --help", {"typer", "liqod.cli", "simulator"}),
         ("version", {*WEBSOCKET, *DAEMONS}),
         ("status --help", {*WEBSOCKET, *DAEMONS}),
-        ("peer --help", {*WEBSOCKET, *DAEMONS, "cryptography", "liqod.context", "pluggy"}),
+        ("peer --help", {*WEBSOCKET, *DAEMONS, "cryptography", "liqod.cluster.context", "pluggy"}),
         ("doctor --help", {*DAEMONS, "cryptography", "pluggy"}),
     ],
 )

@@ -178,12 +178,15 @@ def test_members_of_classes_that_are_named_anywhere_are_there():
 
 
 def test_a_name_that_moved_is_found_missing():
-    text = "`Gone.answer` and `judge` (`handshake/policies.py`), `Prober.run` (`network/probes.py`)"
+    text = (
+        "`Gone.answer` and `judge` (`handshake/requests/policies.py`),"
+        " `Prober.run` (`network/probes.py`)"
+    )
     assert missing(text) == ["Gone.answer"]
-    assert places("`handshake/nowhere.py`, `handshake/`, `policies.py`") == {
+    assert places("`handshake/nowhere.py`, `handshake/requests/`, `policies.py`") == {
         "handshake/nowhere.py": [],
-        "handshake/": [LIQOD / "handshake"],
-        "policies.py": [LIQOD / "handshake/policies.py"],
+        "handshake/requests/": [LIQOD / "handshake/requests"],
+        "policies.py": [LIQOD / "handshake/requests/policies.py"],
     }
 
 

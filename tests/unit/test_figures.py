@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from liqod import fence, stalls
-from liqod.account import CLIENTS, LOCAL, SHARES
+from liqod import stalls
+from liqod.cluster import fence
 from liqod.consumer.webhook import controller as webhook
 from liqod.inspect import doctor, inspector, probing, protocol, server, session
 from liqod.kube import definitions
@@ -17,6 +17,7 @@ from liqod.plugins import calls
 from liqod.plugins.reflectors import pods
 from liqod.reflection import pauses
 from liqod.reflection.timings import ReflectionTimings
+from liqod.runtime.account import CLIENTS, LOCAL, SHARES
 
 DOCS = Path(__file__).parents[2] / "docs"
 IN_WORDS = {

@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from liqod.errors import NotFound
-from liqod.gather import first_of, gather
+from liqod.runtime.gather import first_of, gather
 
 
 async def test_results_come_in_the_order_of_the_calls(autojump_clock):

@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 import trio
 
-from liqod import log
 from liqod.apimachinery.kinds import SERVICES
 from liqod.errors import Invalid, Unreachable
-from liqod.log import PEER, Formatter, Seldom
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
+from liqod.runtime import log
+from liqod.runtime.log import PEER, Formatter, Seldom
 from liqod.telemetry.hub import Hub
 
 

@@ -6,9 +6,9 @@ import msgspec
 import trio
 import trio.testing
 
+from liqod.cluster.ownnetworks import own_networks
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
-from liqod.ownnetworks import own_networks
 
 
 class FakeInformer(Informer):

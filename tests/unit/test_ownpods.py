@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.cluster.ownpods import LONGEST, NOT_GUESTS, OwnPods, own_pods
 from liqod.errors import Forbidden
-from liqod.ownpods import LONGEST, NOT_GUESTS, OwnPods, own_pods
 
 
 def fields(found: OwnPods) -> list[str]:

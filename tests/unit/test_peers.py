@@ -9,14 +9,14 @@ import msgspec
 import trio
 
 from liqod import config
-from liqod.context import ApiEndpoint, ClusterContext
+from liqod.cluster.context import ApiEndpoint, ClusterContext
+from liqod.cluster.tenancy import tenant_namespace
 from liqod.errors import Unreachable
 from liqod.kube.cache.store import Change
-from liqod.peers import Peers
+from liqod.peers.peers import Peers
 from liqod.reflection.voices import Voices
 from liqod.telemetry.events import PeerGone
 from liqod.telemetry.hub import Hub
-from liqod.tenancy import tenant_namespace
 
 
 class Namespaces:
@@ -95,7 +95,7 @@ async def test_a_successor_waits_until_its_predecessor_has_ended(autojump_clock)
 
 
 async def test_a_peer_that_has_gone_fails_no_more(autojump_clock, caplog):
-    caplog.set_level("INFO", "liqod.peers")
+    caplog.set_level("INFO", "liqod.peers.peers")
 
     async def run_peer(home, peer, namespace):
         try:

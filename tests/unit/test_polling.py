@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from liqod.errors import ConfigError, NotFound, Unreachable
-from liqod.polling import AWAY, poll_until
+from liqod.runtime.polling import AWAY, poll_until
 
 
 async def test_a_moment_without_the_api_server_is_waited_out(autojump_clock):

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from liqod import config, preflight
+from liqod import config
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CONFIG_MAPS
+from liqod.cluster import preflight
 from liqod.errors import Forbidden, NotFound, Unreachable
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.selection import EVERY

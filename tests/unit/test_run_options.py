@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from liqod import daemon, log
+from liqod import daemon
 from liqod.config import Config
 from liqod.plugins import loader
+from liqod.runtime import log
 
 
 def test_the_kubeconfig_of_the_command_line_counts_before_that_of_the_environment(

@@ -5,7 +5,7 @@ import socket
 import pytest
 import trio
 
-from liqod import sdnotify
+from liqod.runtime import sdnotify
 
 
 @pytest.fixture

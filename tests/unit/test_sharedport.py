@@ -12,8 +12,8 @@ import pytest
 import trio
 import trio.testing
 
-from liqod.handshake.listening import Listener
-from liqod.places import Places
+from liqod.handshake.transport.listening import Listener
+from liqod.runtime.places import Places
 from liqod.sharedport import DAEMON, SharedPort
 from tests.unit.handshake.listeners import EXPECTED, MILAN, FakeHost, dialler, greeter
 

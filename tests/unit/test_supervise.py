@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from liqod.errors import Forbidden, NotStarted, Unreachable
-from liqod.supervise import PARKED_RETRY, Failure, Supervision, explain, walled
+from liqod.runtime.supervise import PARKED_RETRY, Failure, Supervision, explain, walled
 
 
 async def run_for(seconds: float, supervision: Supervision) -> None:

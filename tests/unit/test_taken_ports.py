@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.account import Account
 from liqod.cli.frame import Frame
 from liqod.config import Health, Inspector, Kubelet, Webhook
 from liqod.consumer.nodes.kubelet import KubeletServer
@@ -17,7 +16,8 @@ from liqod.consumer.webhook.server import PodWebhook
 from liqod.errors import ConfigError, NotFound
 from liqod.health import Health as HealthServer
 from liqod.inspect.server import tcp_listeners
-from liqod.places import Places
+from liqod.runtime.account import Account
+from liqod.runtime.places import Places
 
 HERE = "127.0.0.1"
 

@@ -6,9 +6,9 @@ import pytest
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta, Partial
+from liqod.cluster.tenancy import ensure_tenant_namespace, find_tenant, look_up_tenant
 from liqod.errors import NotFound
 from liqod.kube.selection import EVERY, Selection
-from liqod.tenancy import ensure_tenant_namespace, find_tenant, look_up_tenant
 
 MINE = {labels.TENANT_NAMESPACE: labels.TRUE, labels.REMOTE_CLUSTER_ID: "rome"}
 

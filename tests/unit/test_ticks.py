@@ -2,7 +2,7 @@
 
 import trio
 
-from liqod.ticks import sleep_until_tick
+from liqod.runtime.ticks import sleep_until_tick
 
 
 async def test_those_of_one_pace_wake_together(autojump_clock):

@@ -6,7 +6,7 @@ import pytest
 
 from liqod.identity import certificates
 from liqod.kube.http import tls
-from liqod.tlspump import PIECE, TlsPump
+from liqod.runtime.tlspump import PIECE, TlsPump
 
 LARGE = bytes(range(256)) * 4096
 

@@ -1,6 +1,6 @@
 """The limits of a token bucket: a burst at once, and a rate from then on."""
 
-from liqod.tokenbucket import TokenBucket
+from liqod.runtime.tokenbucket import TokenBucket
 
 
 def test_so_many_go_at_once_and_so_many_a_second_from_then_on() -> None:

@@ -10,11 +10,11 @@ from liqod.cli import files, terminal
 from liqod.cli.clusters import AGENT
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import CredentialFile, LiqoNamespace
+from liqod.cluster.ownid import own_cluster_id
 from liqod.errors import ConfigError
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.ownid import own_cluster_id
 from liqod.procedures import peeringusers
 from liqod.provider.tenants import narrowing
 

@@ -12,13 +12,13 @@ from liqod.cli import files, output, terminal
 from liqod.cli.clusters import AGENT
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
+from liqod.cluster.ownid import take_over
 from liqod.errors import ConfigError, Misuse
 from liqod.install import plugingrants, rollout, verbs
 from liqod.install.access import daemon_kubeconfig
 from liqod.install.manifests import Manifest, Options, daemon_manifests, printable, render
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.ownid import take_over
 from liqod.resources.manifests import crd_manifests
 
 DEFAULT = Options()

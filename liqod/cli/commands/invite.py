@@ -15,7 +15,8 @@ from liqod.cli.options import LiqoNamespace, MetAt, Yes
 from liqod.cli.output import table
 from liqod.consumer.identities.keys import cluster_keys
 from liqod.errors import ConfigError, Misuse
-from liqod.handshake import invitations, tokens
+from liqod.handshake.protocol import tokens
+from liqod.handshake.requests import invitations
 from liqod.identity import keys
 from liqod.kube import times
 from liqod.kube.selection import Selection

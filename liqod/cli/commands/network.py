@@ -9,8 +9,8 @@ from liqod.cli import completion
 from liqod.cli.frame import OUTPUTS, Frame, command, warn
 from liqod.cli.networktext import render
 from liqod.cli.options import LiqoNamespace
+from liqod.cluster.ownid import cluster_uid, known_as
 from liqod.errors import LiqodError
-from liqod.ownid import cluster_uid, known_as
 from liqod.procedures import networkstatus
 
 Peer = Annotated[

@@ -10,8 +10,8 @@ from liqod.apimachinery import labels
 from liqod.cli import presence, terminal
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, Yes
+from liqod.cluster.ownid import own_cluster_id
 from liqod.kube.client import Client
-from liqod.ownid import own_cluster_id
 from liqod.procedures import rotating
 from liqod.procedures.rotating import Standing
 

@@ -10,8 +10,8 @@ from liqod.cli import output, presence
 from liqod.cli.completion import peers as known_peers
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
+from liqod.cluster.ownid import cluster_id
 from liqod.errors import Misuse
-from liqod.ownid import cluster_id
 from liqod.procedures.testnetwork import Asked, test_network
 from liqod.procedures.testplan import IMAGE, Row, passed
 

@@ -10,11 +10,11 @@ from liqod.apimachinery.meta import Partial
 from liqod.cli import terminal
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, Yes
+from liqod.cluster.ownid import cluster_id
 from liqod.errors import ConfigError, NotFound
 from liqod.install import removal
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.ownid import cluster_id
 
 
 @command(timeout=180.0)

@@ -14,9 +14,9 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import Kind
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.identities.keys import ClusterKeys, OwnKeys, forget_former
 from liqod.consumer.slices.borrowed import is_source
-from liqod.context import ClusterContext
 from liqod.errors import ConfigError
 from liqod.identity import keys
 from liqod.kube.cache.store import Change

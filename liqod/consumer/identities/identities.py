@@ -43,7 +43,7 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import ids
 from liqod.model.peering import providerkeys
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.resources import IDENTITIES, RENEWS, Identity, Renew
 from liqod.resources.authentication import CONTROL_PLANE, AuthParams
 from liqod.telemetry.events import IdentityChanged

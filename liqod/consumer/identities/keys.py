@@ -13,7 +13,8 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
+from liqod.cluster.ownid import cluster_uid, notes
 from liqod.errors import AlreadyExists, ConfigError, ProtocolError, TransientError
 from liqod.identity import certificates, keys, requests, successions
 from liqod.kube.client import Client
@@ -21,7 +22,6 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.model import ids
 from liqod.model.objects.partial import Secret
-from liqod.ownid import cluster_uid, notes
 from liqod.telemetry.events import KeysFailed
 
 RETRY = 1.0

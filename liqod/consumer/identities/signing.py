@@ -22,7 +22,7 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
 from liqod.model import ids
 from liqod.model.objects.partial import Secret
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.resources import IDENTITIES
 from liqod.telemetry.events import NonceSigned
 

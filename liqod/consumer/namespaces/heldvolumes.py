@@ -1,7 +1,7 @@
 """Volumes that would be lost with a namespace at a peer, which keep it there."""
 
 from liqod.apimachinery.kinds import CLAIMS, VOLUMES
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.objects import claims

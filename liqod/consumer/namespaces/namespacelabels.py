@@ -6,8 +6,8 @@ from typing import Any
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.namespaces import offloadplan
-from liqod.context import ClusterContext
 from liqod.errors import NotFound
 from liqod.kube.cache.store import Store
 from liqod.model.objects import webhook

@@ -17,6 +17,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.namespaces import clusterviews, offloadplan
 from liqod.consumer.namespaces.clusterviews import ClusterViews
 from liqod.consumer.namespaces.heldvolumes import held_by
@@ -25,7 +26,6 @@ from liqod.consumer.namespaces.offloadplan import ClusterView, Outcome
 from liqod.consumer.namespaces.relocation import Relocations
 from liqod.consumer.namespaces.staying import Staying
 from liqod.consumer.nodes.virtualnodes import SELECTOR
-from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, Conflict, NotFound
 from liqod.kube import times
 from liqod.kube.cache.store import Change

@@ -17,17 +17,15 @@ from typing import Final, NoReturn
 import msgspec
 import trio
 
-from liqod import account
-from liqod.account import Account
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.nodes import nodepages
 from liqod.consumer.nodes.kubeletaccess import Access
 from liqod.consumer.nodes.podusage import PodPlace
 from liqod.consumer.nodes.podways import PodWay, PodWays
 from liqod.consumer.nodes.serving import Serving
-from liqod.context import ClusterContext
 from liqod.errors import (
     Conflict,
     Forbidden,
@@ -48,6 +46,8 @@ from liqod.model.crossing import noderequests
 from liqod.model.crossing.noderequests import NodeRequest, node_request
 from liqod.model.crossing.podrequests import LOG, PodRequest, agreed, pod_request, switch
 from liqod.model.objects.partial import Pod
+from liqod.runtime import account
+from liqod.runtime.account import Account
 
 IDLE: Final = 4 * 3600.0
 """Seconds after which a stream ends in which nothing passes: a kubelet's own default."""

@@ -14,9 +14,9 @@ from typing import Any, Final
 import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.nodes.podways import PodWays
 from liqod.consumer.nodes.serving import Serving
-from liqod.context import ClusterContext
 from liqod.errors import Forbidden, LiqodError, Unauthorized
 from liqod.identity.certificates import Pair
 from liqod.kube.http import tls

@@ -22,7 +22,6 @@ from liqod.consumer.nodes.nodeevents import DRAINING as DRAINING_EVENT
 from liqod.consumer.nodes.nodeevents import Said
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
 from liqod.kube import events, times
-from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Store
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
@@ -32,6 +31,7 @@ from liqod.model import finalizers
 from liqod.model.peering.heartbeat import Verdict
 from liqod.resources import VIRTUAL_NODES, VirtualNode
 from liqod.resources.nodes import CREATING, DELETING, DRAINING, NONE, RUNNING
+from liqod.runtime.backoff import Backoff
 from liqod.telemetry.events import NodeChanged, NodeDraining
 
 log = logging.getLogger(__name__)

@@ -15,12 +15,12 @@ import trio
 from liqod.apimachinery.kinds import Kind
 from liqod.consumer.nodes import nodepages
 from liqod.errors import Forbidden, LiqodError, NotFound, Unreachable
-from liqod.gather import gather
 from liqod.kube.client import Client
 from liqod.kube.http.turns import Turn
 from liqod.kube.selection import Selection
 from liqod.model.crossing import usage
 from liqod.model.crossing.usage import Counters, NodeReading, PodMetrics, Running, Sample
+from liqod.runtime.gather import gather
 
 
 class PodPlace(NamedTuple):

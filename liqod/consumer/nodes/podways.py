@@ -19,8 +19,8 @@ from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.placement import placement
 from liqod.kube.http import proxies
 from liqod.kube.http.turns import Budget
-from liqod.latest import News
 from liqod.plugins.contracts import VirtualNode
+from liqod.runtime.latest import News
 
 SHARE: Final = 1.0
 """Seconds that all streams of one peer may take for each that they pause: half of the time. They

@@ -17,13 +17,13 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SIGNING_REQUESTS
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.nodes.podways import PodWays
-from liqod.context import ClusterContext
 from liqod.errors import LiqodError, ProtocolError
 from liqod.identity import certificates, keys, signingrequests
 from liqod.identity.certificates import Pair
-from liqod.kube.backoff import Backoff
 from liqod.kube.selection import Selection
+from liqod.runtime.backoff import Backoff
 
 SIGNER: Final = "kubernetes.io/kubelet-serving"
 USAGES: Final = ("digital signature", "key encipherment", "server auth")

@@ -12,8 +12,8 @@ from liqod.consumer.link import Link
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
 from liqod.errors import LiqodError
-from liqod.gather import either
 from liqod.model.peering.intervals import PEER_VERSION_EVERY
+from liqod.runtime.gather import either
 
 UNTOLD = 600.0
 """Seconds until the next look where nothing was reported."""

@@ -24,7 +24,6 @@ from liqod.consumer.slices.borrowed import (
     virtual_node_of,
 )
 from liqod.errors import Conflict, ProtocolError
-from liqod.gather import gather
 from liqod.identity import requests
 from liqod.kube import times
 from liqod.kube.cache.store import Change
@@ -36,9 +35,10 @@ from liqod.kube.ensure import Written, ensure, stamped
 from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import ids
 from liqod.model.objects.conditions import of_type
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.resources import IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES, Identity, ResourceSlice
 from liqod.resources.authentication import AUTHENTICATION, DENIED
+from liqod.runtime.gather import gather
 from liqod.telemetry.events import Borrowed
 
 

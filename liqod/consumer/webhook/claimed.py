@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from liqod.apimachinery.kinds import CLAIMS
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
 from liqod.model.objects import claims
 from liqod.model.objects.scheduling import Placement

@@ -18,16 +18,16 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, MUTATING_WEBHOOKS, PODS, SECRETS
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.webhook import certificate
-from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, LiqodError
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.latest import News
 from liqod.model.objects import webhook
 from liqod.model.objects.patches import contained
 from liqod.model.peering.intervals import WEBHOOK_PROOF_EVERY
+from liqod.runtime.latest import News
 from liqod.telemetry.events import WebhookChanged
 
 log = logging.getLogger(__name__)

@@ -14,10 +14,10 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.borrowed import rules_of
 from liqod.consumer.webhook.claimed import claimed
-from liqod.context import ClusterContext
 from liqod.errors import Conflict, Invalid, NotFound
 from liqod.kube import times
 from liqod.kube.cache.placement import node_of

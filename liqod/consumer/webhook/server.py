@@ -14,16 +14,14 @@ from typing import NoReturn
 
 import trio
 
-from liqod import account
-from liqod.account import Account
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
+from liqod.cluster.context import ClusterContext
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.borrowed import rules_of
 from liqod.consumer.webhook import certificate
 from liqod.consumer.webhook.claimed import claimed
 from liqod.consumer.webhook.controller import WebhookController
-from liqod.context import ClusterContext
 from liqod.errors import ConfigError, ProtocolError
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
@@ -31,11 +29,13 @@ from liqod.kube.http import tls
 from liqod.kube.http.listening import listen, wildcard
 from liqod.kube.http.server import Limits, Open, Request, Response
 from liqod.kube.selection import Selection
-from liqod.log import Seldom
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects import webhook
 from liqod.model.objects.scheduling import Placement
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading
+from liqod.runtime import account
+from liqod.runtime.account import Account
+from liqod.runtime.log import Seldom
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from liqod.apimachinery.objects import Key
-from liqod.log import Seldom
+from liqod.runtime.log import Seldom
 
 OVERHEAD = 600
 """Bytes that an object costs beside its JSON: its keys, and its places in tables."""

@@ -13,7 +13,7 @@ from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Index
 from liqod.kube.client import Client
 from liqod.kube.selection import EVERY, Selection
-from liqod.log import PEER
+from liqod.runtime.log import PEER
 
 Wanted = tuple[object, ...]
 

@@ -2,7 +2,7 @@
 
 import trio
 
-from liqod.kube.backoff import Backoff
+from liqod.runtime.backoff import Backoff
 
 HEALTHY_AFTER = 10.0
 """Seconds a watch must have lived for the next to follow without a pause."""

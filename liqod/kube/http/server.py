@@ -19,9 +19,9 @@ from liqod.errors import Unauthorized, Unreachable
 from liqod.kube.http.parser import Limits, Request, RequestParser
 from liqod.kube.http.turns import Budgets, Metered
 from liqod.kube.http.wire import TlsWire, Wire, wire_of
-from liqod.log import Seldom
-from liqod.places import Place, Places, address_of, serve_one
-from liqod.tlspump import NOTHING
+from liqod.runtime.log import Seldom
+from liqod.runtime.places import Place, Places, address_of, serve_one
+from liqod.runtime.tlspump import NOTHING
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from liqod.errors import UNTRUSTED, Unauthorized, Unconnected, Unreachable, Untrusted
-from liqod.tlspump import TlsPump
+from liqod.runtime.tlspump import TlsPump
 
 READ_SIZE = 65536
 TURN_BYTES = 262144

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import trio
 
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.network.addressing.apiserver import ServerAddress
 from liqod.network.addressing.book import Book
 from liqod.network.addressing.configurations import Configurations

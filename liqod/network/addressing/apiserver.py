@@ -12,8 +12,8 @@ from typing import Any, Final
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.context import ClusterContext
 from liqod.config import opens_api
-from liqod.context import ClusterContext
 from liqod.errors import ConfigError
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller

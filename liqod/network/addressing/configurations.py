@@ -15,7 +15,8 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES
 from liqod.apimachinery.meta import Partial, owner_reference
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
+from liqod.cluster.ownnetworks import own_networks
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
@@ -29,7 +30,6 @@ from liqod.model.objects import conditions
 from liqod.network.addressing.book import Book
 from liqod.network.addressing.networks import TOPIC
 from liqod.network.addressing.own import escaped
-from liqod.ownnetworks import own_networks
 from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
 from liqod.resources.networking import RANGES_REFUSED
 

@@ -18,7 +18,8 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, SERVICES, Kind
 from liqod.apimachinery.meta import Partial, owner_reference
 from liqod.apimachinery.objects import UNREADABLE
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
+from liqod.cluster.ownnetworks import own_networks
 from liqod.errors import ConfigError, NotFound
 from liqod.kube.cache.holdings import nothing
 from liqod.kube.cache.store import Change, Key
@@ -31,7 +32,6 @@ from liqod.model.crossing.addresses import family, parse
 from liqod.model.network import claims
 from liqod.network.addressing.networks import TOPIC
 from liqod.network.pools import Addresses
-from liqod.ownnetworks import own_networks
 from liqod.resources import IP, IPS, NETWORKS, Network
 
 SERVICE_FIELDS: Final = ("ports", "sessionAffinity", "sessionAffinityConfig")

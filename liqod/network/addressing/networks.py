@@ -14,14 +14,14 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
+from liqod.cluster.ownnetworks import own_networks
 from liqod.errors import ConfigError, NotFound
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
 from liqod.model.network import claims
 from liqod.network.addressing.book import KEPT, Book
-from liqod.ownnetworks import own_networks
 from liqod.resources import NETWORKS, Network
 
 TOPIC: Final = "addresses"

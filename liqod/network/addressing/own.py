@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
+from liqod.cluster.ownnetworks import own_networks
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
@@ -18,7 +19,6 @@ from liqod.model.network.ownranges import uncovered, whole
 from liqod.network.addressing.networks import TOPIC
 from liqod.network.families import addresses_of, family_of
 from liqod.network.names import OVERLAY_NETWORK
-from liqod.ownnetworks import own_networks
 from liqod.resources import NETWORKS, Network
 
 OWN: Final = "own"

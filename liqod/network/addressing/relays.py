@@ -10,7 +10,7 @@ from typing import Any
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all

@@ -21,7 +21,6 @@ import trio
 
 from liqod.errors import LiqodError, NetworkError
 from liqod.kube.client import Client
-from liqod.latest import News
 from liqod.network.failover import messages
 from liqod.network.failover.election import Claim, Election
 from liqod.network.failover.fence import Fence
@@ -30,6 +29,7 @@ from liqod.network.failover.lease import GatewayLease, Said
 from liqod.network.failover.messages import Answer, Question
 from liqod.network.failover.responder import Responder, now
 from liqod.network.failover.role import Role, Where
+from liqod.runtime.latest import News
 
 R = TypeVar("R")
 Inside = Callable[[Callable[[], socket.socket]], Awaitable[socket.socket]]

@@ -13,9 +13,8 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.apimachinery.meta import Partial
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import AlreadyExists, ConfigError, NetworkError
-from liqod.log import Seldom
 from liqod.model.objects.partial import Secret
 from liqod.network.failover.candidate import Candidate, Me
 from liqod.network.failover.fence import Fence
@@ -24,7 +23,8 @@ from liqod.network.failover.role import Role, Where
 from liqod.network.kernel import namespaces
 from liqod.network.machines import own_addresses
 from liqod.network.overlay import members
-from liqod.supervise import Failure, Supervision
+from liqod.runtime.log import Seldom
+from liqod.runtime.supervise import Failure, Supervision
 
 SECRET: Final = labels.GATEWAY_SECRET
 _KEY: Final = "key"

@@ -22,7 +22,6 @@ from liqod.kube.client import Client
 from liqod.kube.controller import Controller, Host
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
-from liqod.latest import News
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
 from liqod.network import nodeplan
@@ -40,6 +39,7 @@ from liqod.resources.fabric import (
     InternalFabric,
     InternalNode,
 )
+from liqod.runtime.latest import News
 
 NODE: Final = "node"
 """The one key."""

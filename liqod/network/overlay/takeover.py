@@ -8,7 +8,7 @@ import logging
 from functools import partial
 from typing import Any
 
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection

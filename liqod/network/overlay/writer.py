@@ -14,7 +14,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, Kind
 from liqod.apimachinery.meta import Partial
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import NetworkError
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
@@ -22,7 +22,6 @@ from liqod.kube.ending import delete_all
 from liqod.kube.ensure import ensure, stamped
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
-from liqod.log import Seldom
 from liqod.model.view.nodeways import ways
 from liqod.network import nodeplan
 from liqod.network.machine import Machine
@@ -43,6 +42,7 @@ from liqod.resources.networking import (
     GatewayClient,
     GatewayServer,
 )
+from liqod.runtime.log import Seldom
 
 OVERLAY: Final = "overlay"
 """The one key."""

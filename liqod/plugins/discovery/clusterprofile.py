@@ -25,7 +25,6 @@ import trio
 from liqod.apimachinery.kinds import Kind
 from liqod.errors import LiqodError, NotFound
 from liqod.kube.selection import Selection
-from liqod.log import Seldom
 from liqod.model import endpoints
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.providers import (
@@ -36,6 +35,7 @@ from liqod.plugins.providers import (
     Services,
     Sighting,
 )
+from liqod.runtime.log import Seldom
 
 NAME = "clusterprofile"
 PROFILES: Final = Kind("multicluster.x-k8s.io", "v1alpha1", "ClusterProfile", "clusterprofiles")

@@ -20,12 +20,12 @@ import msgspec
 import trio
 
 from liqod.errors import ConfigError, TransientError
-from liqod.log import Seldom
 from liqod.model import endpoints
 from liqod.plugins.discovery import texts
 from liqod.plugins.discovery.zone import SERVICE, TEXT
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
+from liqod.runtime.log import Seldom
 
 NAME = "dns-srv"
 SOONEST, LATEST = 5.0, 3600.0

@@ -16,11 +16,11 @@ import trio
 from msgspec import Meta
 
 from liqod.errors import ConfigError, TransientError
-from liqod.log import Seldom
 from liqod.model import endpoints
 from liqod.plugins.discovery import texts
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.providers import Announcement, DiscoveryProvider, Services, Sighting
+from liqod.runtime.log import Seldom
 
 if TYPE_CHECKING:
     from liqod.plugins.discovery.mdnsedge import Edge, Heard

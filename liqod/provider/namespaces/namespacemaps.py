@@ -17,7 +17,8 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, Kind
 from liqod.apimachinery.meta import Partial
-from liqod.bounds import KeptMap
+from liqod.cluster.bounds import KeptMap
+from liqod.cluster.tenancy import is_from
 from liqod.errors import AlreadyExists, NotFound
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
@@ -28,7 +29,7 @@ from liqod.kube.watched import RESYNC, Watched, by_name
 from liqod.model import finalizers, ids
 from liqod.model.crossing import namespaceuids, refusednames
 from liqod.model.objects.patches import exact_patch
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.plugins import declared
 from liqod.provider.namespaces import mapping
 from liqod.provider.policies import guestkeys
@@ -42,7 +43,6 @@ from liqod.resources.authentication import DRAINED
 from liqod.resources.base import MAX_MAPPED
 from liqod.resources.offloading import MAPPING_ACCEPTED
 from liqod.telemetry.events import NamespaceMapped
-from liqod.tenancy import is_from
 
 AGAIN = 0.2
 """Seconds until another look, where the store does not show yet what the API server has."""

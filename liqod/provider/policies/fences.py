@@ -3,7 +3,7 @@
 They are the installation's, and this daemon may not write them: somebody may delete one, or its
 binding, have it only warn, or narrow it until it holds nobody. Running pods go on; no tenant and no
 slice is accepted, and no namespace and no pod is made for a consumer, until they are back
-(:class:`liqod.fence.Fence`).
+(:class:`liqod.cluster.fence.Fence`).
 """
 
 import logging
@@ -17,7 +17,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
@@ -127,7 +127,7 @@ def missing(
 
 
 class Fences(Controller[str]):
-    """Keeps :attr:`liqod.context.ClusterContext.fence` up to date; there is one key.
+    """Keeps :attr:`liqod.cluster.context.ClusterContext.fence` up to date; there is one key.
 
     Args:
         home: this cluster.

@@ -13,7 +13,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
 from liqod.telemetry.events import SliceLent
 

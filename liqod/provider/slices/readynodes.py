@@ -9,11 +9,11 @@ import msgspec
 
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
-from liqod.latest import Latest
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Node
 from liqod.model.objects.quantities import Amounts
 from liqod.model.peering import capacity, nodesready
+from liqod.runtime.latest import Latest
 
 _node = msgspec.json.Decoder(Node)
 

@@ -23,7 +23,7 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.model.objects import quantities
 from liqod.model.objects.quantities import Amounts
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.namespaces import mapping
 from liqod.provider.slices import objectshares
 from liqod.provider.slices.objectshares import Bounded

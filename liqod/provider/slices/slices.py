@@ -11,11 +11,12 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from liqod import fence
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, SECRETS
 from liqod.apimachinery.meta import Partial, owner_reference
-from liqod.bounds import KeptSlice
+from liqod.cluster import fence
+from liqod.cluster.bounds import KeptSlice
+from liqod.cluster.tenancy import is_from
 from liqod.config import Provider
 from liqod.errors import ConfigError, Conflict
 from liqod.kube import times
@@ -28,7 +29,7 @@ from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import quantities
 from liqod.model.objects.patches import digest, exact_patch
 from liqod.model.peering import capacity
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.plugins import declared
 from liqod.provider.policies.guests import remedy
 from liqod.provider.slices.cordons import Cordons
@@ -58,7 +59,6 @@ from liqod.resources import (
 from liqod.resources.authentication import ACTIVE, CORDONED, TOLERATE_NO_HANDSHAKE
 from liqod.resources.base import MAX_QUANTITIES
 from liqod.telemetry.events import SliceLent
-from liqod.tenancy import is_from
 
 Read = tuple[bytes, bytes | None]
 """A slice and its Quota, as JSON."""

@@ -13,12 +13,12 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.errors import Conflict
-from liqod.gather import gather
 from liqod.kube.client import Client
 from liqod.model import ids
 from liqod.plugins.contracts import OptIn
 from liqod.provider.tenants.trust import Binding, taken
 from liqod.resources import QUOTAS
+from liqod.runtime.gather import gather
 
 RBAC = "rbac.authorization.k8s.io"
 

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ROLE_BINDINGS
+from liqod.cluster.tenancy import users_of
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.provider.tenants.trust import Binding
-from liqod.tenancy import users_of
 
 LIFE = 3600.0
 """Seconds for which a peering user is good, unless whoever makes it says otherwise."""

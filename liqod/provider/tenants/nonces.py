@@ -17,7 +17,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
 from liqod.model.objects.partial import Secret
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.telemetry.events import NonceMade
 
 NONCE_BYTES = 64

@@ -10,6 +10,8 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
+from liqod.cluster.ownid import PublicKeys
+from liqod.cluster.tenancy import is_from
 from liqod.errors import ProtocolError
 from liqod.identity import keys
 from liqod.kube.cache.store import Change
@@ -17,13 +19,11 @@ from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
 from liqod.model.objects.patches import exact_patch
-from liqod.ownid import PublicKeys
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.tenants.tenants import accepted_tenant
 from liqod.resources import RENEWS, TENANTS, Renew, Tenant
 from liqod.resources.authentication import CONTROL_PLANE, DRAINED, RenewStatus
 from liqod.telemetry.events import RenewalAnswered
-from liqod.tenancy import is_from
 
 
 class Renewals(Controller[str]):

@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 import trio
 
-from liqod import fence
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
+from liqod.cluster import fence
+from liqod.cluster.tenancy import is_from, replicas_of
 from liqod.errors import ProtocolError
-from liqod.gather import gather
 from liqod.identity import certificates, keys
 from liqod.kube import events, times
 from liqod.kube.cache.store import Change, Store
@@ -30,10 +30,9 @@ from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all, set_finalizers
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, RESYNC, Watched, by_name
-from liqod.log import Seldom
 from liqod.model import finalizers, ids
 from liqod.model.objects.patches import exact_patch
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.slices.objectquotas import SETTLE, TENANT_QUOTA, ObjectQuotas, tenant_bounds
 from liqod.provider.tenants import bindings, following, names, narrowing, nonces, trust
 from liqod.provider.tenants.certificates import Certificates, Order
@@ -55,8 +54,9 @@ from liqod.resources.authentication import (
     AuthParams,
     TenantStatus,
 )
+from liqod.runtime.gather import gather
+from liqod.runtime.log import Seldom
 from liqod.telemetry.events import TenantChanged
-from liqod.tenancy import is_from, replicas_of
 
 FIRST_LOOK = 5.0
 """Seconds, up to twice as many, after the start until it is looked whether a Tenant has gone

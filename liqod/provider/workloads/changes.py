@@ -16,15 +16,15 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
 from liqod.errors import Conflict, Forbidden, Invalid, NotFound
-from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Key
 from liqod.model.objects import podchanges
 from liqod.model.objects.podchanges import EPHEMERAL, RESIZE, Change, Problem
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed, remedy
 from liqod.provider.slices.ledger import QuotaLedger
 from liqod.provider.workloads.podshape import asked_spec, pod_spec
 from liqod.provider.workloads.shadow import POLICIES_MISSING, REFUSED, Made, Shadow
+from liqod.runtime.backoff import Backoff
 
 UNSUPPORTED: Final = "Unsupported"
 """Reason of a change for which this cluster's API server has no subresource."""

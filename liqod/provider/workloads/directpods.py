@@ -21,9 +21,8 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS, ROLE_BINDINGS
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
-from liqod.gather import gather
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import finalizers
@@ -32,6 +31,7 @@ from liqod.model.objects.patches import BOOKKEEPING
 from liqod.provider.tenants.trust import Binding
 from liqod.provider.workloads.shadow import MADE, followed
 from liqod.resources import SHADOW_PODS
+from liqod.runtime.gather import gather
 
 WEBHOOK: Final = "liqod-guests"
 """Name of the MutatingWebhookConfiguration that was made where direct pods were taken."""

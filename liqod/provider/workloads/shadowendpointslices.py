@@ -16,7 +16,8 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES
 from liqod.apimachinery.meta import OwnerReference, Partial
-from liqod.bounds import KeptEndpoints, trim_endpoints, without_room
+from liqod.cluster.bounds import KeptEndpoints, trim_endpoints, without_room
+from liqod.cluster.ownnetworks import own_networks
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
 from liqod.kube import events
 from liqod.kube.cache.holdings import everything
@@ -27,8 +28,7 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
 from liqod.model.network.crossing import Crossed, arrived
 from liqod.model.objects.partial import EndpointSlice
-from liqod.ownnetworks import own_networks
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
 from liqod.provider.policies.guests import remedy
 from liqod.provider.timings import ORDINARY, ProviderTimings

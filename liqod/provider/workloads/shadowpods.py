@@ -19,14 +19,14 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.bounds import trim_made, trim_to, without_room
+from liqod.cluster.bounds import trim_made, trim_to, without_room
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
 from liqod.kube.cache.holdings import everything
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
 from liqod.provider.policies.guestkeys import brought, check_labels
 from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed

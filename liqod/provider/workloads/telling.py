@@ -14,7 +14,7 @@ from liqod.errors import Conflict, NotFound
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.queue import KeyedQueue
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.workloads import shadow as rules
 from liqod.provider.workloads.shadow import Shadow, ShadowStatus
 from liqod.resources import SHADOW_PODS

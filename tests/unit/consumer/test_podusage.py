@@ -11,9 +11,9 @@ from liqod.apimachinery.kinds import PODS
 from liqod.consumer.nodes import podusage
 from liqod.consumer.nodes.podusage import PodPlace, PodUsage
 from liqod.errors import Forbidden, LiqodError, NotFound, ProtocolError, Unreachable
-from liqod.gather import gather
 from liqod.kube.pages import read_page
 from liqod.model.crossing.usage import STALE, PodMetrics, samples
+from liqod.runtime.gather import gather
 
 STARTED = {"running": {"startedAt": "2023-11-14T22:12:20Z"}}
 

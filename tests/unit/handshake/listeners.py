@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 import trio
 import trio.testing
 
-from liqod.account import Account
-from liqod.handshake.channel import Door
-from liqod.handshake.dialing import Dialler
-from liqod.handshake.listening import Listener
-from liqod.handshake.meeting import Lasting
-from liqod.handshake.messages import Accepted, Ask, Denied, Refused, Report
-from liqod.handshake.outputs import Expected, Own, Peer
+from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused, Report
+from liqod.handshake.protocol.outputs import Expected, Own, Peer
+from liqod.handshake.transport.channel import Door
+from liqod.handshake.transport.dialing import Dialler
+from liqod.handshake.transport.listening import Listener
+from liqod.handshake.transport.meeting import Lasting
 from liqod.identity import keys
 from liqod.kube.http.wire import StreamWire, Wire
+from liqod.runtime.account import Account
 
 MILAN = Own(cluster_id="milan", private=keys.generate())
 ROME = Own(cluster_id="rome", private=keys.generate())

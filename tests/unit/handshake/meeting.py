@@ -3,10 +3,10 @@
 import functools
 import os
 
-from liqod.handshake.encoding import pack
-from liqod.handshake.machine import Dialler, Listener
-from liqod.handshake.messages import Accepted, Ask
-from liqod.handshake.outputs import Closed, Expected, Output, Outputs, Own, Peer, Send
+from liqod.handshake.protocol.encoding import pack
+from liqod.handshake.protocol.machine import Dialler, Listener
+from liqod.handshake.protocol.messages import Accepted, Ask
+from liqod.handshake.protocol.outputs import Closed, Expected, Output, Outputs, Own, Peer, Send
 from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
 

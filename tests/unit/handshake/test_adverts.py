@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.errors import ConfigError, ProtocolError
-from liqod.handshake import adverts
-from liqod.handshake.adverts import Advert, announce, verify
-from liqod.handshake.encoding import pack, unpack
+from liqod.handshake.protocol import adverts
+from liqod.handshake.protocol.adverts import Advert, announce, verify
+from liqod.handshake.protocol.encoding import pack, unpack
 from liqod.identity import keys
 from tests.unit.handshake.meeting import private, public
 

@@ -8,10 +8,10 @@ import trio
 import trio.testing
 
 from liqod.errors import ProtocolError, Unconnected, Unreachable
-from liqod.handshake.channel import FULL, OPENS, Bounds, Channel, Door, Stream
-from liqod.handshake.mux import STREAMS, WINDOW, Kind
+from liqod.handshake.protocol.mux import STREAMS, WINDOW, Kind
+from liqod.handshake.transport.channel import FULL, OPENS, Bounds, Channel, Door, Stream
 from liqod.kube.http.wire import KeepAlive, StreamWire, Wire
-from liqod.places import Places
+from liqod.runtime.places import Places
 
 
 class Echo:

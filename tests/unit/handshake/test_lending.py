@@ -10,13 +10,13 @@ import trio
 import trio.testing
 
 from liqod.errors import Unconnected, Unreachable
-from liqod.handshake.channel import Door
-from liqod.handshake.dialing import DialledMeeting
-from liqod.handshake.listening import Listener
-from liqod.handshake.meeting import NOBODY, Borrower, Meeting, Over
-from liqod.handshake.messages import Accepted, Ask, Done, Offer, Refused
-from liqod.handshake.outputs import CAPABILITIES, Expected, Own, Peer
-from liqod.handshake.talking import Talk
+from liqod.handshake.protocol.messages import Accepted, Ask, Done, Offer, Refused
+from liqod.handshake.protocol.outputs import CAPABILITIES, Expected, Own, Peer
+from liqod.handshake.transport.channel import Door
+from liqod.handshake.transport.dialing import DialledMeeting
+from liqod.handshake.transport.listening import Listener
+from liqod.handshake.transport.meeting import NOBODY, Borrower, Meeting, Over
+from liqod.handshake.transport.talking import Talk
 from liqod.kube.http.wire import Wire
 from tests.unit.handshake.listeners import MILAN, ROME, FakeHost, dialler, greeter, print_of
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from liqod.handshake.agreeing import REPORTS
-from liqod.handshake.encoding import pack
-from liqod.handshake.machine import Dialler, Listener
-from liqod.handshake.messages import (
+from liqod.handshake.protocol.agreeing import REPORTS
+from liqod.handshake.protocol.encoding import pack
+from liqod.handshake.protocol.machine import Dialler, Listener
+from liqod.handshake.protocol.messages import (
     Attach,
     Attached,
     Cancel,
@@ -23,7 +23,7 @@ from liqod.handshake.messages import (
     decode,
     encode,
 )
-from liqod.handshake.outputs import (
+from liqod.handshake.protocol.outputs import (
     CAPABILITIES,
     Answered,
     Asked,

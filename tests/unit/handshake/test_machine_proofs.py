@@ -3,20 +3,10 @@
 import msgspec
 import pytest
 
-from liqod.handshake import proof
-from liqod.handshake.encoding import pack
-from liqod.handshake.messages import (
-    Invited,
-    Prove,
-    Proved,
-    Welcome,
-    decode,
-    encode,
-)
-from liqod.handshake.outputs import (
-    Asked,
-    Expected,
-)
+from liqod.handshake.protocol import proof
+from liqod.handshake.protocol.encoding import pack
+from liqod.handshake.protocol.messages import Invited, Prove, Proved, Welcome, decode, encode
+from liqod.handshake.protocol.outputs import Asked, Expected
 from tests.unit.handshake.meeting import (
     ASK,
     NONCE,

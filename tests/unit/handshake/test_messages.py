@@ -9,17 +9,11 @@ from hypothesis import strategies as st
 
 from liqod.consumer.identities.signing import is_nonce
 from liqod.errors import ProtocolError
-from liqod.handshake import messages, proof
-from liqod.handshake.encoding import pack, unpack
-from liqod.handshake.machine import Dialler, Listener
-from liqod.handshake.messages import (
-    Accepted,
-    Invited,
-    Refused,
-    decode,
-    encode,
-)
-from liqod.handshake.outputs import Closed, Send
+from liqod.handshake.protocol import messages, proof
+from liqod.handshake.protocol.encoding import pack, unpack
+from liqod.handshake.protocol.machine import Dialler, Listener
+from liqod.handshake.protocol.messages import Accepted, Invited, Refused, decode, encode
+from liqod.handshake.protocol.outputs import Closed, Send
 from liqod.identity import keys
 from tests.unit.handshake.meeting import (
     ASK,

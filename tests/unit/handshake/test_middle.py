@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liqod.handshake import agreeing, proof
-from liqod.handshake.encoding import pack, unpack
-from liqod.handshake.machine import Dialler, Listener
-from liqod.handshake.messages import Hello, Prove, Welcome, decode, encode
-from liqod.handshake.outputs import Expected, Outputs
+from liqod.handshake.protocol import agreeing, proof
+from liqod.handshake.protocol.encoding import pack, unpack
+from liqod.handshake.protocol.machine import Dialler, Listener
+from liqod.handshake.protocol.messages import Hello, Prove, Welcome, decode, encode
+from liqod.handshake.protocol.outputs import Expected, Outputs
 from liqod.identity import keys
 from tests.unit.handshake.meeting import (
     certificate,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from liqod.errors import ProtocolError, Unconnected
-from liqod.handshake.mux import (
+from liqod.handshake.protocol.mux import (
     FIRST_WINDOW,
     FRAME,
     GROWTH,

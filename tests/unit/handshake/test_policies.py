@@ -3,7 +3,7 @@
 import pytest
 
 from liqod.errors import ConfigError
-from liqod.handshake.policies import (
+from liqod.handshake.requests.policies import (
     Asker,
     bounded,
     decided,

@@ -8,12 +8,12 @@ import pytest
 import trio
 import trio.testing
 
-from liqod.account import Account
 from liqod.apimachinery import labels
 from liqod.errors import Forbidden, Unreachable
-from liqod.handshake.listening import Listener
 from liqod.handshake.running import AGAIN, Handshake
+from liqod.handshake.transport.listening import Listener
 from liqod.identity import keys
+from liqod.runtime.account import Account
 
 
 class Client:

@@ -5,7 +5,7 @@ import pytest
 from liqod import config
 from liqod.discovery.merging import Entry, Seen, Verified
 from liqod.errors import ConfigError
-from liqod.handshake.seeking import sought
+from liqod.handshake.requests.seeking import sought
 from liqod.plugins.providers import Sighting
 from liqod.tables import PeerPolicy
 

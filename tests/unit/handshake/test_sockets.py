@@ -9,17 +9,17 @@ import trio
 import trio.testing
 import trio_websocket
 
-from liqod.account import TENANTS
 from liqod.errors import Unconnected, Unreachable
-from liqod.handshake import listening
-from liqod.handshake.dialing import Dialler
-from liqod.handshake.meeting import Over
-from liqod.handshake.messages import Accepted, Ask, Cancel, Denied, Done, Refused
-from liqod.handshake.outputs import Expected
-from liqod.handshake.tls import listener_context
+from liqod.handshake.protocol.messages import Accepted, Ask, Cancel, Denied, Done, Refused
+from liqod.handshake.protocol.outputs import Expected
+from liqod.handshake.transport import listening
+from liqod.handshake.transport.dialing import Dialler
+from liqod.handshake.transport.meeting import Over
+from liqod.handshake.transport.tls import listener_context
 from liqod.identity.clustercertificates import certificate_of
 from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import StreamWire, connect
+from liqod.runtime.account import TENANTS
 from tests.unit.handshake.listeners import (
     EXPECTED,
     MILAN,

@@ -21,11 +21,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from liqod.handshake import proof
-from liqod.handshake.machine import Dialler, Listener
-from liqod.handshake.messages import Ask
-from liqod.handshake.outputs import Expected, Outputs
-from liqod.handshake.standing import ENDS
+from liqod.handshake.protocol import proof
+from liqod.handshake.protocol.machine import Dialler, Listener
+from liqod.handshake.protocol.messages import Ask
+from liqod.handshake.protocol.outputs import Expected, Outputs
+from liqod.handshake.protocol.standing import ENDS
 from tests.unit.handshake.meeting import (
     OTHER,
     REQUEST,

@@ -8,19 +8,19 @@ import pytest
 import trio
 import trio.testing
 
-from liqod import account
-from liqod.account import Account
 from liqod.errors import Unreachable
-from liqod.handshake import listening, websockets
-from liqod.handshake.dialing import DialledMeeting
-from liqod.handshake.meeting import Over
-from liqod.handshake.messages import Ask, Denied
-from liqod.handshake.mux import Kind
-from liqod.handshake.outputs import Expected, Own
-from liqod.handshake.tls import dialler_context, listener_context
+from liqod.handshake.protocol.messages import Ask, Denied
+from liqod.handshake.protocol.mux import Kind
+from liqod.handshake.protocol.outputs import Expected, Own
+from liqod.handshake.transport import listening, websockets
+from liqod.handshake.transport.dialing import DialledMeeting
+from liqod.handshake.transport.meeting import Over
+from liqod.handshake.transport.tls import dialler_context, listener_context
 from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
 from liqod.kube.http.wire import StreamWire, TlsWire, Wire, connect
+from liqod.runtime import account
+from liqod.runtime.account import Account
 from liqod.websocket import Websocket
 from tests.unit.handshake.listeners import EXPECTED, MILAN, TURIN, FakeHost, dialler, greeter, milan
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from liqod.errors import ConfigError
-from liqod.handshake import tokens
-from liqod.handshake.tokens import Token, address, format_token, parse_token, same_secret
+from liqod.handshake.protocol import tokens
+from liqod.handshake.protocol.tokens import Token, address, format_token, parse_token, same_secret
 from liqod.model import endpoints
 
 TOKEN = Token(

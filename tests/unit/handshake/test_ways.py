@@ -7,12 +7,12 @@ import pytest
 import trio
 import trio.testing
 
-from liqod.account import TENANTS
 from liqod.errors import ConfigError, Unauthorized, Unconnected, Unreachable
-from liqod.handshake import ways
-from liqod.handshake.ways import Ways
+from liqod.handshake.transport import ways
+from liqod.handshake.transport.ways import Ways
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
+from liqod.runtime.account import TENANTS
 from tests.unit.handshake.listeners import MILAN, TURIN, Milan, dialler, greeter, milan, print_of
 
 KEY = "0" * 64

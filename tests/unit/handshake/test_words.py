@@ -3,8 +3,8 @@
 import os
 import re
 
-from liqod.handshake import proof
-from liqod.handshake.words import BITS, COUNT, WORDS, words
+from liqod.handshake.protocol import proof
+from liqod.handshake.protocol.words import BITS, COUNT, WORDS, words
 from tests.unit.handshake.meeting import public
 
 

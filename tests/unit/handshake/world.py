@@ -11,9 +11,18 @@ from collections.abc import Callable
 
 import msgspec
 
-from liqod.handshake.machine import Dialler, Listener
-from liqod.handshake.messages import Ask, Cancel, Denied, Done, Failed, Noted, Offer, Report
-from liqod.handshake.outputs import (
+from liqod.handshake.protocol.machine import Dialler, Listener
+from liqod.handshake.protocol.messages import (
+    Ask,
+    Cancel,
+    Denied,
+    Done,
+    Failed,
+    Noted,
+    Offer,
+    Report,
+)
+from liqod.handshake.protocol.outputs import (
     CAPABILITIES,
     Answered,
     Asked,
@@ -27,7 +36,7 @@ from liqod.handshake.outputs import (
     Reported,
     Send,
 )
-from liqod.handshake.standing import ENDS, Event, Standing, after
+from liqod.handshake.protocol.standing import ENDS, Event, Standing, after
 from liqod.identity import keys
 from tests.unit.handshake.meeting import YES, certificate, own, public
 

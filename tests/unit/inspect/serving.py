@@ -8,7 +8,6 @@ from typing import Any
 
 import trio
 
-from liqod.account import Account
 from liqod.cli import inspector
 from liqod.cli.inspector import InspectorClient
 from liqod.inspect import protocol, server
@@ -18,6 +17,7 @@ from liqod.inspect.protocol import Done, GetHistory, GetLogs, RequestError, Text
 from liqod.inspect.session import Session
 from liqod.inspect.stream import Stream
 from liqod.model.view.state import State
+from liqod.runtime.account import Account
 from liqod.telemetry.hub import Hub
 from tests.unit.model.states import peer, state
 

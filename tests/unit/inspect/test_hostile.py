@@ -9,9 +9,9 @@ import trio
 from trio_websocket import ConnectionClosed
 from trio_websocket import wrap_client_stream as greet
 
-from liqod.account import PARTS, Account
 from liqod.inspect import protocol, server
 from liqod.inspect.protocol import Done, GetTasks, Refused, Subscribe
+from liqod.runtime.account import PARTS, Account
 from tests.unit.inspect.serving import GREETING, PATH, eventually, responds, serving
 from tests.unit.model.states import peer, state
 

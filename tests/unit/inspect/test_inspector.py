@@ -11,14 +11,14 @@ import pytest
 import trio
 
 from liqod import config
-from liqod.account import Account
 from liqod.cli import inspector as client
-from liqod.fence import Fence
+from liqod.cluster.fence import Fence
+from liqod.cluster.ownpods import OwnPods
 from liqod.inspect.inspector import Inspector
 from liqod.inspect.rooms import Rooms
-from liqod.ownpods import OwnPods
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
+from liqod.runtime.account import Account
 from liqod.telemetry.hub import Hub
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from liqod.account import KUBELET_STRANGERS, PROXY, SHARES, Account
 from liqod.inspect.metrics import FAMILIES, render
 from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
@@ -17,6 +16,7 @@ from liqod.install import workload
 from liqod.kube.http.transport import ClientStats
 from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts
 from liqod.model.view.rows import Daemon
+from liqod.runtime.account import KUBELET_STRANGERS, PROXY, SHARES, Account
 from liqod.telemetry.histogram import Histogram
 from tests.unit.model.states import failing
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from liqod.inspect.metrics import render
 from liqod.model.view.networkfacts import NetworkFacts, PodTrip
-from liqod.peernetwork import PeerNetwork
+from liqod.peers.peernetwork import PeerNetwork
 from tests.unit.inspect.test_metrics import inspector
 
 

@@ -5,8 +5,8 @@ import trio
 
 from liqod.inspect.tasks import TaskObserver, queues, watches
 from liqod.kube.queue import KeyedQueue
-from liqod.log import PEER
 from liqod.plugins.calls import Gauge
+from liqod.runtime.log import PEER
 from liqod.telemetry import registry
 
 

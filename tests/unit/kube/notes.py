@@ -8,7 +8,7 @@ from typing import Any
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES
 from liqod.apimachinery.meta import Partial
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all
 from liqod.kube.ensure import ensure

@@ -12,7 +12,7 @@ import trio
 from liqod import config
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial
-from liqod.context import ClusterContext
+from liqod.cluster.context import ClusterContext
 from liqod.errors import Conflict
 from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.store import Change, Key

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from liqod.errors import Overloaded, TransientError
-from liqod.kube.backoff import Backoff
 from liqod.kube.queue import KeyedQueue
+from liqod.runtime.backoff import Backoff
 from tests.unit.kube.peers import Steps
 
 

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 import trio
 
-from liqod.account import Account
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.health import LIMITS as HEALTH
 from liqod.health import Health
 from liqod.kube.http import turns
 from liqod.kube.http.parser import RequestParser
 from liqod.kube.http.server import Handler, Limits, Request, Response
-from liqod.places import Places
+from liqod.runtime.account import Account
+from liqod.runtime.places import Places
 from tests.unit.kube.test_server import GET, ask, dial, read_all, running
 
 MIB = 1 << 20

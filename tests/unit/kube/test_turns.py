@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from liqod.kube.http.turns import SHARE, TURN_OBJECTS, Budget, Turn
-from liqod.peer import WORK_SHARE
+from liqod.peers.peer import WORK_SHARE
 
 
 async def read(turn: Turn, until: float, *, backlog: bool = True) -> float:

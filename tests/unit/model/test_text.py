@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.cli.output import table
-from liqod.log import Formatter
 from liqod.model.text import fit, printable, printable_json
+from liqod.runtime.log import Formatter
 from tui.text import clean
 
 EVIL = "\x1b]0;owned\x07 \x1b[2J\r\x9b31m\u202egnp.exe\u2066 ok"

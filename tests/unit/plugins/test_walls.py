@@ -16,8 +16,7 @@ import pytest
 import trio
 
 from liqod import config
-from liqod.account import Account
-from liqod.context import ApiEndpoint
+from liqod.cluster.context import ApiEndpoint
 from liqod.discovery.room import Discovery
 from liqod.errors import ConfigError, LiqodError, NetworkError
 from liqod.inspect.doctor import Doctor
@@ -35,6 +34,7 @@ from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins, Source
 from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider, TunnelSpec
+from liqod.runtime.account import Account
 from liqod.telemetry.events import DiscoveryFailed
 from liqod.telemetry.hub import Hub
 from tests.simulated.test_plugin_walls import BROKEN_BETWEEN_CLUSTERS

@@ -11,7 +11,7 @@ import trio.testing
 
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.queue import KeyedQueue
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.workloads import edits
 from liqod.provider.workloads.edits import Edits, is_edit
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from liqod.kube.cache.store import Change
-from liqod.peer import Peer
+from liqod.peers.peer import Peer
 from liqod.provider.workloads import shadowendpointslices, shadowpods
 
 KEY = ("shop-rome", "web")

@@ -13,8 +13,6 @@ from typing import Any, NoReturn
 
 import trio
 
-from liqod import account
-from liqod.places import serve_listeners
 from liqod.plugins.network.websocketd import wanted
 from liqod.plugins.network.websocketd.carrier import Carrier, Device
 from liqod.plugins.network.websocketd.datagrams import Datagrams
@@ -24,6 +22,8 @@ from liqod.plugins.network.websocketd.packets import Tun
 from liqod.plugins.network.websocketd.session import Session
 from liqod.plugins.network.websocketd.tls import context
 from liqod.plugins.network.websocketd.wanted import Wanted
+from liqod.runtime import account
+from liqod.runtime.places import serve_listeners
 
 SILENT = 10
 """Seconds between words where no keepalive is wanted, to notice all the same that the other end is

@@ -9,10 +9,10 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.gather import first_of
 from liqod.plugins.network.websocketd.proxying import Proxy, connect
 from liqod.plugins.network.websocketd.session import Failed, Session, tuned
 from liqod.plugins.network.websocketd.wanted import Target
+from liqod.runtime.gather import first_of
 
 HEAD_START: Final = 0.5
 """Seconds that an endpoint is ahead of the next one."""

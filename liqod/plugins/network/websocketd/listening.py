@@ -11,9 +11,9 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.account import CALLERS, SHARED, Account
-from liqod.places import address_of
 from liqod.plugins.network.websocketd.session import Failed, Session, tuned
+from liqod.runtime.account import CALLERS, SHARED, Account
+from liqod.runtime.places import address_of
 from liqod.sharedport import SharedPort
 
 PROVED_WITHIN: Final = 10.0

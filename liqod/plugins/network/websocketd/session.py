@@ -26,7 +26,7 @@ from websockets.uri import WebSocketURI
 
 from liqod.plugins.network.websocketd.packets import LARGEST
 from liqod.plugins.network.websocketd.tls import HUNG_UP, Side, explained
-from liqod.tlspump import TlsPump
+from liqod.runtime.tlspump import TlsPump
 
 SPEAKS: Final = Subprotocol("liqod-tunnel-1")
 """The websocket's sub-protocol: one IP packet a message, with its header before it."""

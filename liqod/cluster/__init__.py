@@ -1,0 +1,1 @@
+"""This cluster: its values, its id, its networks, its pods and its tenant namespaces."""

@@ -1,0 +1,102 @@
+"""This cluster, as every room is given it; rooms that need each other are given each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from liqod.cluster.fence import Fence
+from liqod.cluster.ownpods import OwnPods
+from liqod.config import Config
+from liqod.identity.signingrequests import SigningRequests
+from liqod.kube.controller import tell_failures
+from liqod.kube.http.wire import connect
+from liqod.telemetry.events import KeyFailed
+from liqod.telemetry.hub import Hub
+
+if TYPE_CHECKING:
+    from liqod.kube.cache.informers import Informers
+    from liqod.kube.client import Client
+    from liqod.kube.http.proxies import Dial
+
+
+@dataclass(frozen=True)
+class ApiEndpoint:
+    """This cluster's API server as peers are to reach it.
+
+    Attributes:
+        server: URL.
+        ca: PEM certificates of its authority.
+        problem: why peers cannot reach it there, one sentence; empty where nothing speaks against
+            it. No consumer is given such an address: it could lead to that cluster's own.
+    """
+
+    server: str
+    ca: bytes
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Addressing:
+    """This cluster's own networks: what a peer's pod may not claim as its address.
+
+    Attributes:
+        pod_cidrs: pod networks, textual prefixes.
+        service_cidrs: service networks, textual prefixes.
+    """
+
+    pod_cidrs: tuple[str, ...] = ()
+    service_cidrs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ClusterContext:
+    """This cluster, shared by every room.
+
+    Attributes:
+        cluster_id: this cluster's id.
+        client: a client with the daemon's own identity.
+        informers: shared, reference-counted informers of that client.
+        config: the configuration.
+        hub: where decisions are published.
+        endpoint: this cluster's API server as peers reach it.
+        version: the API server's ``gitVersion``, such as ``v1.35.4``.
+        addressing: this cluster's own networks.
+        node_address: the IP address that virtual nodes show.
+        kubelet_port: the port that virtual nodes show, never 0.
+        in_cluster: whether the daemon runs as a pod of this cluster.
+        dial: makes the connections to peers' API servers.
+        signing_requests: those that are being worked on.
+        fence: whether the admission policies that restrict consumers are enforced.
+        own_pods: which pods of this cluster are watched.
+    """
+
+    cluster_id: str
+    client: Client
+    informers: Informers
+    config: Config
+    hub: Hub
+    endpoint: ApiEndpoint
+    version: str = "v1.30.0"
+    addressing: Addressing = field(default_factory=Addressing)
+    node_address: str = "127.0.0.1"
+    kubelet_port: int = 10270
+    in_cluster: bool = False
+    dial: Dial = connect
+    signing_requests: SigningRequests = field(default_factory=SigningRequests)
+    fence: Fence = field(default_factory=Fence)
+    own_pods: OwnPods = field(default_factory=OwnPods)
+
+    def failures(self, topic: str) -> Callable[[object, Exception], None]:
+        """As :meth:`liqod.peers.peer.Peer.failures`, for what is the whole cluster's."""
+
+        def publish(key: str, reason: str) -> None:
+            self.hub.publish(KeyFailed(room=topic, key=key, failed=reason))
+
+        return tell_failures(publish, topic)
+
+    @property
+    def namespace(self) -> str:
+        """Where liqod keeps what is the whole cluster's (``liqo``)."""
+        return self.config.cluster.namespace

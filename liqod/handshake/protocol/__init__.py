@@ -1,0 +1,1 @@
+"""The protocol of the hand-shake without sockets, clocks and tasks: messages, proofs and states."""

@@ -1,0 +1,1 @@
+"""Requests to borrow and to lend: those received, those sent, and the records of both."""

@@ -1,0 +1,343 @@
+"""One request of this cluster's, pursued until it is a peering or an end of another kind."""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, NoReturn
+
+import trio
+
+from liqod.apimachinery.meta import Partial
+from liqod.cluster.context import ClusterContext
+from liqod.errors import ConfigError, LiqodError, NotFound, Overloaded, Unreachable
+from liqod.handshake.protocol.messages import Accepted, Cancel, Denied, Done
+from liqod.handshake.protocol.outputs import Expected
+from liqod.handshake.requests import outgoing
+from liqod.handshake.requests.pursued import YES, Pursued, is_over
+from liqod.handshake.transport.meeting import Dialling, Meeting, Over
+from liqod.kube.client import Client
+from liqod.kube.credentials import credentials
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.http import proxies
+from liqod.kube.selection import Selection
+from liqod.model.text import printable
+from liqod.procedures import networkobjects, peering
+from liqod.procedures.asking import other_key, remembered, shown_words
+from liqod.procedures.inband import InBand
+from liqod.procedures.networking import Joining
+from liqod.procedures.wanted import Asked
+from liqod.resources import OUTGOING_PEERINGS, TENANTS, OutgoingPeering
+from liqod.resources.peering import (
+    ACCEPTED,
+    ASKED,
+    EXCHANGED,
+    IDENTIFIED,
+    JOINED,
+    NOT_SEEN,
+    NOTED,
+    PEERED,
+    REACHED,
+)
+from liqod.runtime.backoff import Backoff
+from liqod.runtime.supervise import leaves
+from liqod.telemetry.events import PeeringStep
+
+LOOK_EVERY: Final = 0.3
+"""Seconds between looks whether a person has confirmed the words."""
+DIRECT_WITHIN: Final = 1.5
+"""Seconds for an answer of the provider's API server; beyond, it is reached by the channel."""
+MOST: Final = 16
+"""Addresses that a way by the channel names."""
+TOLD_AFTER: Final = 1.0
+"""Seconds for which a step has to last to be written down."""
+PAUSES: Final = Backoff(first=0.5, last=60.0)
+"""Seconds between tries to reach, or to be peered with, a cluster that does not answer."""
+GOODBYE: Final = 3.0
+"""Seconds for telling that a request is taken back."""
+
+Where = Callable[[str, str], tuple[str, ...]]
+"""Addresses, as ``HOST:PORT``, at which a cluster id was seen with a key, or with any."""
+
+LetIn = Callable[[str], None]
+"""Is called with the SHA-256 of a key, hexadecimal."""
+
+log = logging.getLogger(__name__)
+
+
+def unheard(key: str) -> None:
+    """Nobody is told."""
+
+
+def nowhere(cluster_id: str, key: str) -> tuple[str, ...]:
+    """Nothing is seen."""
+    return ()
+
+
+class Pursuit(Pursued):
+    """Pursues one request; each :meth:`run` is one try.
+
+    Args:
+        home: this cluster.
+        name: of the OutgoingPeering.
+        dialling: meets the one that is asked.
+        where: what discovery knows of a cluster's addresses.
+        let_in: is told the key of whoever has let this cluster in.
+    """
+
+    def __init__(
+        self,
+        home: ClusterContext,
+        name: str,
+        dialling: Dialling,
+        where: Where = nowhere,
+        let_in: LetIn = unheard,
+    ) -> None:
+        super().__init__(home, name)
+        self.pauses = PAUSES
+        self._dialling, self._where, self._let_in = dialling, where, let_in
+        self._step = ""
+        self._meeting: Meeting | None = None
+
+    async def run(self) -> bool:
+        """One try: whether all is done and said.
+
+        Raises:
+            LiqodError: it is to be tried again, and why.
+        """
+        request = await self._read()
+        if request is None or is_over(request):
+            return True
+        if request.status.phase in ("", "Waiting") and not outgoing.left(request):
+            await self._write("expired", {"message": "nobody answered in time"})
+            return True
+        spec, known = request.spec, request.status
+        told = known.key if known.phase == "Done" else ""
+        expected = Expected(cluster_id=spec.cluster_id, key=told or spec.key)
+        seen = self._where(spec.cluster_id, spec.key) if spec.cluster_id else ()
+        addresses = [each for each in (known.address, *spec.addresses, *seen) if each]
+        if not addresses and not spec.awaited:
+            why = (
+                f"no cluster {spec.cluster_id} is seen here (`liqod discover`), and nobody says"
+                " where it is: bring an invitation (`liqod invite` there), or name its addresses"
+                " and its key in [[peers]]"
+            )
+            await self._write(None, {}, {REACHED: ("False", why, NOT_SEEN)})
+            raise ConfigError(why)
+        try:
+            async with self._dialling(tuple(dict.fromkeys(addresses)), expected) as self._meeting:
+                try:
+                    return await self._meet(self._meeting)
+                except Exception as error:
+                    # Who deletes the request may be seen here first, by a write that finds nothing.
+                    gone = any(isinstance(each, NotFound) for each in leaves(error))
+                    if not gone or await self._read() is not None:
+                        raise
+                    await self.take_back(request.metadata.uid)
+                    return True
+        except Exception as error:
+            for leaf in leaves(error):
+                if isinstance(leaf, Over) and await self._refused(leaf):
+                    return True
+                if isinstance(leaf, Unreachable) and self._meeting is None:
+                    await self._write(None, {}, {REACHED: ("False", str(leaf))})
+            raise
+        finally:
+            self._meeting = None
+
+    async def take_back(self, uid: str) -> None:
+        """Notify the other side that a request is withdrawn, if it is there."""
+        if self._meeting is not None:
+            with trio.move_on_after(GOODBYE), suppress(LiqodError):
+                await self._meeting.report(Cancel(request=uid))
+
+    async def _meet(self, meeting: Meeting) -> bool:
+        peer = meeting.peer
+        request = await self._read()
+        if request is None or is_over(request):
+            return True
+        if request.status.phase == "Done":
+            await self._tell_done(meeting, request)
+            return True
+        status: dict[str, Any] = {
+            "clusterID": peer.cluster_id,
+            "key": peer.key,
+            "address": meeting.address,
+            "nextTry": None,
+        }
+        changed = await self._key_problem(request, peer.cluster_id, peer.key)
+        if changed:
+            await self._write(None, {"message": changed}, {IDENTIFIED: ("False", changed)})
+            raise ConfigError(changed)
+        # Those of each meeting anew, on both sides.
+        if request.status.words not in ("", peer.words):
+            await self._remember(request)
+        status["words"] = peer.words
+        request = await self._write(None, status, {REACHED: YES, IDENTIFIED: YES})
+        confirmed = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._until_confirmed, request, confirmed)
+            answer = await self._ask(meeting, request)
+            if isinstance(answer, Denied):
+                nursery.cancel_scope.cancel()
+            elif not confirmed.is_set():
+                words = request.status.words or peer.words
+                await self._tell(
+                    f"{peer.cluster_id} agrees; compare the words with its operator: {words}. If "
+                    f"they are the same, say so: `liqod peer {self._name} --words {words}`"
+                )
+            if isinstance(answer, Accepted):
+                await confirmed.wait()
+        if isinstance(answer, Denied):
+            reason = printable(answer.reason) or "its operator says no"
+            await self._write("denied", {"message": reason}, {ACCEPTED: ("False", reason)})
+            await self._forget_invitation(request)
+            return True
+        granted = answer.granted
+        request = await self._write(
+            "accepted", {"granted": dict(granted), "message": None}, {ACCEPTED: YES, ASKED: YES}
+        )
+        self._let_in(peer.key)
+        await self._exchange(meeting, request, answer)
+        request = await self._write("done", {"message": None}, {EXCHANGED: YES, PEERED: YES})
+        await self._forget_invitation(request)
+        await self._tell_done(meeting, request)
+        return True
+
+    async def _remember(self, request: OutgoingPeering) -> None:
+        """Keep the words of the meeting before: whoever still reads them out is no alarm."""
+        patch = {"metadata": {"annotations": remembered(shown_words(request))}}
+        await self._client.patch(OUTGOING_PEERINGS, self._name, patch, self._home.namespace)
+
+    async def _key_problem(self, request: OutgoingPeering, peer: str, key: str) -> str:
+        """Why a cluster that shows another key than before is asked nothing; empty where it may."""
+        if request.spec.replace:
+            return ""
+        mine = Selection(self._home.namespace)
+        for each in await self._client.list(OUTGOING_PEERINGS, mine, decode=OutgoingPeering):
+            known = each.status
+            # Whoever only answered first, and was confirmed by nobody, is not known by that.
+            agreed = known.phase in ("Accepted", "Done")
+            if agreed and known.cluster_id == peer and known.key not in ("", key):
+                return (
+                    f"{peer} is known here by another key ({known.key[:16]}…) than the one that it"
+                    f" shows ({key[:16]}…): if it was made anew, and you know that this is it, say"
+                    f" `liqod peer {self._name} --replace`"
+                )
+        return ""
+
+    async def _ask(self, meeting: Meeting, request: OutgoingPeering) -> Accepted | Denied:
+        """The answer; what is waited for meanwhile is said in the resource."""
+        peer, invited = meeting.peer, await self._invited(request)
+        if not request.status.phase:
+            request = await self._write("asked", {}, {ASKED: YES})
+        waiting = trio.Event()
+
+        async def tell() -> None:
+            await waiting.wait()
+            words = request.status.words or peer.words
+            await self._tell(
+                f"{peer.cluster_id} has to agree: its operator says `liqod inbox accept "
+                f"{self._home.cluster_id}` there, if the words are the same: {words}"
+            )
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tell)
+            ask = outgoing.ask_of(request, self._home.config.handshake.labels, invited)
+            answer = await meeting.ask(ask, lambda lifetime: waiting.set())
+            nursery.cancel_scope.cancel()
+        return answer
+
+    async def _exchange(
+        self, meeting: Meeting, request: OutgoingPeering, accepted: Accepted
+    ) -> None:
+        """Peers by the kubeconfig that was given, as ``liqod peer`` does by one."""
+        peer, spec = meeting.peer, request.spec
+        found = credentials.given(accepted.kubeconfig.encode(), f"what {peer.cluster_id} gives")
+        wanted = {name: accepted.granted[name] for name in accepted.granted}
+        joining = None
+        if accepted.networking and spec.networking:
+            # Who is dialled here can be dialled there: its gateway is the one that listens.
+            server_at: networkobjects.Where = "Consumer" if spec.awaited else "Provider"
+            joining = Joining(networkobjects.Asked(server_at=server_at), self._progress)
+        async with (
+            trio.open_nursery() as nursery,
+            Client(found, user_agent="liqod", dial=meeting.dial) as remote,
+        ):
+            nursery.start_soon(self._keep_telling)
+            nursery.start_soon(_until_over, meeting)
+            await peering.peer(
+                self._client,
+                remote,
+                Asked(name=spec.slice, resources=wanted),
+                progress=self._progress,
+                liqo=self._home.namespace,
+                expected=peer.cluster_id,
+                replace=spec.replace,
+                joining=joining,
+                in_band=await self._way(meeting, request, found),
+            )
+            nursery.cancel_scope.cancel()
+        if joining is None:
+            return
+        if joining.without:
+            log.warning("peered without a network", extra={"reason": joining.without})
+        joined = ("False", joining.without) if joining.without else YES
+        await self._write(None, {}, {JOINED: joined})
+
+    async def _way(
+        self, meeting: Meeting, request: OutgoingPeering, found: Credentials
+    ) -> InBand | None:
+        """By the channel, where the provider's API server does not answer directly."""
+        direct = Client(found, user_agent="liqod", deadline=DIRECT_WITHIN, dial=self._home.dial)
+        async with direct:
+            with trio.move_on_after(DIRECT_WITHIN):
+                try:
+                    await direct.list(TENANTS, Selection(found.namespace), decode=Partial)
+                    return None
+                except (Unreachable, Overloaded):
+                    pass
+                except LiqodError:
+                    return None  # it answers, whatever it says
+        addresses = tuple(dict.fromkeys((meeting.address, *request.spec.addresses)))
+        if request.spec.awaited:
+            addresses = ()
+        return InBand(proxy_url=proxies.listener_url(meeting.peer.key, addresses[:MOST]))
+
+    async def _until_confirmed(self, request: OutgoingPeering, confirmed: trio.Event) -> None:
+        """Set where it is certain who answers: the operator gave the key, or compared the words.
+
+        Raises:
+            ConfigError: the operator has meanwhile named the key of somebody else.
+        """
+        while True:
+            now = await self._read()
+            if now is not None and now.spec.key:
+                if now.spec.key != now.status.key:
+                    raise ConfigError(other_key(now))
+                confirmed.set()
+                return
+            await trio.sleep(LOOK_EVERY)
+
+    async def _tell_done(self, meeting: Meeting, request: OutgoingPeering) -> None:
+        """Say that it is a peering, and write that this is known there. Raises LiqodError."""
+        await meeting.report(Done(request=request.metadata.uid))
+        await self._write(None, {"message": None, "nextTry": None}, {NOTED: YES})
+
+    def _progress(self, step: str) -> None:
+        self._step = step
+        self._home.hub.publish(PeeringStep(step=step), self._name)
+
+    async def _keep_telling(self) -> None:
+        """Write each step that lasts into the resource, for commands that wait elsewhere."""
+        told = ""
+        while True:
+            await trio.sleep(TOLD_AFTER)
+            if self._step != told:
+                told = self._step
+                with suppress(LiqodError):
+                    await self._tell(told)
+
+
+async def _until_over(meeting: Meeting) -> NoReturn:
+    """Raises Over when a meeting ends, so that its users wait for no more answers."""
+    raise Over(await meeting.wait_over())

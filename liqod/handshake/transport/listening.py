@@ -1,0 +1,305 @@
+"""The listener for other daemons: TLS with the cluster's key, a websocket, the hand-shake.
+
+Everything here is for strangers until they have proved a key, and anybody can make a key: so who
+connects has 5 s for that, there are so many of each sort at once (:mod:`liqod.runtime.account`),
+and what one does, does not do or does not read costs that connection and nobody else
+anything. The host decides about admission; an admitted peer has a channel to this cluster's API
+server and to nothing else. A peer that offers to lend has none: by its connection this
+cluster reaches that one.
+"""
+
+import logging
+import math
+import os
+import ssl
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, NoReturn
+
+import trio
+
+from liqod.errors import LiqodError
+from liqod.handshake.protocol import machine
+from liqod.handshake.protocol.messages import Offer, Refused
+from liqod.handshake.protocol.outputs import Asked, Closed, Identified, Offered, Output, Own
+from liqod.handshake.protocol.proof import NONCE
+from liqod.handshake.transport import websockets
+from liqod.handshake.transport.channel import Bounds, Door
+from liqod.handshake.transport.figures import Figures
+from liqod.handshake.transport.meeting import NOBODY, Borrower, Host
+from liqod.handshake.transport.talking import AGAIN, NO_PLACE, Talk
+from liqod.handshake.transport.tls import ListenerWire, listener_context, wanted
+from liqod.identity import keys
+from liqod.identity.clustercertificates import ClusterCertificate, certificate_of
+from liqod.kube.http.wire import Wire, wire_of
+from liqod.runtime import account
+from liqod.runtime.account import Account
+from liqod.runtime.places import Place, serve_listeners, source_of
+from liqod.sharedport import DAEMON, SharedPort
+from liqod.websocket import Websocket
+
+PROVE_WITHIN: Final = 5.0
+"""Seconds for TLS, the websocket and the proof together."""
+ACCEPTED_FOR: Final = 3600.0
+"""Seconds that a channel lasts for a cluster that was accepted and is not a tenant yet."""
+
+_CHANGES: Final = Refused(
+    code="busy", reason="this cluster's key is being changed: ask its new one", again=AGAIN
+)
+
+log = logging.getLogger(__name__)
+
+
+def _machine(side: "Side") -> machine.Listener:
+    return machine.Listener(side.own, side.certificate.der, os.urandom(NONCE))
+
+
+class Side(NamedTuple):
+    """One of this cluster's keys, as it is shown.
+
+    Attributes:
+        own: this cluster with that key.
+        certificate: of it.
+        context: TLS with it.
+        key: SHA-256 of it, hexadecimal.
+    """
+
+    own: Own
+    certificate: ClusterCertificate
+    context: ssl.SSLContext
+    key: str
+
+    @classmethod
+    def of(cls, own: Own) -> "Side":
+        """That of a key. Raises ProtocolError, ConfigError where it cannot be used."""
+        certificate = certificate_of(own.private)
+        key = keys.print_of(keys.public_pem(own.private))
+        return cls(own, certificate, listener_context(certificate), key)
+
+
+def chosen(sides: Sequence[Side], name: str | None) -> Side:
+    """The side that is shown to a caller of a name.
+
+    Args:
+        sides: the present key first, then the former one where there is one.
+        name: what is called.
+    """
+    digits = wanted(name)
+    if digits is None:
+        return sides[-1]
+    return next((each for each in sides if digits and each.key.startswith(digits)), sides[0])
+
+
+class Listener:
+    """Meets other daemons.
+
+    Args:
+        own: this cluster, with its key.
+        host: decides.
+        doors: what those who were let in may open streams to.
+        borrower: decides about those who offer to lend.
+        figures: count what meetings come to; None: nobody measures.
+        account: what those who come may take; None: as much as may be.
+        idle: seconds after which a stream ends by which nothing comes.
+
+    Raises:
+        ProtocolError, ConfigError: the key cannot be used.
+    """
+
+    def __init__(
+        self,
+        own: Own,
+        host: Host,
+        doors: Mapping[str, Door],
+        borrower: Borrower = NOBODY,
+        figures: Figures | None = None,
+        account: Account | None = None,
+        idle: float = math.inf,
+    ) -> None:
+        self.figures = figures or Figures()
+        self.account = account or Account()
+        self.idle = idle
+        self.host, self.doors, self.borrower = host, doors, borrower
+        self.sides: tuple[Side, ...] = (Side.of(own),)
+
+    def take(self, own: Own, former: Own | None) -> None:
+        """Prove these keys from now on, each to the peers that expect it.
+
+        Raises:
+            ProtocolError, ConfigError: one cannot be used.
+        """
+        if [each.own for each in self.sides] == [each for each in (own, former) if each]:
+            return
+        self.sides = made = (Side.of(own), *([Side.of(former)] if former is not None else []))
+
+        def choose(tls: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
+            tls.context = chosen(made, name).context
+
+        if former is not None:
+            made[0].context.sni_callback = choose
+
+    async def run(self, listeners: list[trio.SocketListener]) -> NoReturn:
+        """Meet all daemons that connect, until cancelled."""
+        await serve_listeners(self._serve, listeners)
+        raise AssertionError("listeners are served until cancelled")
+
+    async def share(
+        self,
+        port: int,
+        folder: Path,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> NoReturn:
+        """Meet whoever calls a daemon at a port that the servers of tunnels use, too.
+
+        Args:
+            port: the port.
+            folder: of root's alone, where the programs that share it find each other.
+            task_status: started when it listens, or waits for whoever has the port.
+
+        Raises:
+            OSError: another program has it.
+        """
+        places = self.account[account.SHARED]
+        await SharedPort(DAEMON, port, folder, "daemon", 0, self._taken, places).run(task_status)
+
+    async def _taken(self, came: trio.socket.SocketType) -> None:
+        await self._serve(trio.SocketStream(came))
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        try:
+            source = str(stream.socket.getpeername()[0]).removeprefix("::ffff:")
+        except OSError:
+            source = ""
+        await self.serve(wire_of(stream), source)
+
+    async def serve(self, wire: Wire, source: str) -> None:
+        """Meet one that has connected. The wall: its trouble is its own.
+
+        Args:
+            wire: the connection, which ends with this.
+            source: the address that it came from.
+        """
+        visit = Visit(self, wire, source)
+        try:
+            await visit.run()
+        except* Exception as group:
+            log.debug("one who met this daemon was lost", extra={"reason": repr(group)})
+        finally:
+            wire.close()
+
+
+class Visit(Talk):
+    """One that has connected; a :class:`.meeting.Meeting` where it lends.
+
+    Args:
+        listener: that it meets.
+        wire: the connection.
+        source: the address that it came from.
+    """
+
+    def __init__(self, listener: Listener, wire: Wire, source: str) -> None:
+        self._listener, self._wire, self._source = listener, wire, source
+        self._sides, self._side = listener.sides, listener.sides[0]
+        self._machine = _machine(self._side)
+        super().__init__(self._machine, source, wire.keep_alive, listener.figures)
+        self._host, self._doors = listener.host, listener.doors
+        self._bounds = Bounds(listener.account[account.STREAMS], listener.idle)
+        self._place: Place | None = None
+        self._scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        """All of it."""
+        if not self._go_to(account.UNPROVED):
+            return
+        self._scope.deadline = trio.current_time() + PROVE_WITHIN
+        try:
+            with self._scope:
+                async with trio.open_nursery() as self._nursery:
+                    secured = ListenerWire(self._wire, self._side.context)
+                    await secured.handshake()
+                    self._shown(secured.chosen)
+                    self._socket = await websockets.accept(self._nursery, secured)
+                    self._nursery.start_soon(self._watch, self._socket)
+                    try:
+                        await self._listen(self._socket)
+                        await trio.sleep_forever()  # whoever says goodbye ends it
+                    finally:
+                        self._nursery.cancel_scope.cancel()
+        finally:
+            if self._place is not None:
+                self._place.leave()
+            self._over(Closed(code="gone", reason="the channel has ended", by="us"))
+
+    def _shown(self, context: ssl.SSLContext) -> None:
+        """Prove the key that was shown."""
+        for each in self._sides[1:]:
+            if each.context is context:
+                self._side = each
+                self._machine = self._both = _machine(each)
+
+    async def _watch(self, socket: Websocket) -> None:
+        await websockets.watch(socket, ping=False)
+        self._over(
+            Closed(code="gone", reason=f"nothing came for {websockets.SILENCE:g} s", by="us")
+        )
+        self._scope.cancel()
+
+    def _take(self, output: Output) -> None:
+        match output:
+            case Identified():
+                self._proved()
+            case Asked() if self._side is not self._sides[0]:
+                # What is agreed by the former key would end with it.
+                self._nursery.start_soon(self.refuse, _CHANGES)
+            case Offered(offer):
+                self._nursery.start_soon(self._offered, offer)
+            case _:
+                super()._take(output)
+
+    async def _end(self, closed: Closed) -> None:
+        self._over(closed)
+        assert self._socket is not None
+        await self._socket.close()
+        self._scope.cancel()
+
+    def _proved(self) -> None:
+        self._scope.deadline = math.inf
+        if not self._go_to(account.STRANGERS):
+            self._scope.cancel()
+
+    def _go_to(self, face: str, source: str = "") -> bool:
+        """Have a place elsewhere from now on; where there is none it stays where it is."""
+        places = self._listener.account[face]
+        if self._place is None or self._place.places is not places:
+            place = places.enter(source or source_of(self._source), self._scope)
+            if place is None:
+                return False
+            if self._place is not None:
+                self._place.leave()
+            self._place = place
+        return True
+
+    def _waits(self) -> None:
+        self._go_to(account.WAITING)
+
+    def _let_in(self) -> None:
+        super()._let_in()
+        self._scope.deadline = trio.current_time() + ACCEPTED_FOR
+
+    def _admitted(self) -> bool:
+        return self._go_to(account.TENANTS, self.peer.key)
+
+    async def _offered(self, offer: Offer) -> None:
+        """Take an offer up where something is to be borrowed, for as long as that is so."""
+        borrower = self._listener.borrower
+        try:
+            refused = await borrower.offered(self.peer, offer)
+        except LiqodError as error:
+            log.debug("it cannot be told whether anything is borrowed: %s", error)
+            refused = Refused(code="busy", reason="it cannot be looked up now", again=AGAIN)
+        if refused is None and not self._admitted():
+            refused = Refused(code="busy", reason=NO_PLACE, again=AGAIN)
+        if refused is None:
+            await self._perform(self._machine.take_up())
+            refused = await borrower.taken_up(self)
+        await self.refuse(refused)

@@ -1,0 +1,64 @@
+"""The websocket of two daemons, over a wire: text for the hand-shake, binary for the channel.
+
+The dialler asks for a word now and then (ping), so that silence means something.
+"""
+
+from typing import Final
+
+import trio
+
+from liqod import websocket
+from liqod.errors import Unconnected
+from liqod.handshake.protocol.messages import MAX_MESSAGE
+from liqod.kube.http.wire import Wire
+from liqod.websocket import Closed, Refusal, Request, Websocket
+
+PATH: Final = "/peering/v1"
+PING_EVERY: Final = 20.0
+"""Seconds between the dialler's pings."""
+SILENCE: Final = 60.0
+"""Seconds without a byte after which the other side is gone."""
+
+
+async def accept(nursery: trio.Nursery, wire: Wire) -> Websocket:
+    """A websocket for a daemon that has connected; its tasks run in the nursery.
+
+    Raises:
+        ProtocolError: it wants something else, or hangs up.
+    """
+    return await websocket.accept(nursery, wire, _admit, largest=MAX_MESSAGE)
+
+
+async def _admit(request: Request) -> Refusal | None:
+    if request.path == PATH:
+        return None
+    return Refusal(404, f"daemons meet at {PATH}\n".encode())
+
+
+async def connect(nursery: trio.Nursery, wire: Wire, host: str) -> Websocket:
+    """A websocket with the listener at a wire's other end; its tasks run in the nursery.
+
+    Raises:
+        Unconnected: what is there is no daemon.
+    """
+    try:
+        return await websocket.connect(nursery, wire, host, PATH, largest=MAX_MESSAGE)
+    except Unconnected as error:
+        raise Unconnected(f"no daemon of liqod answers there: {error}") from None
+
+
+async def watch(socket: Websocket, *, ping: bool) -> None:
+    """Return when nothing has come for too long; ask for a word now and then.
+
+    Args:
+        socket: of a meeting.
+        ping: whether this side asks: the dialler, for one is enough.
+    """
+    while (silent := trio.current_time() - socket.heard) < SILENCE:
+        await trio.sleep(min(PING_EVERY, SILENCE - silent) if ping else SILENCE - silent)
+        if ping:
+            with trio.move_on_after(PING_EVERY):
+                try:
+                    await socket.ping()
+                except Closed:
+                    return

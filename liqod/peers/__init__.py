@@ -1,0 +1,1 @@
+"""The peers: those that exist, and the values that every component has of one."""

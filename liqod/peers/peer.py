@@ -1,0 +1,77 @@
+"""One peer, as it is passed to every room that works for it; it does nothing by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from liqod.cluster.context import ClusterContext
+from liqod.config import PeerSettings, PodNetwork
+from liqod.kube.controller import tell_failures
+from liqod.kube.http.turns import Budget
+from liqod.peers.peernetwork import PeerNetwork
+from liqod.runtime.latest import Latest
+from liqod.telemetry.events import KeyFailed, Told
+
+if TYPE_CHECKING:
+    from liqod.kube.cache.informers import Informers
+
+WORK_SHARE = 0.01
+"""Part of the time that slices and maps of one peer may take in the long run. Work of others with
+the objects that are written for it, and their garbage, is not counted and is as much again."""
+
+
+@dataclass(eq=False)
+class Peer:
+    """One peer; lives as long as its nursery.
+
+    Attributes:
+        id: its cluster id.
+        home: this cluster.
+        tenant_namespace: the local namespace that belongs to this peer.
+        work: the time that goes to what it asks of this cluster.
+        network: the network that is joined with it.
+        reach: why nothing gets through to its pods; empty where it does, None while that is not
+            known (:mod:`liqod.reach`).
+    """
+
+    id: str
+    home: ClusterContext
+    tenant_namespace: str
+    work: Budget = field(default_factory=partial(Budget, share=WORK_SHARE))
+    network: PeerNetwork = field(default_factory=PeerNetwork)
+    reach: Latest[str | None] = field(default_factory=partial(Latest[str | None], None))
+
+    @property
+    def informers(self) -> Informers:
+        """Those of this cluster."""
+        return self.home.informers
+
+    @property
+    def settings(self) -> PeerSettings:
+        """The operator's settings for this peer."""
+        return self.home.config.peer(self.id)
+
+    @property
+    def pod_network(self) -> PodNetwork:
+        """How its pods are reachable; by no tunnel where nobody has begun to join the networks."""
+        way = self.settings.pod_network
+        return "none" if way == "tunnel" and not self.network.begun else way
+
+    def report(self, told: Told) -> None:
+        """Publish a decision about this peer."""
+        self.home.hub.publish(told, self.id)
+
+    def failures(self, topic: str, *, reflector: str = "") -> Callable[[object, Exception], None]:
+        """The callback of a queue whose worker fails: publishes the key and the reason.
+
+        Errors that time alone does not mend are logged too, each only now and then.
+        """
+
+        def publish(key: str, reason: str) -> None:
+            room = f"peer.{topic}"
+            self.report(KeyFailed(room=room, reflector=reflector, key=key, failed=reason))
+
+        return tell_failures(publish, topic, **({"reflector": reflector} if reflector else {}))

@@ -1,0 +1,71 @@
+"""State of the network that is joined with one peer; its writer is the room that joins it."""
+
+from collections.abc import Callable, Mapping
+
+import trio
+
+from liqod.model.network.ranges import PeerRanges
+from liqod.model.view.networkfacts import NetworkFacts
+from liqod.runtime.latest import News
+
+NOBODY = "there is no gateway of this cluster's for it yet"
+NOT_JOINED = "the networks are not joined: there is no Configuration of the peer"
+
+
+class PeerNetwork:
+    """The network of one peer.
+
+    Attributes:
+        looked: set once it was looked whether networks are joined, or could not be.
+        ranges: of the two clusters; None while they are not known.
+        waits: what is waited for while they are not, as a clause.
+        stands: whether packets get through; None where nobody has looked.
+        why: the reason, as a clause.
+        gateways: whether the gateway that is there works, by its side (``server``, ``client``).
+        whose: the id of another peer among whose aliases an address is; empty where it is nobody's.
+        facts: gives all that is known, from memory; None while nobody keeps the network.
+        nudge: says that somebody looks, so that figures are to be fresh.
+    """
+
+    def __init__(self) -> None:
+        self.looked = trio.Event()
+        self.ranges: PeerRanges | None = None
+        self.waits = NOT_JOINED
+        self.stands: bool | None = None
+        self.why = ""
+        self.gateways: Mapping[str, bool] = {}
+        self.whose: Callable[[str], str] = lambda address: ""
+        self.facts: Callable[[], NetworkFacts] | None = None
+        self.nudge: Callable[[], None] = lambda: None
+        self._news = News()
+
+    @property
+    def begun(self) -> bool:
+        """True if the networks are joined, or are being joined."""
+        return self.ranges is not None or self.waits != NOT_JOINED or bool(self.gateways)
+
+    async def wait_changed(self) -> None:
+        """Wait until anything changes."""
+        await self._news.wait()
+
+    def know(self, ranges: PeerRanges | None, waits: str = "") -> None:
+        """Say which ranges there are, or what is waited for."""
+        self.looked.set()
+        if (ranges, waits) != (self.ranges, self.waits):
+            self.ranges, self.waits = ranges, waits
+            self._stir()
+
+    def stand(self, stands: bool | None, why: str = "") -> None:
+        """Say whether packets get through."""
+        if (stands, why) != (self.stands, self.why):
+            self.stands, self.why = stands, why
+            self._stir()
+
+    def show(self, gateways: Mapping[str, bool]) -> None:
+        """Say which gateways there are."""
+        if gateways != self.gateways:
+            self.gateways = dict(gateways)
+            self._stir()
+
+    def _stir(self) -> None:
+        self._news.tell()

@@ -1,0 +1,220 @@
+"""Budget of files, places and memory for callers, by face and by source.
+
+A face is an endpoint to which others can open connections. Half of the process's files and half of
+its memory are kept for the daemon's own work: its watches, its requests, its peers. Of the rest
+each face has a part (:data:`SHARES`) that no other can take, so that a caller that fills one blocks
+nobody at the others. It is derived at the start, by the limits that the process really has.
+:mod:`liqod.runtime.places` selects the connection to close where a face is full.
+"""
+
+import logging
+import os
+import resource
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from liqod.runtime.places import Places
+
+log = logging.getLogger(__name__)
+
+PARTS: Final = 32
+"""Number of parts of the budget for callers: half of all files, and half of all memory."""
+MOST_FILES: Final = 1 << 20
+"""As many files are asked for. Some programs that are started look at each number there may be."""
+FEW_FILES: Final = 4096
+"""With fewer the faces are so small that it is said."""
+KIB: Final = 1 << 10
+MIB: Final = 1 << 20
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A face's part of what callers may take.
+
+    Attributes:
+        face: what is connected to, in words.
+        who: has a place there, in words.
+        parts: of :data:`PARTS`.
+        most: places, however much there is.
+        of_one: places of one source at the most, and ...
+        divided: ... no more than one in so many of all places.
+        files: of one place.
+        memory: bytes of one place, while it is used as is usual.
+        source: what counts as one source.
+        held: bytes that are kept of all that was sent and is not answered; None: nobody counts.
+        stays: of sources that have as many, those that came first stay; else the others do.
+    """
+
+    face: str
+    who: str
+    parts: int
+    most: int
+    of_one: int
+    divided: int = 1
+    files: int = 1
+    memory: int = 48 * KIB
+    source: str = "address"
+    held: int | None = None
+    stays: bool = False
+
+
+PROBES: Final = "probes"
+WEBHOOK_STRANGERS: Final = "webhook-strangers"
+WEBHOOK: Final = "webhook"
+KUBELET_STRANGERS: Final = "kubelet-strangers"
+KUBELET: Final = "kubelet"
+UNPROVED: Final = "unproved"
+STRANGERS: Final = "strangers"
+WAITING: Final = "waiting"
+TENANTS: Final = "tenants"
+STREAMS: Final = "streams"
+SHARED: Final = "shared"
+CALLERS: Final = "callers"
+PROXY: Final = "proxy"
+LOCAL: Final = "inspector-local"
+REMOTE: Final = "inspector-remote"
+CLIENTS: Final = "inspector-clients"
+
+SHARES: Final[dict[str, Share]] = {
+    PROBES: Share("health and metrics", "anybody", 1, 64, 64, held=1 * MIB),
+    WEBHOOK_STRANGERS: Share("webhook", "who has had no answer yet", 1, 64, 64, held=4 * MIB),
+    WEBHOOK: Share("webhook", "who was answered", 1, 96, 96, held=4 * MIB),
+    KUBELET_STRANGERS: Share("kubelet API", "who has not logged in yet", 1, 64, 64, held=4 * MIB),
+    KUBELET: Share(
+        *("kubelet API", "streams, logs, scrapers", 7, 1024, 1024),
+        files=2,
+        memory=80 * KIB,
+        held=4 * MIB,
+    ),
+    UNPROVED: Share("hand-shake", "who has proved no key yet", 2, 128, 32, 4),
+    STRANGERS: Share("hand-shake", "who has proved a key that is no tenant's", 1, 256, 16, 4),
+    WAITING: Share(
+        "hand-shake", "who waits, with an entry in the inbox", 2, 256, 16, 4, stays=True
+    ),
+    TENANTS: Share(
+        *("hand-shake", "tenants' channels", 4, 1024, 4),
+        memory=64 * KIB,
+        source="key",
+        stays=True,
+    ),
+    STREAMS: Share(
+        *("hand-shake", "streams of tenants", 6, 4096, 512, 2), memory=24 * KIB, source="key"
+    ),
+    SHARED: Share("shared port 443", "who has called no name yet", 2, 512, 128, 4, memory=16 * KIB),
+    PROXY: Share(
+        *("proxy at 8118", "peers that run Liqo", 1, 1024, 512, 2),
+        files=2,
+        memory=16 * KIB,
+        source="peer",
+    ),
+    LOCAL: Share("inspector's socket", "who shakes hands", 1, 32, 32, source="machine"),
+    REMOTE: Share("inspector, by network", "who shakes hands", 1, 32, 32),
+    CLIENTS: Share("inspector", "viewers", 1, 32, 32, source="machine"),
+}
+"""The faces of the daemon."""
+
+TUNNEL_SHARES: Final[dict[str, Share]] = {
+    SHARED: SHARES[SHARED],
+    CALLERS: Share("port 443 of a tunnel", "who is to prove itself", 4, 128, 32, 4),
+}
+"""The faces of the process that carries one peer's tunnel by websockets; its limits are its own."""
+
+
+def places_of(share: Share, files: int, memory: int) -> tuple[int, int]:
+    """Places of a face, and of one source there.
+
+    Args:
+        share: the face's.
+        files: that the process may have open.
+        memory: bytes that it may use.
+    """
+    by_files = files // 2 * share.parts // PARTS // share.files
+    by_memory = memory // 2 * share.parts // PARTS // share.memory
+    places = max(1, min(share.most, by_files, by_memory))
+    return places, max(1, min(share.of_one, places // share.divided))
+
+
+class Account:
+    """The budget for the callers of this process.
+
+    Args:
+        files: that the process may have open.
+        memory: bytes that it may use.
+        shares: of its faces.
+    """
+
+    def __init__(
+        self,
+        files: int = MOST_FILES,
+        memory: int = 1 << 40,
+        shares: Mapping[str, Share] = SHARES,
+    ) -> None:
+        self.files, self.memory = files, memory
+        self._shares = shares
+        self._places: dict[str, Places] = {}
+
+    def __getitem__(self, face: str) -> Places:
+        """The places of a face, the same ones for all who ask."""
+        if face not in self._places:
+            share = self._shares[face]
+            most, of_one = places_of(share, self.files, self.memory)
+            name = f"{share.face}, {share.who}"
+            self._places[face] = Places(most, of_one, share.held, share.stays, name)
+        return self._places[face]
+
+    def faces(self) -> Iterator[tuple[str, Share, Places]]:
+        """Each face with its places."""
+        for face, share in self._shares.items():
+            yield face, share, self[face]
+
+
+def derived(shares: Mapping[str, Share] = SHARES) -> Account:
+    """The account of this process, by its limits; its limit of files is raised first."""
+    account = Account(raise_files(), memory_limit(), shares)
+    if account.files < FEW_FILES:
+        extra = {"files": account.files, "better": FEW_FILES}
+        log.warning("few files may be open, so callers have few places (LimitNOFILE=)", extra=extra)
+    return account
+
+
+def raise_files() -> int:
+    """Raise the soft limit of open files to the hard one; the limit from then on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft == resource.RLIM_INFINITY:
+        return MOST_FILES
+    if soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError) as error:  # the kernel allows no more (fs.nr_open)
+            log.warning("no more files may be open: %s", error, extra={"files": soft})
+            return soft
+    return min(max(soft, wanted), MOST_FILES)
+
+
+def memory_limit(root: Path = Path("/")) -> int:
+    """Bytes that this process may use: the least of its cgroups' limits and the machine's memory.
+
+    Args:
+        root: of the files that are read.
+    """
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    try:
+        mine = (root / "proc/self/cgroup").read_text()
+    except OSError:
+        mine = ""
+    own = next((line[3:] for line in mine.splitlines() if line.startswith("0::")), "/")
+    top = root / "sys/fs/cgroup"
+    folder = top / own.strip("/")
+    for each in (folder, *folder.parents):
+        if not each.is_relative_to(top):
+            break
+        try:
+            text = (each / "memory.max").read_text().strip()
+        except OSError:  # no such limit here
+            continue
+        if text.isdecimal():
+            found.append(int(text))
+    return min(found)

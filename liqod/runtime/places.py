@@ -1,0 +1,339 @@
+"""Places for the connections of a face: grants them, and selects the one to close for one more.
+
+The source with most connections loses one: compared first by network (of IPv6 48 bits, then 56,
+then 64; of IPv4 24 bits, then the address), and of that source the connection that came first. So a
+source that opens many loses one of its own, and one that opens a single one keeps it. The number of
+places of each face is derived in :mod:`liqod.runtime.account`.
+"""
+
+import errno
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Final, Literal, TypeVar
+
+import trio
+
+from liqod.runtime.log import Seldom
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_full = Seldom()
+
+Why = Literal["full", "memory", "source", "time"]
+"""Why somebody is refused or put out: all places are taken, too much is kept of what was sent, or
+its source has as many places, or as much of the time, as one may have."""
+
+BREATH: Final = 0.1
+"""Seconds of rest where the kernel has no more files or memory for a connection."""
+_CAPACITY: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+_NO_LISTENER: Final = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)
+
+
+class Place:
+    """One connection's place.
+
+    Attributes:
+        source: whose it is.
+        scope: ends the connection.
+        idle: it may be asked to make room.
+        held: bytes that are kept of what it sent.
+        forget: releases these.
+    """
+
+    __slots__ = ("forget", "held", "idle", "places", "scope", "source")
+
+    def __init__(
+        self,
+        places: "Places",
+        source: str,
+        scope: trio.CancelScope,
+        forget: Callable[[], None] | None,
+    ) -> None:
+        self.places, self.source, self.scope, self.forget = places, source, scope, forget
+        self.idle, self.held = True, 0
+
+    def leave(self) -> None:
+        """The connection has gone, or has another place."""
+        self.places.leave(self)
+
+    def weigh(self, held: int) -> bool:
+        """Note how many bytes are kept of what it sent; False where that is too much.
+
+        Another that has more is ended.
+        """
+        return self.places.weigh(self, held)
+
+
+class Places:
+    """The connections of one face.
+
+    Args:
+        most: in all.
+        of_one: of one source; None: as many.
+        held: bytes that may be kept of what all have sent; None: nobody counts.
+        stays: as in :class:`liqod.runtime.account.Share`.
+        name: what they are for, in the log; empty: nothing is said.
+
+    Attributes:
+        refused: how many were, or had to make room, by the sort of their source and why.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        of_one: int | None = None,
+        held: int | None = None,
+        stays: bool = False,
+        name: str = "",
+    ) -> None:
+        self._name = name
+        self.most = most
+        self.of_one = most if of_one is None else of_one
+        self.may_hold = held
+        self._stays = stays
+        self._held = 0
+        self._sources: dict[str, dict[Place, None]] = {}
+        self._count = 0
+        self._crowds: Counter[str] = Counter()
+        self.refused: Counter[tuple[str, Why]] = Counter()
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def held(self) -> int | None:
+        """Bytes that are kept of what all have sent; None: nobody counts."""
+        return None if self.may_hold is None else self._held
+
+    def enter(
+        self,
+        source: str,
+        scope: trio.CancelScope | None = None,
+        *,
+        idle: bool = True,
+        forget: Callable[[], None] | None = None,
+    ) -> Place | None:
+        """A place for one more; None where nobody makes room for it.
+
+        Args:
+            source: whose it is (:func:`source_of`, or something that was proved).
+            scope: ends it where it has to make room for another; None: it never has to.
+            idle: whether it may be asked to at once.
+            forget: releases what was sent, before its own turn to do so comes.
+        """
+        place = Place(self, source, scope or trio.CancelScope(), forget)
+        place.idle = idle and scope is not None
+        self._add(place)
+        why: Why = "full"
+        if len(self._sources[source]) > self.of_one:
+            victim, why = self._first_idle(source), "source"
+        elif self._count > self.most:
+            victim = self._most_crowded()
+        else:
+            return place
+        if self._count > self.most:
+            self._tell(victim or place)
+        self.refuse((victim or place).source, why)
+        if victim is place or victim is None:
+            self.leave(place)
+            return None
+        self._end(victim)
+        return place
+
+    @contextmanager
+    def within(self, source: str, seconds: float) -> Iterator[trio.CancelScope]:
+        """Have a place during the block, for so many seconds; cancelled where there is none."""
+        with trio.move_on_after(seconds) as scope:
+            place = self.enter(source, scope)
+            if place is None:
+                scope.cancel()
+            try:
+                yield scope
+            finally:
+                if place is not None:
+                    place.leave()
+
+    def leave(self, place: Place) -> None:
+        """A connection has gone, if it was there."""
+        mine = self._sources.get(place.source, {})
+        if place not in mine:
+            return
+        del mine[place]
+        if not mine:
+            del self._sources[place.source]
+        self._count -= 1
+        self._held -= place.held
+        for network in networks_of(place.source):
+            self._crowds[network] -= 1
+            if not self._crowds[network]:
+                del self._crowds[network]
+
+    def refuse(self, source: str, why: Why) -> None:
+        """Count one that is refused, or makes room."""
+        self.refused[sort_of(source), why] += 1
+
+    def weigh(self, place: Place, held: int) -> bool:
+        """As :meth:`Place.weigh`."""
+        if place in self._sources.get(place.source, {}):
+            self._held += held - place.held
+        place.held = held
+        while self.may_hold is not None and self._held > self.may_hold:
+            victim = self._heaviest()
+            self.refuse((victim or place).source, "memory")
+            if victim is None or victim is place:
+                return False
+            self._end(victim)
+        return True
+
+    def _tell(self, place: Place) -> None:
+        """Say now and then that all places are taken, and whose connection ends by that."""
+        if self._name and _full.allows(self._name):
+            extra = {"places": self.most, "from": place.source}
+            log.warning("all places are taken: %s", self._name, extra=extra)
+
+    def _add(self, place: Place) -> None:
+        self._sources.setdefault(place.source, {})[place] = None
+        self._count += 1
+        self._crowds.update(networks_of(place.source))
+
+    def _end(self, place: Place) -> None:
+        self.leave(place)
+        if place.forget is not None:
+            place.forget()
+        place.scope.cancel()
+
+    def _first_idle(self, source: str) -> Place | None:
+        return next((each for each in self._sources[source] if each.idle), None)
+
+    def _most_crowded(self) -> Place | None:
+        """The idle connection to close when a new one needs its place; None where none is idle.
+
+        It is the first idle one of the source with most connections that has any. Of sources with
+        as many, it is the one that came first; where these stay, the one that came last, which may
+        be the newcomer.
+        """
+        found: Place | None = None
+        most = [0]
+        for source in self._sources:
+            crowds = [self._crowds[each] for each in networks_of(source)]
+            if crowds > most or (self._stays and crowds == most):
+                idle = self._first_idle(source)
+                if idle is not None:
+                    found, most = idle, crowds
+        return found
+
+    def _heaviest(self) -> Place | None:
+        """The first idle one that holds something, of the source that holds most."""
+        weights = {
+            source: sum(each.held for each in mine) for source, mine in self._sources.items()
+        }
+        for source in sorted(weights, key=weights.__getitem__, reverse=True):
+            for each in self._sources[source]:
+                if each.idle and each.held:
+                    return each
+        return None
+
+
+_told = Seldom(60.0)
+
+
+async def accepted(accept: Callable[[], Awaitable[T]]) -> T:
+    """The next connection of a listener, however long the kernel has no room for one.
+
+    Raises:
+        OSError: there is no listener.
+    """
+    while True:
+        try:
+            return await accept()
+        except OSError as error:
+            if error.errno in _NO_LISTENER:
+                raise
+            if error.errno in _CAPACITY:
+                if _told.allows(error.errno):
+                    why = error.strerror or str(error)
+                    log.warning("no connection can be taken: %s (LimitNOFILE=)", why)
+                await trio.sleep(BREATH)
+
+
+async def serve_listeners(
+    welcome: Callable[[trio.SocketStream], Awaitable[object]],
+    listeners: list[trio.SocketListener],
+) -> None:
+    """Hand each connection to a task of its own, until cancelled."""
+    async with trio.open_nursery() as nursery:
+        for each in listeners:
+            nursery.start_soon(serve_one, welcome, each, nursery)
+
+
+async def serve_one(
+    welcome: Callable[..., Awaitable[object]],
+    listener: "trio.abc.Listener[trio.abc.Stream]",
+    nursery: trio.Nursery,
+) -> None:
+    """The same for one listener, which ends with this, with tasks in a nursery."""
+    async with listener:
+        while True:
+            nursery.start_soon(_attend, welcome, await accepted(listener.accept))
+
+
+async def _attend(welcome: Callable[..., Awaitable[object]], stream: trio.abc.Stream) -> None:
+    """Welcome a connection, which ends with this, also where it was cancelled before it began."""
+    try:
+        await welcome(stream)
+    finally:
+        await trio.aclose_forcefully(stream)
+
+
+def source_of(address: str) -> str:
+    """The source to which an address belongs: itself for IPv4, its network of 64 bits for IPv6."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ip_network((found, 64), strict=False))
+    return str(found)
+
+
+@lru_cache(4096)
+def networks_of(source: str) -> tuple[str, ...]:
+    """The networks that a source lies in, the widest first, and itself."""
+    try:
+        found = ip_network(source)
+    except ValueError:
+        return (source,)
+    lengths = (24,) if found.version == 4 else (48, 56)
+    wide = (found.supernet(new_prefix=each) for each in lengths if each < found.prefixlen)
+    return (*(str(each) for each in wide), source)
+
+
+@lru_cache(4096)
+def sort_of(source: str) -> str:
+    """The sort of addresses that a source is of, of which there are few; empty: it is none."""
+    try:
+        found = ip_network(source)
+    except ValueError:
+        return ""
+    for sort in ("loopback", "link_local", "private"):
+        if getattr(found, f"is_{sort}"):
+            return sort.replace("_", "-")
+    return "public"
+
+
+def address_of(stream: object) -> str:
+    """The other host's address, as its source (:func:`source_of`); empty where there is none."""
+    sock = getattr(stream, "socket", stream)
+    try:
+        found = sock.getpeername()  # type: ignore[attr-defined]
+    except (OSError, AttributeError):  # it has left already, or is no socket
+        return ""
+    return source_of(str(found[0])) if isinstance(found, tuple) else ""
