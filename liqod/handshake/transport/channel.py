@@ -1,9 +1,9 @@
 """A channel to a peer's daemon: many connections in one, each as good as one of TCP.
 
 The protocol is in :mod:`liqod.handshake.protocol.mux`; here are the tasks. One sends, so
-that streams have their turns; the receiver hands in what comes, and never
-waits for a stream, a door or the one that sends. So a stream that nobody reads holds up no other, and two sides that send much at the
-same time cannot wait for each other. Where the channel ends, every stream ends with it.
+that streams have their turns; the receiver hands in what comes, and never waits for a stream, a
+door or the one that sends. So a stream that nobody reads holds up no other, and two sides that send
+much at the same time cannot wait for each other. Where the channel ends, every stream ends with it.
 """
 
 import logging
