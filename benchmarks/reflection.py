@@ -105,7 +105,7 @@ async def reflect(here: Path, there: Path, rounds: int, many: int) -> dict[str, 
     """Milliseconds for each kind and round."""
     found: dict[str, list[float]] = {}
     async with AsyncExitStack() as stack:
-        home = await stack.enter_async_context(watching(here, NAMESPACES, connections=16))
+        context = await stack.enter_async_context(watching(here, NAMESPACES, connections=16))
         peer = {
             kind: await stack.enter_async_context(watching(there, kind, THERE)) for kind in MADE
         }
@@ -118,22 +118,22 @@ async def reflect(here: Path, there: Path, rounds: int, many: int) -> dict[str, 
         for number in range(rounds):
             for kind, make in MADE.items():
                 body = make(f"bench-{number}")
-                took = await create(home, peer[kind], kind, body)
+                took = await create(context, peer[kind], kind, body)
                 found.setdefault(kind.name, []).append(took)
                 await trio.sleep(PAUSE)
                 both = [await create(one, one, kind, body, BARE, BARE) for one in bare[kind]]
                 found.setdefault(f"{BARE} {kind.name}", []).append(sum(both))
                 await trio.sleep(PAUSE)
-            took = await change(home, peer[CONFIG_MAPS], f"bench-{number}")
+            took = await change(context, peer[CONFIG_MAPS], f"bench-{number}")
             found.setdefault("ConfigMap changed", []).append(took)
             await trio.sleep(PAUSE)
         if many:
-            found[MANY] = [await flood(home, peer[CONFIG_MAPS], many)]
+            found[MANY] = [await flood(context, peer[CONFIG_MAPS], many)]
     return found
 
 
 async def create(
-    home: Watcher,
+    context: Watcher,
     peer: Watcher,
     kind: Kind,
     body: Json,
@@ -153,11 +153,11 @@ async def create(
             )
 
         nursery.start_soon(look)
-        await home.client.create(kind, body, namespace)
+        await context.client.create(kind, body, namespace)
     return (at - began) * 1e3
 
 
-async def change(home: Watcher, peer: Watcher, name: str) -> float:
+async def change(context: Watcher, peer: Watcher, name: str) -> float:
     """Milliseconds until the remote object of a changed ConfigMap is the same."""
     began = trio.current_time()
     at = began
@@ -173,15 +173,15 @@ async def change(home: Watcher, peer: Watcher, name: str) -> float:
 
         nursery.start_soon(look)
         patch = {"data": {"greeting": "buonasera"}}
-        await home.client.patch(CONFIG_MAPS, name, patch, NAMESPACE)
+        await context.client.patch(CONFIG_MAPS, name, patch, NAMESPACE)
     return (at - began) * 1e3
 
 
-async def flood(home: Watcher, peer: Watcher, count: int) -> float:
+async def flood(context: Watcher, peer: Watcher, count: int) -> float:
     """Milliseconds until the last of so many is there."""
     names = [f"many-{number}" for number in range(count)]
     began = trio.current_time()
-    await each(names, lambda name: home.client.create(CONFIG_MAPS, configmap(name), NAMESPACE))
+    await each(names, lambda name: context.client.create(CONFIG_MAPS, configmap(name), NAMESPACE))
     at = await peer.until(
         "all of them there", lambda: all(is_there(peer, name) for name in names), DEADLINE
     )

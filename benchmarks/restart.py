@@ -148,12 +148,12 @@ async def arrive(
     """Start the daemon with a new pod there; notes when what happened."""
     kubeconfigs = rome.plane.kubeconfig, milan.plane.kubeconfig
     async with (
-        watching(kubeconfigs[0], PODS, NAMESPACE) as home,
+        watching(kubeconfigs[0], PODS, NAMESPACE) as context,
         watching(kubeconfigs[1], kind, THERE) as peer,
     ):
         selector = {"kubernetes.io/hostname": PROVIDER}
         body = pod(name, nodeSelector=selector, tolerations=TOLERATES)
-        await home.client.create(PODS, body, NAMESPACE)
+        await context.client.create(PODS, body, NAMESPACE)
         began = trio.current_time()
 
         async def leads() -> None:
@@ -167,8 +167,8 @@ async def arrive(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(leads)
             nursery.start_soon(takes_up)
-            runs = partial(home.has, NAMESPACE, name, is_ready)
-            found.ready = await home.until(f"{name} Ready", runs, DEADLINE) - began
+            runs = partial(context.has, NAMESPACE, name, is_ready)
+            found.ready = await context.until(f"{name} Ready", runs, DEADLINE) - began
 
 
 def report(count: int, timing: load.Timing, filling: Cost, starts: dict[str, Start]) -> Report:

@@ -97,14 +97,14 @@ class Way:
 async def carry(told: Told) -> None:
     """The process between the two: it prints its port, and works until it is killed."""
     async with (
-        borrower(Cluster(told.rome, told.server), WITHOUT) as home,
+        borrower(Cluster(told.rome, told.server), WITHOUT) as context,
         Client(from_kubeconfig(told.milan)) as milan,
         trio.open_nursery() as nursery,
     ):
         ways = PodWays()
         ways["milan"] = cast("Any", Way(milan, SHARE))
         await milan.raw("GET", "/version")  # as every peer is asked: TLS sessions are resumed
-        print(await nursery.start(KubeletServer(home, ways, Account()).run), flush=True)
+        print(await nursery.start(KubeletServer(context, ways, Account()).run), flush=True)
         await trio.sleep_forever()
 
 

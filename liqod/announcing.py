@@ -116,11 +116,11 @@ class SignedAdverts:
         )
 
 
-async def adverts_of(home: ClusterContext, listening: Callable[[], int]) -> SignedAdverts:
+async def adverts_of(context: ClusterContext, listening: Callable[[], int]) -> SignedAdverts:
     """The adverts of this cluster, by its key and its configuration.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         listening: gives the port at which other daemons are met; 0 while there is none.
 
     Raises:
@@ -128,29 +128,29 @@ async def adverts_of(home: ClusterContext, listening: Callable[[], int]) -> Sign
     """
     while True:
         try:
-            pair = await cluster_keys(home.client, home.namespace)
+            pair = await cluster_keys(context.client, context.namespace)
             break
         except TransientError:
             await trio.sleep(RETRY)
-    settings = home.config.handshake
+    settings = context.config.handshake
     return SignedAdverts(
-        home.cluster_id,
+        context.cluster_id,
         pair.private,
         listening,
         settings.advertise,
-        free=partial(free_now, home) if settings.tell_resources else dict,
+        free=partial(free_now, context) if settings.tell_resources else dict,
     )
 
 
-def free_now(home: ClusterContext) -> dict[str, str]:
+def free_now(context: ClusterContext) -> dict[str, str]:
     """The default resources of this cluster, less the grants to consumers now.
 
     Quotas have the grants; they are followed while there is a consumer, and by nobody else.
     """
-    informer = home.informers.find(QUOTAS)
+    informer = context.informers.find(QUOTAS)
     quotas = () if informer is None else informer.store.values(Quota)
     granted = (each.spec.resources for each in quotas)
-    return left(home.config.provider.default_resources, granted)
+    return left(context.config.provider.default_resources, granted)
 
 
 def left(

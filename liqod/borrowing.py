@@ -125,7 +125,7 @@ async def _follow(peer: Provider, remotes: Remotes) -> None:
         await either(link.wait_changed, remotes.changed)
 
     async def prove(credentials: Credentials) -> None:
-        line = await dial_server(credentials, peer.home.dial)
+        line = await dial_server(credentials, peer.context.dial)
         try:
             await line.ask(FIRST_DEADLINE)
         finally:

@@ -169,9 +169,9 @@ class Daemon:
             )
             async with (
                 Client(found, user_agent=f"liqod/{__version__}") as client,
-                self._home(client, found) as home,
+                self._context(client, found) as context,
             ):
-                await self._serve(home)
+                await self._serve(context)
         ending.done()
 
     async def _follow_signals(
@@ -211,7 +211,7 @@ class Daemon:
         sdnotify.notify("READY=1")
 
     @asynccontextmanager
-    async def _home(
+    async def _context(
         self, client: Client, found: credentials.Credentials
     ) -> AsyncIterator[ClusterContext]:
         """This cluster's context, as soon as its API server has given the facts for it."""
@@ -232,28 +232,32 @@ class Daemon:
             )
             infra.cancel_scope.cancel()
 
-    async def _serve(self, home: ClusterContext) -> None:
+    async def _serve(self, context: ClusterContext) -> None:
         """Serve what every replica serves; do the work while this one leads."""
         async with trio.open_nursery() as servers:
-            self._inspector = inspector = Inspector(home, self._rooms, self._plugins, self._account)
+            self._inspector = inspector = Inspector(
+                context, self._rooms, self._plugins, self._account
+            )
             self._health.metrics = partial(metrics.render, inspector)
             await servers.start(inspector.run)
-            kubelet = KubeletServer(home, self._rooms.pod_ways, self._account)
+            kubelet = KubeletServer(context, self._rooms.pod_ways, self._account)
             await servers.start(kubelet.run)
             self._rooms.serving = kubelet.serving
-            home = dataclasses.replace(home, kubelet_port=kubelet.port)
-            webhook = self._rooms.admission = PodWebhook(home, self._account)
+            context = dataclasses.replace(context, kubelet_port=kubelet.port)
+            webhook = self._rooms.admission = PodWebhook(context, self._account)
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
-            self._role = standing.role_of(home)
-            servers.start_soon(standing.stand, home, self._role, lambda: self._working is not None)
+            self._role = standing.role_of(context)
+            servers.start_soon(
+                standing.stand, context, self._role, lambda: self._working is not None
+            )
             while True:
-                await self._installed(home)
+                await self._installed(context)
                 self._become("standing by")
                 try:
-                    async with self._leadership(home):
+                    async with self._leadership(context):
                         self._become(LEADING)
-                        await self._lead(home, webhook)
+                        await self._lead(context, webhook)
                 except* LeadershipLost as group:
                     held_up = self._stalls.lately()
                     logger.warning("%s%s", explain(group), f": {held_up}" if held_up else "")
@@ -261,18 +265,18 @@ class Daemon:
                 finally:
                     self._rooms.stand_by()
 
-    async def _installed(self, home: ClusterContext) -> None:
+    async def _installed(self, context: ClusterContext) -> None:
         """Wait until the custom resources are those that this version needs, or newer."""
         told = ""
         while True:
             try:
-                await check_revision(home.client)
-                home.client.wake()
+                await check_revision(context.client)
+                context.client.wake()
                 return
             except (ConfigError, Forbidden, TransientError) as error:
                 if isinstance(error, ConfigError):
                     now = trio.current_time()
-                    home.client.missing.update((each.resource.KIND, now) for each in DEFINITIONS)
+                    context.client.missing.update((each.resource.KIND, now) for each in DEFINITIONS)
                 if str(error) != told:
                     told = str(error)
                     self._wait(told)
@@ -287,10 +291,10 @@ class Daemon:
         logger.warning("not ready yet: %s; trying again every %.0f s", reason, preflight.RETRY)
 
     @asynccontextmanager
-    async def _leadership(self, home: ClusterContext) -> AsyncIterator[None]:
+    async def _leadership(self, context: ClusterContext) -> AsyncIterator[None]:
         if not self._config.election.enabled:
             # Nobody renews the one of an earlier start, by which peers would see a dead daemon.
-            await home.client.delete(LEASES, labels.LEADER_LEASE, home.namespace)
+            await context.client.delete(LEASES, labels.LEADER_LEASE, context.namespace)
             yield
             return
         identity = self._identity
@@ -300,19 +304,21 @@ class Daemon:
             async def wait() -> None:
                 with shown:
                     async with trio.open_nursery() as waiting:
-                        waiting.start_soon(candidates.show, home.client, home.namespace, identity)
-                        waiting.start_soon(self._stand_by, home)
+                        waiting.start_soon(
+                            candidates.show, context.client, context.namespace, identity
+                        )
+                        waiting.start_soon(self._stand_by, context)
 
             def stand_by(leader: str) -> None:
                 self._become(f"standing by; {leader} leads")
                 if not nursery.child_tasks:
                     nursery.start_soon(wait)
 
-            here = Whereabouts(socket.gethostname(), sdnotify.unit(), home.in_cluster)
+            here = Whereabouts(socket.gethostname(), sdnotify.unit(), context.in_cluster)
             election = Election(
-                home.client,
+                context.client,
                 labels.LEADER_LEASE,
-                home.namespace,
+                context.namespace,
                 identity,
                 standing_by=stand_by,
                 notes=whereabouts.noted(here),
@@ -321,75 +327,77 @@ class Daemon:
                 shown.cancel()
                 yield
 
-    async def _stand_by(self, home: ClusterContext) -> None:
+    async def _stand_by(self, context: ClusterContext) -> None:
         """Keep this machine ready to be the gateway, and be it, while another daemon leads."""
         if not self._role.others:
             return
-        machine, kernel = await machines.look(home, self._plugins, self._account, self._role)
+        machine, kernel = await machines.look(context, self._plugins, self._account, self._role)
         if machine.problem:
             return
         node = NodeKernel()
         async with trio.open_nursery() as rooms:
             rooms.start_soon(machines.attend, kernel)
             rooms.start_soon(machines.attend, node)
-            rooms.start_soon(Takeover(home, self._role, node, self._identity).run)
+            rooms.start_soon(Takeover(context, self._role, node, self._identity).run)
             tasks = PeerTasks(self._plugins, machine, self._rooms)
-            await rooms.start(Peers(home, tasks.stand_by, tasks.voices.end).run)
+            await rooms.start(Peers(context, tasks.stand_by, tasks.voices.end).run)
 
-    async def _lead(self, home: ClusterContext, webhook: PodWebhook) -> None:
+    async def _lead(self, context: ClusterContext, webhook: PodWebhook) -> None:
         """The rooms of the whole cluster, then the peers, until cancelled."""
-        logger.info("leading as %s", home.cluster_id)
+        logger.info("leading as %s", context.cluster_id)
         async with trio.open_nursery() as rooms:
-            await rooms.start(Keys(home).run)
-            former_key = self._rooms.former_key = FormerKey(home)
+            await rooms.start(Keys(context).run)
+            former_key = self._rooms.former_key = FormerKey(context)
             await rooms.start(former_key.run)
-            rooms.start_soon(preflight.follow_id, home.informers, home.namespace, home.cluster_id)
+            rooms.start_soon(
+                preflight.follow_id, context.informers, context.namespace, context.cluster_id
+            )
             await rooms.start(webhook.lead)
-            await rooms.start(Offloading(home).run)
-            await rooms.start(MissedPods(home, webhook.doubt).run)
-            rooms.start_soon(walled, "volumes of claims", Claims(home).run)
-            await rooms.start(ForeignClusters(home).run)
-            await rooms.start(Fences(home).run)
-            await rooms.start(Orphans(home).run)
-            await rooms.start(directpods.run, home)
+            await rooms.start(Offloading(context).run)
+            await rooms.start(MissedPods(context, webhook.doubt).run)
+            rooms.start_soon(walled, "volumes of claims", Claims(context).run)
+            await rooms.start(ForeignClusters(context).run)
+            await rooms.start(Fences(context).run)
+            await rooms.start(Orphans(context).run)
+            await rooms.start(directpods.run, context)
             voices = Voices()
-            await rooms.start(Retractions(home, voices).run)
-            machine, kernel = await machines.look(home, self._plugins, self._account, self._role)
+            await rooms.start(Retractions(context, voices).run)
+            machine, kernel = await machines.look(context, self._plugins, self._account, self._role)
             if not machine.problem:
                 rooms.start_soon(machines.attend, kernel)
-                overlay = partial(self._keep_overlay, home, machine)
+                overlay = partial(self._keep_overlay, context, machine)
                 rooms.start_soon(walled, "the nodes' overlay", overlay)
-                rooms.start_soon(sweep_once, home, machine, kernel, self._rooms.peers.keys())
+                rooms.start_soon(sweep_once, context, machine, kernel, self._rooms.peers.keys())
             # An installation from before may lack the rights: nothing else waits for them, and
             # nothing else ends with them.
-            rooms.start_soon(walled, "addresses of networks", partial(addressing.run, home))
-            rooms.start_soon(walled, "leftovers of networks", partial(_leftovers, home, machine))
-            home = dataclasses.replace(home, config=self._config)
-            rooms.start_soon(walled, "labels that are shown", partial(_shown_labels, home))
+            rooms.start_soon(walled, "addresses of networks", partial(addressing.run, context))
+            rooms.start_soon(walled, "leftovers of networks", partial(_leftovers, context, machine))
+            context = dataclasses.replace(context, config=self._config)
+            rooms.start_soon(walled, "labels that are shown", partial(_shown_labels, context))
             tasks = PeerTasks(self._plugins, machine, self._rooms, voices)
-            adverts = await announcing.adverts_of(home, lambda: handshake.port)
-            seen = self._rooms.discovery = Discovery(home, self._plugins, adverts)
-            pair = await cluster_keys(home.client, home.namespace)
+            adverts = await announcing.adverts_of(context, lambda: handshake.port)
+            seen = self._rooms.discovery = Discovery(context, self._plugins, adverts)
+            pair = await cluster_keys(context.client, context.namespace)
             shared = machines.folder_of(machine)
             handshake = Handshake(
-                home, pair.private, self._account, seen.seen, seen.everybody, shared
+                context, pair.private, self._account, seen.seen, seen.everybody, shared
             )
             self._rooms.handshake = handshake
-            peers = Peers(home, tasks.run, voices.end)
-            self._working = working = Working(home, peers, seen, handshake)
+            peers = Peers(context, tasks.run, voices.end)
+            self._working = working = Working(context, peers, seen, handshake)
             rooms.start_soon(walled, "the hand-shake", handshake.run)
-            take = (take_to(handshake, home.client), adverts.take)
-            await rooms.start(FollowedKeys(home, *take).run)
+            take = (take_to(handshake, context.client), adverts.take)
+            await rooms.start(FollowedKeys(context, *take).run)
             await rooms.start(working.peers.run)
             await rooms.start(working.inbox.run)
             rooms.start_soon(working.tell)
 
-    async def _keep_overlay(self, home: ClusterContext, machine: Machine) -> NoReturn:
+    async def _keep_overlay(self, context: ClusterContext, machine: Machine) -> NoReturn:
         """Lead from the other nodes to this one, which is the gateway."""
         node = NodeKernel()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(machines.attend, node)
-            nursery.start_soon(OverlayWriter(home, machine, node, self._identity).run)
+            nursery.start_soon(OverlayWriter(context, machine, node, self._identity).run)
         raise AssertionError("controllers end by cancellation only")
 
     def _become(self, state: str) -> None:
@@ -400,13 +408,13 @@ class Daemon:
         logger.info("%s", state)
 
 
-async def _shown_labels(home: ClusterContext) -> NoReturn:
+async def _shown_labels(context: ClusterContext) -> NoReturn:
     """One that begins anew each time."""
-    await ShownLabels(home).run()
+    await ShownLabels(context).run()
     raise AssertionError("controllers end by cancellation only")
 
 
-async def _leftovers(home: ClusterContext, machine: Machine) -> NoReturn:
+async def _leftovers(context: ClusterContext, machine: Machine) -> NoReturn:
     """One that begins anew each time."""
-    await Leftovers(home, machine).run()
+    await Leftovers(context, machine).run()
     raise AssertionError("controllers end by cancellation only")

@@ -72,13 +72,13 @@ class FollowedKeys(Controller[str]):
     """Notifies the users of this cluster's keys when they change.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         take: called each time.
     """
 
-    def __init__(self, home: ClusterContext, *take: Take) -> None:
-        self._own, self._take = OwnKeys(home, KEY), take
-        super().__init__(home, "ownkeys", self._own.watched, first=(KEY,))
+    def __init__(self, context: ClusterContext, *take: Take) -> None:
+        self._own, self._take = OwnKeys(context, KEY), take
+        super().__init__(context, "ownkeys", self._own.watched, first=(KEY,))
 
     async def reconcile(self, key: str) -> None:
         """Pass on the keys that this cluster has now."""

@@ -55,15 +55,15 @@ class PeerTasks:
     tries: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TRIED_AT_ONCE))
     timings: ProviderTimings = ORDINARY
 
-    async def run(self, home: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
+    async def run(self, context: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
         """Lend to and borrow from one peer until cancelled, and keep the network with it."""
-        peer = Provider(peer_id, home, tenant_namespace, link=Link(self.tries))
+        peer = Provider(peer_id, context, tenant_namespace, link=Link(self.tries))
         with self.rooms.peer(peer):
             await self._live(peer)
 
-    async def stand_by(self, home: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
+    async def stand_by(self, context: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
         """Be ready to have the tunnel to one peer until cancelled; nothing is lent or borrowed."""
-        await join(Peer(peer_id, home, tenant_namespace), self.machine, leads=False)
+        await join(Peer(peer_id, context, tenant_namespace), self.machine, leads=False)
 
     async def _live(self, peer: Provider) -> None:
         link = peer.link

@@ -26,29 +26,29 @@ class ShownLabels(Controller[str]):
     """Keeps the labels on the Deployment that stands for Liqo's; a key is its name.
 
     Args:
-        home: this cluster.
+        context: this cluster.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
-        named = Selection(home.namespace, fields=f"metadata.name={STAND_IN}")
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
+        named = Selection(context.namespace, fields=f"metadata.name={STAND_IN}")
         self._deployments = Watched(DEPLOYMENTS, by_name, named)
-        super().__init__(home, "installation", self._deployments, name="labels that are shown")
+        super().__init__(context, "installation", self._deployments, name="labels that are shown")
 
     async def reconcile(self, name: str) -> float | None:
         """Have the arguments say what is configured."""
-        live = self._deployments.store.get((self._home.namespace, name))
+        live = self._deployments.store.get((self._context.namespace, name))
         if live is None:
             return None
         found: dict[str, Any] = msgspec.json.decode(live)
         containers = found["spec"]["template"]["spec"]["containers"]
-        labels = self._home.config.provider.node_labels
+        labels = self._context.config.provider.node_labels
         wanted = [_showing(each, labels) for each in containers]
         if wanted != containers:
             version = {"resourceVersion": found["metadata"]["resourceVersion"]}
             spec = {"template": {"spec": {"containers": wanted}}}
             patch = {"metadata": version, "spec": spec}
-            await self._home.client.patch(DEPLOYMENTS, name, patch, self._home.namespace)
+            await self._context.client.patch(DEPLOYMENTS, name, patch, self._context.namespace)
         return None
 
 

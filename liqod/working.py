@@ -21,17 +21,17 @@ TELL_EVERY = 10.0
 class Working:
     """The parts of a leader that a reload of the configuration reaches."""
 
-    home: ClusterContext
+    context: ClusterContext
     peers: Peers
     inbox: Discovery
     handshake: Handshake
 
     def reload(self, config: Config) -> list[str]:
         """Hand on another configuration; the peers that start anew."""
-        home = dataclasses.replace(self.home, config=config)
-        self.inbox.reload(home)
-        self.handshake.reload(home)
-        return self.peers.reload(home)
+        context = dataclasses.replace(self.context, config=config)
+        self.inbox.reload(context)
+        self.handshake.reload(context)
+        return self.peers.reload(context)
 
     async def tell(self) -> NoReturn:
         """Keep systemd's status line true."""

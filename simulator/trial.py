@@ -134,7 +134,7 @@ class Pair:
         self,
         rome: EmbeddedCluster,
         milan: EmbeddedCluster,
-        home: ClusterContext,
+        context: ClusterContext,
         lender: ClusterContext,
         name: str = "milan",
         voices: Voices | None = None,
@@ -142,7 +142,7 @@ class Pair:
     ) -> None:
         self.rome = rome
         self.milan = milan
-        self.home = home
+        self.context = context
         self.lender = lender
         self.voices = Voices() if voices is None else voices
         self.plugins = plugins or PluginHost(loader.load(sources=loader.built_in()))
@@ -151,7 +151,7 @@ class Pair:
         self.here = Client(from_kubeconfig(rome.kubeconfig))
         self.there = Client(from_kubeconfig(milan.kubeconfig))
         self.link = Switch()
-        self.peer = Provider(name, home, self.tenant, link=cast("Any", self.link))
+        self.peer = Provider(name, context, self.tenant, link=cast("Any", self.link))
         self.identities = Identities(**{name: Client(from_kubeconfig(milan.kubeconfig))})
         self.others: tuple[Pair, ...] = ()
         self._engine: trio.CancelScope | None = None
@@ -352,19 +352,19 @@ async def trial(
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         rome = await _cluster(stack, "rome", definitions)
-        home = await enter(home_of(rome, "rome"))
+        context = await enter(home_of(rome, "rome"))
         pairs: list[Pair] = []
         voices, host = Voices(), PluginHost(plugins)
         for name in peers:
             cluster = await _cluster(stack, name, definitions)
             lender = await enter(home_of(cluster, name))
-            made = Pair(rome, cluster, home, lender, name, voices, host)
+            made = Pair(rome, cluster, context, lender, name, voices, host)
             stack.push_async_callback(made.aclose)
             await made.prepare()
             pairs.append(made)
         pairs[0].others = tuple(pairs[1:])
         async with trio.open_nursery() as nursery:
-            await nursery.start(Retractions(home, voices).run)
+            await nursery.start(Retractions(context, voices).run)
             for made in pairs:
                 await made.start(nursery)
             yield pairs[0]

@@ -55,13 +55,13 @@ class _Wait(msgspec.Struct):
 class Claims(Controller[Task]):
     """Makes the volumes of claims, lets them grow, and removes them; idle unless configured."""
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._client = home.client
-        self._settings = home.config.storage
+    def __init__(self, context: ClusterContext) -> None:
+        self._client = context.client
+        self._settings = context.config.storage
         self._claims = Watched(CLAIMS, _of_claim, keep=_concerns, counted=nothing)
         self._volumes = Watched(VOLUMES, _of_volume, keep=_concerns)
         self._waits: dict[str, _Wait] = {}
-        super().__init__(home, "claims", self._claims, self._volumes)
+        super().__init__(context, "claims", self._claims, self._volumes)
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

@@ -67,7 +67,7 @@ class ForeignClusterOfPeer(Controller[str]):
 
     def __init__(self, peer: Provider, remotes: Remotes, leaving: Leaving) -> None:
         self._peer = peer
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._remotes = remotes
         self._leaving = leaving
         within = (peer.tenant_namespace,)
@@ -237,15 +237,15 @@ class ForeignClusters(Controller[str]):
     """Removes the ForeignClusters of peers that have no tenant namespace any more.
 
     Args:
-        home: this cluster.
+        context: this cluster.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
         self._clusters = Watched(FOREIGN_CLUSTERS, by_name)
         self._namespaces = Watched(NAMESPACES, _left, indexes={TENANT: _tenants_of})
         super().__init__(
-            home, "foreigncluster", self._clusters, self._namespaces, name="foreign clusters"
+            context, "foreigncluster", self._clusters, self._namespaces, name="foreign clusters"
         )
 
     async def reconcile(self, name: str) -> float | None:
@@ -258,11 +258,11 @@ class ForeignClusters(Controller[str]):
         if self._namespaces.doubtful:
             return DOUBT
         selector = f"{labels.TENANT_NAMESPACE},{labels.REMOTE_CLUSTER_ID}={name}"
-        client = self._home.client
+        client = self._context.client
         if await client.list(NAMESPACES, Selection(labels=selector), decode=Partial):
             return DOUBT
         await client.delete(FOREIGN_CLUSTERS, name, uid=live.metadata.uid)
-        self._home.hub.publish(ForeignClusterSwept(name=name, did="deleted"))
+        self._context.hub.publish(ForeignClusterSwept(name=name, did="deleted"))
         return None
 
 

@@ -68,6 +68,6 @@ class Inherited(Controller[Item]):
             return
         with suppress(Conflict):  # the watch tells what is so now
             if await set_finalizers(
-                self._peer.home.client, kind, found.metadata, remove=[LEFT[kind]]
+                self._peer.context.client, kind, found.metadata, remove=[LEFT[kind]]
             ):
                 self._peer.report(InheritedFreed(kind=kind.name, name=name, finalizer=LEFT[kind]))

@@ -87,7 +87,7 @@ class Leaving(Controller[str]):
 
     def __init__(self, peer: Provider, remotes: Remotes) -> None:
         self._peer = peer
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._remotes = remotes
         self._news = News()
         self.tombstone: Tombstone | None = None
@@ -240,7 +240,7 @@ class Leaving(Controller[str]):
 
     async def _cleared(self, remote: Remote) -> bool:
         """Delete what is ours at the provider; whether nothing is left, or nothing may be done."""
-        selector = replicas_of(self._peer.home.cluster_id)
+        selector = replicas_of(self._peer.context.cluster_id)
         left = 0
         try:
             for kind in KINDS:
@@ -282,7 +282,7 @@ class Leaving(Controller[str]):
             tombstone = Tombstone(
                 remote.credentials.server,
                 remote.namespace,
-                f"{kinds} with {labels.ORIGIN_ID}={self._peer.home.cluster_id}",
+                f"{kinds} with {labels.ORIGIN_ID}={self._peer.context.cluster_id}",
                 remote.expires,
             )
         if tombstone == self.tombstone:

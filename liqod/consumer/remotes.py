@@ -52,9 +52,9 @@ class Remotes:
 
     def __init__(self, peer: Provider) -> None:
         self._peer = peer
-        self.dial = ServerDial(peer.home.dial, peer.network, self._renew)
+        self.dial = ServerDial(peer.context.dial, peer.network, self._renew)
         self._remotes: dict[str, Remote] = {}
-        most = peer.home.config.consumer.max_bytes
+        most = peer.context.config.consumer.max_bytes
         self._budget = Budget(Holdings(most, "consumer.max_bytes", owner=peer.id))
         self._news = News()
         self._closing: list[Client] = []
@@ -91,7 +91,7 @@ class Remotes:
         async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
             nursery.start_soon(self._reconnect)
             secrets = await stack.enter_async_context(
-                self._peer.home.informers.share(SECRETS, Selection(namespace))
+                self._peer.context.informers.share(SECRETS, Selection(namespace))
             )
             stack.push_async_callback(self._close)
             stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))

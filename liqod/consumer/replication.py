@@ -64,7 +64,7 @@ class Replication:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Replicate until cancelled."""
-        async with self._peer.home.informers.share(RESOURCE_SLICES) as slices:
+        async with self._peer.context.informers.share(RESOURCE_SLICES) as slices:
             task_status.started()
             while True:
                 remote = self._remotes.control()
@@ -132,7 +132,7 @@ class Replication:
 
     async def _ask(self, remote: Remote) -> None:
         """Read something of ours there. Raises Forbidden where that is not allowed (any more)."""
-        mine = replicas_of(self._peer.home.cluster_id)
+        mine = replicas_of(self._peer.context.cluster_id)
         # What is there is not looked at; and the watch of the same kind comes next, and soon.
         selection = Selection(remote.namespace, labels=mine, cached=True)
         await remote.client.list(RESOURCE_SLICES, selection, decode=Partial)
@@ -144,6 +144,6 @@ class Replication:
             if found is None or not is_source(found.metadata.labels, self._peer.id):
                 continue
             try:
-                await deny_withdrawn(self._peer.home.client, found)
+                await deny_withdrawn(self._peer.context.client, found)
             except LiqodError as error:
                 self._peer.report(Replicated(name=found.name, failed=str(error)))

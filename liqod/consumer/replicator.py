@@ -87,7 +87,7 @@ class Replicator(Controller[Item]):
         self._remote = remote
         self._leaving = leaving
         here = (peer.tenant_namespace,)
-        there = Selection(remote.namespace, labels=replicas_of(peer.home.cluster_id))
+        there = Selection(remote.namespace, labels=replicas_of(peer.context.cluster_id))
         self._sources = {kind: Watched(kind, partial(_items, kind), within=here) for kind in KINDS}
         self._replicas = {
             kind: Watched(kind, partial(_items, kind), there, client=remote.client)
@@ -123,12 +123,12 @@ class Replicator(Controller[Item]):
 
     async def prepare(self) -> None:
         """Prepare the replication, after everything here and there has been read."""
-        home = self._peer.home
+        context = self._peer.context
         maps = self._sources[NAMESPACE_MAPS].store
         views = ClusterViews(self._virtual_nodes.store, self._nodes.store, maps)
-        staying = Staying(home.namespace, self._namespaces.store)
+        staying = Staying(context.namespace, self._namespaces.store)
         self._protected = ProtectedMappings(
-            home.cluster_id, views, self._offloadings.store, staying
+            context.cluster_id, views, self._offloadings.store, staying
         )
         self._peer.report(Replicated(state="running", server=self._remote.client.server))
 
@@ -190,7 +190,7 @@ class Replicator(Controller[Item]):
             source,
             replica,
             namespace=self._remote.namespace,
-            origin=self._peer.home.cluster_id,
+            origin=self._peer.context.cluster_id,
             told=self._told(item.kind, source) if source else None,
         )
         if decided.delete is not None:
@@ -266,14 +266,16 @@ class Replicator(Controller[Item]):
             if self.queue.failures(item) < REFUSALS:
                 raise
             if item.kind == RESOURCE_SLICES and decided.create is not None:
-                await deny_withdrawn(self._peer.home.client, msgspec.convert(source, ResourceSlice))
+                await deny_withdrawn(
+                    self._peer.context.client, msgspec.convert(source, ResourceSlice)
+                )
             return WITHDRAWN
         await self._note(item, decided)
         return None
 
     async def _note(self, item: Item, decided: ReplicaPlan) -> None:
         """Keep with the source what the provider says of it."""
-        client, namespace = self._peer.home.client, self._peer.tenant_namespace
+        client, namespace = self._peer.context.client, self._peer.tenant_namespace
         with suppress(NotFound):  # deleted meanwhile; the watch tells
             if decided.notes is not None:
                 note = {"metadata": {"annotations": decided.notes}}
@@ -287,14 +289,14 @@ class Replicator(Controller[Item]):
         remote = self._remote
         found = await remote.client.find(item.kind, item.name, remote.namespace, decode=Partial)
         if found is None or found.metadata.labels.get(labels.ORIGIN_ID) == (
-            self._peer.home.cluster_id
+            self._peer.context.cluster_id
         ):
             return HELD
         message = f"the peer's namespace {remote.namespace} has another {item.kind.name} so named"
         self._peer.report(Replicated(name=item.name, refused=message))
         if item.kind == RESOURCE_SLICES:
             wanted = msgspec.convert(source, ResourceSlice)
-            await deny(self._peer.home.client, wanted, "ReplicaNameTaken", message)
+            await deny(self._peer.context.client, wanted, "ReplicaNameTaken", message)
         return WITHDRAWN
 
 

@@ -21,14 +21,14 @@ CHECK_EVERY = 30.0
 """Seconds between checks of the end of a certificate."""
 
 
-async def until_expired(home: ClusterContext, peer: str) -> None:
+async def until_expired(context: ClusterContext, peer: str) -> None:
     """Wait until the certificate that a peer gave for the control plane has ended.
 
     One that is renewed in time never does; one that could not be, for the peer was away too long,
     opens no door through which another could come. A peer that was left stays left.
     """
     name = ids.control_plane_identity(peer)
-    async with home.informers.share(IDENTITIES) as identities:
+    async with context.informers.share(IDENTITIES) as identities:
         while True:
             await trio.sleep(CHECK_EVERY)
             found = (each for each in identities.store.values(Identity) if each.name == name)
@@ -39,12 +39,12 @@ async def until_expired(home: ClusterContext, peer: str) -> None:
 
 
 async def introduce(
-    home: ClusterContext, peer: str, path: Path, progress: Progress | None = None
+    context: ClusterContext, peer: str, path: Path, progress: Progress | None = None
 ) -> None:
     """Do what ``liqod peer`` does, with the daemon's own rights in this cluster.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         peer: the cluster's id.
         path: a peering user's kubeconfig.
         progress: called with each step; without one the hub gets it.
@@ -55,15 +55,15 @@ async def introduce(
     """
 
     def publish(step: str) -> None:
-        home.hub.publish(PeeringStep(step=step), peer)
+        context.hub.publish(PeeringStep(step=step), peer)
 
-    asked = Asked(resources=home.config.peer(peer).resources)
+    asked = Asked(resources=context.config.peer(peer).resources)
     async with Client(credentials.from_other_side(path), user_agent="liqod") as remote:
         await peering.peer(
-            home.client,
+            context.client,
             remote,
             asked,
             progress=progress or publish,
-            liqo=home.namespace,
+            liqo=context.namespace,
             expected=peer,
         )

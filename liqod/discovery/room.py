@@ -58,19 +58,19 @@ class Discovery:
     """Runs the discovery plugins and keeps what they have seen.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         plugins: the plugins, and their calls.
         adverts: how adverts are signed and verified.
 
     Attributes:
-        home: the same, with the configuration as it was read last.
+        context: the same, with the configuration as it was read last.
         book: the sightings that are kept.
     """
 
     def __init__(
-        self, home: ClusterContext, plugins: PluginHost, adverts: Adverts | None = None
+        self, context: ClusterContext, plugins: PluginHost, adverts: Adverts | None = None
     ) -> None:
-        self.home = home
+        self.context = context
         self._plugins = plugins
         self.book = Book()
         self._adverts: Adverts = adverts or NoAdverts()
@@ -104,9 +104,9 @@ class Discovery:
                     nursery.start_soon(self._watch, nursery, provider)
                 await trio.sleep_forever()
 
-    def reload(self, home: ClusterContext) -> None:
+    def reload(self, context: ClusterContext) -> None:
         """Begin anew with another configuration; peerings that exist are not touched."""
-        self.home = home
+        self.context = context
         self._restart.cancel()
 
     def seen(self, cluster_id: str) -> Seen | None:
@@ -119,23 +119,23 @@ class Discovery:
 
     def waits(self, cluster_id: str) -> bool:
         """True if a cluster could be peered with, and is not in the configuration."""
-        if cluster_id in (self.home.cluster_id, *self._named()):
+        if cluster_id in (self.context.cluster_id, *self._named()):
             return False
         seen = self.seen(cluster_id)
         return seen is not None and bool(seen.kubeconfig)
 
     async def _watch(self, nursery: trio.Nursery, provider: DiscoveryProvider) -> None:
         """One plugin behind its wall."""
-        home = self.home
+        context = self.context
         services = Services(
-            cluster_id=home.cluster_id,
-            share=home.informers.share,
+            cluster_id=context.cluster_id,
+            share=context.informers.share,
             configured=tuple(
                 Configured(peer.id, kubeconfig=peer.kubeconfig, addresses=peer.addresses)
-                for peer in home.config.peers
+                for peer in context.config.peers
             ),
             announcement=self._adverts.announcement,
-            publish=partial(publish, home.client),
+            publish=partial(publish, context.client),
         )
         settings = self._plugins.settings("discovery", provider.name)
         gauge = self._plugins.gauge("discovery", provider.name)
@@ -151,7 +151,7 @@ class Discovery:
                 await gauge.run(run, sighted)
                 raise gauge.noted(PluginError("it ended by itself"))
 
-        report = _reporter(home, f"discovery plugin {provider.name}", plugin=provider.name)
+        report = _reporter(context, f"discovery plugin {provider.name}", plugin=provider.name)
         await Supervision(live, report).forever()
 
     def _sighted(self, nursery: trio.Nursery, plugin: str, seen: Sighting) -> None:
@@ -251,7 +251,7 @@ class Discovery:
             secret=seen.secret,
             kubeconfig=seen.kubeconfig,
         )
-        self.home.hub.publish(told)
+        self.context.hub.publish(told)
         self._adjust(nursery, seen.cluster_id)
 
     async def _expire(self, nursery: trio.Nursery) -> NoReturn:
@@ -284,27 +284,31 @@ class Discovery:
         The announcer of a cluster is not the operator: only an entry in the configuration is the
         operator's word. A path in that entry counts before one that was sighted.
         """
-        if peer == self.home.cluster_id or peer not in self._named():
+        if peer == self.context.cluster_id or peer not in self._named():
             return ""
         seen = self.seen(peer)
-        return self.home.config.peer(peer).kubeconfig or ("" if seen is None else seen.kubeconfig)
+        return self.context.config.peer(peer).kubeconfig or (
+            "" if seen is None else seen.kubeconfig
+        )
 
     def _named(self) -> set[str]:
-        return {peer.id for peer in self.home.config.peers}
+        return {peer.id for peer in self.context.config.peers}
 
     async def _introduce(self, peer: str, path: str, scope: trio.CancelScope) -> None:
         """Peer with one cluster, until it has worked, and again when what it gave has expired."""
         PEER.set(peer)
-        home = self.home
+        context = self.context
 
         async def live() -> NoReturn:
             while True:
-                await introducing.introduce(home, peer, Path(path))
+                await introducing.introduce(context, peer, Path(path))
                 logger.info("peered, as the configuration asks")
-                await introducing.until_expired(home, peer)
+                await introducing.until_expired(context, peer)
 
         with scope:
-            await Supervision(live, _reporter(home, f"peering with {peer}", cluster=peer)).forever()
+            await Supervision(
+                live, _reporter(context, f"peering with {peer}", cluster=peer)
+            ).forever()
 
 
 def _until(seen: Sighting, now: float) -> float:
@@ -332,7 +336,7 @@ async def _attend(gauge: Gauge) -> NoReturn:
 
 
 def _reporter(
-    home: ClusterContext, what: str, *, plugin: str = "", cluster: str = ""
+    context: ClusterContext, what: str, *, plugin: str = "", cluster: str = ""
 ) -> Callable[[Failure | None, BaseException | None], None]:
     """Says of a task that failed why, and when it is tried again."""
 
@@ -342,12 +346,12 @@ def _reporter(
         nonlocal failed
         if failure is None or error is None:
             if failed:
-                home.hub.publish(DiscoveryBegun(plugin=plugin, cluster=cluster))
+                context.hub.publish(DiscoveryBegun(plugin=plugin, cluster=cluster))
             failed = False
             return
         failed = True
         told = msgspec.structs.asdict(failure)
-        home.hub.publish(DiscoveryFailed(plugin=plugin, cluster=cluster, **told))
+        context.hub.publish(DiscoveryFailed(plugin=plugin, cluster=cluster, **told))
         logger.warning("%s failed: %s; next try in %.0f s", what, explain(error), failure.retry_in)
 
     return report

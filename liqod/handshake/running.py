@@ -53,7 +53,7 @@ class Handshake:
     """Runs the hand-shake. Tasks that its creator starts afterwards use its channels, too.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         private: its key, PEM.
         callers: what callers may take.
         look: into what discovery has seen.
@@ -70,24 +70,24 @@ class Handshake:
 
     def __init__(
         self,
-        home: ClusterContext,
+        context: ClusterContext,
         private: bytes,
         callers: Account,
         look: Look = nothing,
         everybody: Everybody = nobody,
         shared: Path | None = None,
     ) -> None:
-        self._home, self._sighted, self._everybody = home, Sighted(look), everybody
+        self._context, self._sighted, self._everybody = context, Sighted(look), everybody
         self._callers = callers
-        self._own = OwnSide(home.cluster_id, private)
+        self._own = OwnSide(context.cluster_id, private)
         self._listener: Listener | None = None
         self.figures = Figures()
-        proxy = home.config.handshake.proxy
-        bounds = Bounds(callers[STREAMS], home.config.handshake.stream_idle)
+        proxy = context.config.handshake.proxy
+        bounds = Bounds(callers[STREAMS], context.config.handshake.stream_idle)
         self._dialler = Dialler(self._own.towards, proxy=proxy, figures=self.figures, bounds=bounds)
         self._shared = shared
-        self.lenders = Lenders(home)
-        present = partial(present_key, home.client)
+        self.lenders = Lenders(context)
+        present = partial(present_key, context.client)
         self.ways = Ways(self._dialler.meet, self.lenders.dial, present)
         # The tasks that begin from here inherit it: those of peers, above all.
         proxies.CHANNELS.set(self.ways)
@@ -99,36 +99,36 @@ class Handshake:
         self.port = 0
         self.problem = ""
 
-    def reload(self, home: ClusterContext) -> None:
+    def reload(self, context: ClusterContext) -> None:
         """Go by another configuration from now on; what is listened on stays as it is."""
-        self._home = home
-        self.lenders.reload(home)
+        self._context = context
+        self.lenders.reload(context)
         if self._inbox is not None:
-            self._inbox.reload(home)
+            self._inbox.reload(context)
         if self._asking is not None:
-            self._asking.reload(home)
+            self._asking.reload(context)
         if self._seeking is not None:
-            self._seeking.reload(home)
+            self._seeking.reload(context)
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Runs all of the hand-shake, until cancelled."""
-        home = self._home
+        context = self._context
         async with trio.open_nursery() as nursery:
             await nursery.start(self.ways.run)
-            self._inbox = inbox = Inbox(home)
+            self._inbox = inbox = Inbox(context)
             await nursery.start(inbox.run)
-            await nursery.start(Invitations(home).run)
+            await nursery.start(Invitations(context).run)
             reception = Reception(inbox, self._sighted.by)
-            door = partial(_own_server, home)
-            asking = Asking(home, partial(self._pursuing, reception, door), self.lenders.left)
+            door = partial(_own_server, context)
+            asking = Asking(context, partial(self._pursuing, reception, door), self.lenders.left)
             await nursery.start(asking.run)
-            self._seeking = Seeking(home, self._everybody, asking.requests)
+            self._seeking = Seeking(context, self._everybody, asking.requests)
             nursery.start_soon(self._seeking.run)
             self._asking = asking
             try:
-                if not home.config.handshake.enabled:
+                if not context.config.handshake.enabled:
                     nursery.start_soon(self._be_unmet)
                 else:
                     # Where it listens, what the last run noted is overwritten, or taken back there:
@@ -136,7 +136,7 @@ class Handshake:
                     self._listener = listener = Listener(
                         *(self._own.present, reception, {API: door}, self.lenders, self.figures),
                         account=self._callers,
-                        idle=home.config.handshake.stream_idle,
+                        idle=context.config.handshake.stream_idle,
                     )
                     listener.take(self._own.present, self._own.former)
                     await nursery.start(self._listen, listener)
@@ -164,13 +164,13 @@ class Handshake:
         return {way: room.phases() for way, room in rooms.items() if room is not None}
 
     def _pursuing(
-        self, reception: Reception, door: Door, home: ClusterContext, request: OutgoingPeering
+        self, reception: Reception, door: Door, context: ClusterContext, request: OutgoingPeering
     ) -> Pursued:
         """Makes the task that pursues a request of this cluster's."""
         if request.spec.lend:
-            return Offering(home, request.name, self._dialler, reception, door)
+            return Offering(context, request.name, self._dialler, reception, door)
         dialling = self.lenders.meet if request.spec.awaited else self._dialler.meet
-        return Pursuit(home, request.name, dialling, self._sighted.where, self.ways.renew)
+        return Pursuit(context, request.name, dialling, self._sighted.where, self.ways.renew)
 
     async def _listen(
         self,
@@ -178,7 +178,7 @@ class Handshake:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
-        settings = self._home.config.handshake
+        settings = self._context.config.handshake
         while True:
             try:
                 if self._shared is not None and settings.port == SHARED and not settings.host:
@@ -232,12 +232,12 @@ class Handshake:
             self.port = 0
 
     def _host(self) -> str:
-        address = self._home.config.handshake.host or self._home.node_address
+        address = self._context.config.handshake.host or self._context.node_address
         return f"[{address}]" if ":" in address else address
 
     async def _note(self) -> None:
         """Publishes the addresses of this daemon, for makers of invitations."""
-        addresses = self._home.config.handshake.advertise or (f"{self._host()}:{self.port}",)
+        addresses = self._context.config.handshake.advertise or (f"{self._host()}:{self.port}",)
         await self._annotate(",".join(addresses))
 
     async def _unmet(self) -> bool:
@@ -263,11 +263,11 @@ class Handshake:
         if (met_at,) == self._noted:
             return  # a port that is taken is tried again and again
         note = {"metadata": {"annotations": {labels.MET_AT: met_at}}}
-        home = self._home
-        await home.client.patch(SECRETS, labels.KEYS_SECRET, note, home.namespace)
+        context = self._context
+        await context.client.patch(SECRETS, labels.KEYS_SECRET, note, context.namespace)
         self._noted = (met_at,)
 
 
-async def _own_server(home: ClusterContext) -> Wire:
-    parts = urlsplit(home.client.server)
-    return await home.dial(parts.hostname or "", parts.port or 443)
+async def _own_server(context: ClusterContext) -> Wire:
+    parts = urlsplit(context.client.server)
+    return await context.dial(parts.hostname or "", parts.port or 443)

@@ -55,16 +55,16 @@ class Actions:
     """Plans and does.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         rooms: those that work now.
         doctor: looks anew.
     """
 
-    def __init__(self, home: ClusterContext, rooms: Rooms, doctor: Doctor) -> None:
-        self._home, self._rooms = home, rooms
-        self._client = home.client
+    def __init__(self, context: ClusterContext, rooms: Rooms, doctor: Doctor) -> None:
+        self._context, self._rooms = context, rooms
+        self._client = context.client
         self._doctor = doctor
-        self._decisions = Decisions(home, rooms)
+        self._decisions = Decisions(context, rooms)
         tenant = (self._plan_tenant, self._do_tenant)
         self._verbs: dict[str, tuple[Plan, Do]] = {
             "peer": (self._plan_peer, self._do_peer),
@@ -101,8 +101,8 @@ class Actions:
         return found
 
     async def _plan_peer(self, verb: str, cluster: str, options: Options) -> Outline:
-        home, path = self._introduced(cluster)
-        asked = home.config.peer(cluster).resources
+        context, path = self._introduced(cluster)
+        asked = context.config.peer(cluster).resources
         what = ", ".join(f"{name} {text}" for name, text in sorted(asked.items()))
         flags = [f"--resource={name}={text}" for name, text in sorted(asked.items())]
         command = shlex.join(["liqod", "peer", "--remote-kubeconfig", str(path), *flags])
@@ -110,8 +110,8 @@ class Actions:
         return Outline((change,), False, command)
 
     async def _do_peer(self, verb: str, cluster: str, options: Options, progress: Progress) -> str:
-        home, path = self._introduced(cluster)
-        await introduce(home, cluster, path, progress)
+        context, path = self._introduced(cluster)
+        await introduce(context, cluster, path, progress)
         return f"peered: {cluster} is a node here"
 
     def _introduced(self, cluster: str) -> tuple[ClusterContext, Path]:
@@ -123,7 +123,7 @@ class Actions:
         if seen is None:
             raise RequestError("missing", f"no cluster {cluster} was seen")
         if seen.kubeconfig:
-            return discovery.home, Path(seen.kubeconfig)
+            return discovery.context, Path(seen.kubeconfig)
         remedy = "`liqod peer --remote-kubeconfig FILE` brings them"
         raise RequestError("missing", f"{cluster} was seen without credentials; {remedy}")
 
@@ -141,7 +141,7 @@ class Actions:
         found = await self._client.find(NAMESPACES, namespace, decode=Partial)
         if found is None:
             raise RequestError("missing", f"there is no namespace {namespace}")
-        stays = namespace_stays(namespace, found.metadata.labels, self._home.namespace)
+        stays = namespace_stays(namespace, found.metadata.labels, self._context.namespace)
         if stays:
             raise RequestError("invalid", stays)
         spec = {**await present(self._client, namespace), **asked}

@@ -78,7 +78,7 @@ class Answers:
     """Answers requests.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         rooms: those that work now.
         histories: past figures.
         facts: the newest figures.
@@ -90,23 +90,23 @@ class Answers:
 
     def __init__(
         self,
-        home: ClusterContext,
+        context: ClusterContext,
         rooms: Rooms,
         histories: Histories,
         facts: FactsInMemory,
         doctor: "Doctor",
     ) -> None:
-        self.cluster_id = home.cluster_id
+        self.cluster_id = context.cluster_id
         self.cluster_uid = ""
-        self.server = home.client.server
+        self.server = context.client.server
         self.started = facts.daemon.started
-        self._home, self._rooms = home, rooms
+        self._context, self._rooms = context, rooms
         self._registry = registry.current()
         self._histories = histories
         self._facts = facts
         self._doctor = doctor
         self._snapshots = tasks.TaskObserver()
-        self._actions = Actions(home, rooms, doctor)
+        self._actions = Actions(context, rooms, doctor)
         self.verbs = self._actions.verbs
         self._by_type: dict[type[Any], Answer] = {
             GetHistory: self._history,
@@ -157,7 +157,7 @@ class Answers:
             tasks=await self._snapshots.tasks(),
             queues=tasks.queues(self._registry),
             watches=tasks.watches(self._registry),
-            traffic=tasks.traffic(self._home.client, self._rooms),
+            traffic=tasks.traffic(self._context.client, self._rooms),
             lag=(lags[-1], max(lags)) if lags else (0.0, 0.0),
             took=round(time.process_time() - began, 4),
         )
@@ -179,7 +179,7 @@ class Answers:
         kind = SHOWN.get(ask.kind)
         if kind is None:
             raise RequestError("invalid", f"{ask.kind} is not shown; {', '.join(sorted(SHOWN))}")
-        client, namespace = self._home.client, ask.namespace
+        client, namespace = self._context.client, ask.namespace
         if ask.peer:
             client, namespace = self._there(ask.peer, ask.namespace)
         found = await client.find(kind, ask.name, namespace if kind.namespaced else None)
@@ -216,7 +216,7 @@ class Answers:
 
     async def _logs(self, ask: GetLogs, guest: Guest, tell: Tell) -> None:
         _must_act(guest)
-        pod = await self._home.client.find(PODS, ask.pod, ask.namespace)
+        pod = await self._context.client.find(PODS, ask.pod, ask.namespace)
         if pod is None:
             raise RequestError("missing", f"there is no pod {ask.namespace}/{ask.pod}")
         peer = self._peer_of(pod)

@@ -55,7 +55,7 @@ class Collector:
     """Collects while somebody watches; see :meth:`collect`.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         rooms: those that work now.
         plugins: the plugins, and their calls.
         summary: what events added up to.
@@ -65,14 +65,14 @@ class Collector:
 
     def __init__(
         self,
-        home: ClusterContext,
+        context: ClusterContext,
         rooms: Rooms,
         plugins: PluginHost,
         summary: EventSummary,
         facts: FactsInMemory,
         ladders: Callable[[], dict[str, Ladder]],
     ) -> None:
-        self._home, self._rooms, self._plugins = home, rooms, plugins
+        self._context, self._rooms, self._plugins = context, rooms, plugins
         self._summary = summary
         self._facts = facts
         self._ladders = ladders
@@ -114,7 +114,7 @@ class Collector:
 
     def _sit(self, *, leave: bool = False) -> list[Cache[Any]]:
         """Have each cache sit on the informer that is open now."""
-        find = self._home.informers.find
+        find = self._context.informers.find
         plain: list[tuple[Cache[Any], Any]] = [
             *((self._listed[field], kind) for field, (kind, _) in LISTED.items()),
             (self._expiries, IDENTITIES),
@@ -122,13 +122,13 @@ class Collector:
         if not leave:
             for cache, kind in plain:
                 cache.sit_on(find(kind))
-            here = Selection(self._home.namespace)
+            here = Selection(self._context.namespace)
             self._incoming.sit_on(find(INCOMING_PEERINGS, here))
             self._outgoing.sit_on(find(OUTGOING_PEERINGS, here))
             self._nodes.sit_on(find(NODES, Selection(labels=SELECTOR)))
             self._own_nodes.sit_on(find(NODES))
             self._guests.sit_on(find(PODS, Selection(labels=labels.GUEST_PODS)))
-            self._pods.sit_on(find(PODS, self._home.own_pods.selection))
+            self._pods.sit_on(find(PODS, self._context.own_pods.selection))
         asking = (self._incoming, self._outgoing)
         nodes = (self._nodes, self._own_nodes)
         return [*(cache for cache, _ in plain), *asking, *nodes, self._guests, self._pods]
@@ -140,7 +140,7 @@ class Collector:
             field: tuple(cache.rows.values()) for field, cache in self._listed.items()
         }
         return Snapshot(
-            cluster_id=self._home.cluster_id,
+            cluster_id=self._context.cluster_id,
             leader=f"{os.getpid()}",
             leader_age=0.0,
             webhook=labels.TRUE if webhook == REACHABLE else webhook,
@@ -155,7 +155,7 @@ class Collector:
             guests=tuple(self._guests.rows.values()),
             incoming=tuple(self._incoming.rows.values()),
             outgoing=tuple(self._outgoing.rows.values()),
-            policies=self._home.fence.missing,
+            policies=self._context.fence.missing,
             capacity=capacity.of_nodes(self._own_nodes.rows.values()),
         )
 
@@ -216,9 +216,9 @@ class Collector:
             before,
             daemon=msgspec.structs.replace(
                 self._facts.daemon,
-                cluster_id=self._home.cluster_id,
+                cluster_id=self._context.cluster_id,
                 version=__version__,
-                kubernetes=self._home.version,
+                kubernetes=self._context.version,
                 webhook=self._summary.webhook,
                 key="" if rooms.discovery is None else rooms.discovery.own_key,
                 met_at="" if rooms.handshake is None else rooms.handshake.met_at,

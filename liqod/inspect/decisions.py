@@ -24,12 +24,12 @@ class Decisions:
     """Plans and writes decisions.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         rooms: those that work now.
     """
 
-    def __init__(self, home: ClusterContext, rooms: Rooms) -> None:
-        self._home, self._rooms = home, rooms
+    def __init__(self, context: ClusterContext, rooms: Rooms) -> None:
+        self._context, self._rooms = context, rooms
 
     async def changes(self, verb: str, who: str, options: Options) -> tuple[str, ...]:
         """The effect of a decision: the exact grant. Raises RequestError or LiqodError."""
@@ -69,7 +69,7 @@ class Decisions:
         else:
             decision = answering.acceptance(entry, _less(options), **flags)
         step("write the decision")
-        client, namespace = self._home.client, self._home.namespace
+        client, namespace = self._context.client, self._context.namespace
         await answering.decide(client, namespace, entry, decision)
         if verb == "deny":
             return f"{entry.spec.cluster_id} is denied"
@@ -84,12 +84,12 @@ class Decisions:
     def _defaults(self) -> Mapping[str, int | str]:
         """Resources granted to a slice that names none, as configured now."""
         discovery = self._rooms.discovery
-        home = self._home if discovery is None else discovery.home
-        return home.config.provider.default_resources
+        context = self._context if discovery is None else discovery.context
+        return context.config.provider.default_resources
 
     async def _waiting(self, verb: str, who: str) -> IncomingPeering:
         try:
-            entry = await answering.entry(self._home.client, self._home.namespace, who)
+            entry = await answering.entry(self._context.client, self._context.namespace, who)
         except ConfigError as error:
             raise RequestError("missing", str(error)) from error
         if entry.status.phase != "Waiting":

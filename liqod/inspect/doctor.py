@@ -37,7 +37,7 @@ class Doctor:
     """Checks everything; see :attr:`ladders`.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         plugins: the plugins, and their calls.
         facts: what the checks look at.
         probes: what they ask for.
@@ -47,10 +47,10 @@ class Doctor:
     """
 
     def __init__(
-        self, home: ClusterContext, plugins: PluginHost, facts: FactsInMemory, probes: Probes
+        self, context: ClusterContext, plugins: PluginHost, facts: FactsInMemory, probes: Probes
     ) -> None:
         self.ladders: dict[str, Ladder] = {"": Ladder("")}
-        self._home = home
+        self._context = context
         self._plugins = plugins
         self._checks = plugins.loaded.checks
         self._probes = probes
@@ -143,7 +143,7 @@ class Doctor:
             if row.verdict == before or {row.verdict, before} <= {"unknown", "skipped", "ok"}:
                 continue
             told = VerdictTurned(layer=name, verdict=row.verdict, evidence=row.evidence)
-            self._home.hub.publish(told, peer)
+            self._context.hub.publish(told, peer)
 
 
 def _row(check: Check, finding: Finding, now: float, old: Row | None, kept: float) -> Row:

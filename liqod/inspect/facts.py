@@ -59,7 +59,7 @@ class FactsInMemory:
     """Fills facts from what this daemon's rooms have in memory.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         rooms: those that work now.
         plugins: the plugins, and their calls.
         summary: what events added up to.
@@ -74,7 +74,7 @@ class FactsInMemory:
 
     def __init__(
         self,
-        home: ClusterContext,
+        context: ClusterContext,
         rooms: Rooms,
         plugins: PluginHost,
         summary: EventSummary,
@@ -84,7 +84,7 @@ class FactsInMemory:
         self.lags: tuple[float, ...] = ()
         self.measured: dict[str, PeerFacts] = {}
         self.lent = Cache[str](Partial, peerview.origin)
-        self._home, self._rooms, self._plugins = home, rooms, plugins
+        self._context, self._rooms, self._plugins = context, rooms, plugins
         self._summary = summary
         self._probes = probes
         self._slices = Cache[Lent](ResourceSlice, _slice)
@@ -104,7 +104,7 @@ class FactsInMemory:
         """
         self.daemon = daemon
         self.lags = (*self.lags[-59:], daemon.lag)
-        find, peers = self._home.informers.find, self._rooms.peers
+        find, peers = self._context.informers.find, self._rooms.peers
         self.lent.sit_on(find(PODS, Selection(labels=labels.GUEST_PODS)))
         await self.lent.refresh()
         at = trio.current_time()
@@ -145,7 +145,7 @@ class FactsInMemory:
         )
 
     def _pods_out(self, borrowing: "Borrowing | None") -> int:
-        pods = self._home.informers.find(PODS, self._home.own_pods.selection)
+        pods = self._context.informers.find(PODS, self._context.own_pods.selection)
         if pods is None or borrowing is None:
             return 0
         return sum(placement(pods).count(node) for node in borrowing.engine.nodes)
@@ -174,7 +174,7 @@ class FactsInMemory:
 
     async def refresh(self) -> None:
         """Take in what informers reported since the last time."""
-        find = self._home.informers.find
+        find = self._context.informers.find
         self._slices.sit_on(find(RESOURCE_SLICES))
         self._tenants.sit_on(find(TENANTS))
         self._nodes.sit_on(find(NODES, Selection(labels=SELECTOR)))
@@ -194,13 +194,13 @@ class FactsInMemory:
 
     def cluster(self) -> ClusterFacts:
         """The facts of this cluster."""
-        home = self._home
-        informers = home.informers.all()
+        context = self._context
+        informers = context.informers.all()
         return ClusterFacts(
             now=now(),
             api=self._probes.server(),
             skew=self._probes.skew,
-            version=home.version,
+            version=context.version,
             certificate=self._own_certificate(),
             silent={each.kind.plural: each.problem for each in informers if each.problem},
             webhook=self._summary.webhook,
@@ -212,9 +212,9 @@ class FactsInMemory:
                 if each.state == "left out"
             },
             troubled={**self._ended(), **self._plugins.calls.troubles()},
-            policies=home.fence.missing if home.fence.known else None,
+            policies=context.fence.missing if context.fence.known else None,
             leading=self.daemon.leading,
-            met_at=self._rooms.listening if home.config.handshake.enabled else None,
+            met_at=self._rooms.listening if context.config.handshake.enabled else None,
             unmet=self._rooms.unheard,
             serving=self._serving(),
         )
@@ -241,7 +241,7 @@ class FactsInMemory:
 
     def _own_certificate(self) -> float | None:
         """Seconds of life left of the daemon's own certificate."""
-        pem = self._home.client.certificate
+        pem = self._context.client.certificate
         if pem is None:
             return None
         if pem is not self._read[0]:

@@ -53,29 +53,29 @@ class Inspector:
     """The inspector of one daemon.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         rooms: those that work now.
         plugins: the plugins, and their calls.
         callers: what callers may take.
     """
 
     def __init__(
-        self, home: ClusterContext, rooms: Rooms, plugins: PluginHost, callers: Account
+        self, context: ClusterContext, rooms: Rooms, plugins: PluginHost, callers: Account
     ) -> None:
         self.summary = EventSummary()
         self.histories = Histories()
-        probes = Probes(home, rooms, plugins)
-        self.facts = FactsInMemory(home, rooms, plugins, self.summary, probes)
+        probes = Probes(context, rooms, plugins)
+        self.facts = FactsInMemory(context, rooms, plugins, self.summary, probes)
         self.sampler = Sampler(self.facts, self.histories)
-        self.doctor = Doctor(home, plugins, self.facts, probes)
-        self.stream = Stream(home.hub)
-        self.home, self.rooms, self.callers = home, rooms, callers
-        self.hub = home.hub
+        self.doctor = Doctor(context, plugins, self.facts, probes)
+        self.stream = Stream(context.hub)
+        self.context, self.rooms, self.callers = context, rooms, callers
+        self.hub = context.hub
         self._collector = Collector(
-            *(home, rooms, plugins, self.summary, self.facts), lambda: self.doctor.ladders
+            *(context, rooms, plugins, self.summary, self.facts), lambda: self.doctor.ladders
         )
-        self._answers = Answers(home, rooms, self.histories, self.facts, self.doctor)
-        home.hub.listen(self.summary.take)
+        self._answers = Answers(context, rooms, self.histories, self.facts, self.doctor)
+        context.hub.listen(self.summary.take)
 
     def become(self, state: str) -> None:
         """Set the daemon's state, such as ``leading``."""
@@ -93,7 +93,7 @@ class Inspector:
             async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
                 for part in (self.sampler.run, self.doctor.run, self._collect, self._identify):
                     nursery.start_soon(_behind_wall, part)
-                if self.home.config.inspector.enabled:
+                if self.context.config.inspector.enabled:
                     await self._serve(stack, nursery)
                 task_status.started()
                 await trio.sleep_forever()
@@ -105,7 +105,7 @@ class Inspector:
         """Find out what tells this cluster from another of its id, once its API server answers."""
         while True:
             with suppress(LiqodError):
-                self._answers.cluster_uid = await cluster_uid(self.home.client)
+                self._answers.cluster_uid = await cluster_uid(self.context.client)
                 await trio.sleep_forever()
             await trio.sleep(AGAIN)
 
@@ -127,10 +127,10 @@ class Inspector:
             self.sampler.watched(0)
 
     async def _serve(self, stack: AsyncExitStack, nursery: trio.Nursery) -> None:
-        settings = self.home.config.inspector
-        serving = server.Server(self._talk, Reviewer(self.home.client), self.callers)
+        settings = self.context.config.inspector
+        serving = server.Server(self._talk, Reviewer(self.context.client), self.callers)
         try:
-            path = server.place(settings, os.environ, self.home.cluster_id)
+            path = server.place(settings, os.environ, self.context.cluster_id)
             if path is None:
                 log.info("no folder for the inspector's socket; set inspector.socket")
             else:
@@ -143,7 +143,7 @@ class Inspector:
 
     async def _listen(self, stack: AsyncExitStack, path: Path) -> tuple[trio.SocketListener, Path]:
         """The socket; of two daemons of one cluster on one host, the second has its own name."""
-        settings = self.home.config.inspector
+        settings = self.context.config.inspector
         group = _group(settings.group)
         if not settings.socket:
             with suppress(server.Taken):

@@ -171,7 +171,7 @@ def _bytes(field: str, *, own: bool) -> Callable[["Inspector"], Iterable[Sample]
 
 
 def _clients(inspector: "Inspector") -> Iterator[tuple[str, "ClientStats"]]:
-    yield "", inspector.home.client.stats
+    yield "", inspector.context.client.stats
     for peer, borrowing in inspector.rooms.borrowing().items():
         for remote in borrowing.remotes.all():
             yield peer, remote.client.stats
@@ -199,7 +199,7 @@ _REFLECTED = ("namespace", "reflector_resource", "cluster_id", "node_name")
 FAMILIES: tuple[Family, ...] = (
     Family(
         *("liqod_build_info", "gauge", ("version", "cluster_id"), "What runs, where; always 1."),
-        lambda i: [((__version__, i.home.cluster_id), 1.0)],
+        lambda i: [((__version__, i.context.cluster_id), 1.0)],
     ),
     Family("liqod_leader", "gauge", (), "Whether this daemon leads.", _one(_leader)),
     Family(

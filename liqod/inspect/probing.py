@@ -80,7 +80,7 @@ class Probes:
     """Makes the requests, and keeps what they found.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         rooms: those that work now.
         plugins: the plugins, and their calls.
 
@@ -88,9 +88,9 @@ class Probes:
         skew: seconds by which this cluster's API server's clock is ahead; None: not known.
     """
 
-    def __init__(self, home: ClusterContext, rooms: Rooms, plugins: PluginHost) -> None:
+    def __init__(self, context: ClusterContext, rooms: Rooms, plugins: PluginHost) -> None:
         self.skew: float | None = None
-        self._home, self._rooms, self._plugins = home, rooms, plugins
+        self._context, self._rooms, self._plugins = context, rooms, plugins
         self._checks = [check for check in plugins.loaded.checks if check.probe is not None]
         self._server: _Taken | None = None
         self._canaries: dict[str, _Taken] = {}
@@ -149,7 +149,7 @@ class Probes:
 
     async def _prove_webhook(self) -> None:
         webhook = self._rooms.webhook
-        if webhook is not None and self._home.config.webhook.enabled:
+        if webhook is not None and self._context.config.webhook.enabled:
             with trio.move_on_after(PROVING):
                 await webhook.prove()
 
@@ -237,7 +237,7 @@ class Probes:
 
     def _client(self, peer: str) -> Client | None:
         if not peer:
-            return self._home.client
+            return self._context.client
         remote = self._remote(peer)
         return None if remote is None else remote.client
 
@@ -278,7 +278,7 @@ class Probes:
         began, clock, error = trio.current_time(), time.time(), "it does not answer"
         with trio.move_on_after(DEADLINE):
             try:
-                answer = await self._home.client.raw("GET", "/livez")
+                answer = await self._context.client.raw("GET", "/livez")
                 error = ""
                 took = trio.current_time() - began
                 date = date_of(answer.headers.get("date", ""))

@@ -133,8 +133,8 @@ def sightings(rooms: "Rooms", summary: EventSummary, peers: Container[str]) -> d
         whole = Sighting(
             cluster_id=cluster,
             plugin="",
-            own=cluster == discovery.home.cluster_id,
-            named=bool(discovery.home.config.peer(cluster).key),
+            own=cluster == discovery.context.cluster_id,
+            named=bool(discovery.context.config.peer(cluster).key),
             conflict=seen.conflict,
             peered=cluster in peers,
             waits=cluster not in peers and discovery.waits(cluster),

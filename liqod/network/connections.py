@@ -66,7 +66,7 @@ class Connections(Controller[str]):
 
     def __init__(self, peer: Peer, ends: Latest[Ends], role: Role) -> None:
         self._peer = peer
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._ends = ends
         self._role = role
         self._way = Latest(Way())

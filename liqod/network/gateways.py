@@ -83,7 +83,7 @@ class Gateways(Controller[str]):
         exposed: Latest[Exposed] | None = None,
     ) -> None:
         self._peer = peer
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._ends = ends
         self._here = here
         self._own_addresses = addresses
@@ -202,7 +202,7 @@ class Gateways(Controller[str]):
 
     async def _accept(self, one: Object, port: int) -> None:
         """Have keys for it, say where it is reached, and publish both ends."""
-        place, own = self._peer.tenant_namespace, self._peer.home.namespace
+        place, own = self._peer.tenant_namespace, self._peer.context.namespace
         given = one.spec.secret_ref.name if one.spec.secret_ref is not None else ""
         keys = await keysecrets.keys_of(self._client, self._peer.id, place, own, given)
         name = given or ids.gateway_resource(one.name)

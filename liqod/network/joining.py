@@ -72,18 +72,18 @@ def own_ports(config: Config) -> frozenset[int]:
 
 
 async def _run(peer: Peer, machine: Machine, api: Callable[[], str], leads: bool) -> None:
-    home = peer.home
+    context = peer.context
     ends = Latest(Ends())
     here = Here(
-        namespace=home.namespace,
+        namespace=context.namespace,
         problem=machine.problem,
         backends={each: machine.listening.get(each, Listening()) for each in machine.tunnels},
-        websocket=home.config.network.websocket,
-        networks=(*home.addressing.pod_cidrs, *home.addressing.service_cidrs),
-        kept=own_ports(home.config),
+        websocket=context.config.network.websocket,
+        networks=(*context.addressing.pod_cidrs, *context.addressing.service_cidrs),
+        kept=own_ports(context.config),
     )
     connections = Connections(peer, ends, machine.role)
-    exposed = Latest(Exposed()) if home.in_cluster and leads else None
+    exposed = Latest(Exposed()) if context.in_cluster and leads else None
     judge = Gateways if leads else FollowedGateways
     async with trio.open_nursery() as nursery:
         await nursery.start(KnownRanges(peer).run)

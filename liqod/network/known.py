@@ -75,7 +75,7 @@ class KnownRanges(Controller[str]):
         peer.network.whose = self._whose
         self._last = ("", "")
         """The address that was asked for last, and whose it is: it is asked for time and again."""
-        self._relayed = is_named(peer.id, peer.home.config.network.relayed_by)
+        self._relayed = is_named(peer.id, peer.context.config.network.relayed_by)
         gateways = (self._servers,) if self._relayed else ()
         super().__init__(
             peer,
@@ -130,18 +130,18 @@ class KnownRanges(Controller[str]):
         Args:
             external: this cluster's external ranges.
         """
-        home, peer = self._peer.home, self._peer.id
-        settings = home.config.network
-        found = self._ips.store.decode(server_ip(home.namespace), _IP)
+        context, peer = self._peer.context, self._peer.id
+        settings = context.config.network
+        found = self._ips.store.decode(server_ip(context.namespace), _IP)
         server = server_of(found) if found is not None else None
         if server is not None and is_named(peer, settings.in_band):
             yield from of_server(server)
-        by_tunnel = not home.config.api_server.for_pods
+        by_tunnel = not context.config.api_server.for_pods
         if server is not None and by_tunnel and self._peer.settings.api_server != "none":
             yield of_pods(server)
         if is_named(peer, settings.relay):
             for key, each in self._opened():
-                to = relayed(each) if key[0] == home.namespace else None
+                to = relayed(each) if key[0] == context.namespace else None
                 if to is not None and to[0] != peer:
                     yield of_relay(each.status.ip, to[1], settings.relay_rate)
         if self._relayed:
@@ -161,7 +161,7 @@ class KnownRanges(Controller[str]):
     def _lent(self) -> Iterator[_IP]:
         for key in sorted(self._ips.store):
             found = self._ips.store.decode(key, _IP)
-            if found is None or is_opened(key, found.metadata.labels, self._peer.home.namespace):
+            if found is None or is_opened(key, found.metadata.labels, self._peer.context.namespace):
                 continue
             if parse(found.spec.ip) and found.status.ip:
                 yield found

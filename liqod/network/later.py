@@ -32,29 +32,29 @@ async def take_up(peer: Peer, told: Ranges) -> str:
     Raises:
         LiqodError: as the client raises; Conflict where somebody else has written it meanwhile.
     """
-    home, place = peer.home, peer.tenant_namespace
-    found = await home.client.find(CONFIGURATIONS, peer.id, place, decode=Configuration)
+    context, place = peer.context, peer.tenant_namespace
+    found = await context.client.find(CONFIGURATIONS, peer.id, place, decode=Configuration)
     if found is None or found.leaving:
         return ""
     had = Ranges(found.spec.remote.cidr.pod, found.spec.remote.cidr.external)
     wanted = Ranges(_added(had.pod, told.pod), _added(had.external, told.external))
     if wanted == had or not had.pod:
         return ""
-    nodes = await home.client.list(NODES, decode=Node)
+    nodes = await context.client.list(NODES, decode=Node)
     addresses = {
         at.address
         for node in nodes
         if node.metadata.labels.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE
         for at in node.status.addresses
     }
-    server = urlsplit(home.endpoint.server).hostname or ""
+    server = urlsplit(context.endpoint.server).hostname or ""
     problem = too_large(had, wanted) or claims.refuse_ranges(wanted, addresses, server)
     if problem:
         return problem
     cidr = {"pod": list(wanted.pod), "external": list(wanted.external)}
     version = {"resourceVersion": found.metadata.resource_version}
     patch = {"metadata": version, "spec": {"remote": {"cidr": cidr}}}
-    await home.client.patch(CONFIGURATIONS, peer.id, patch, place)
+    await context.client.patch(CONFIGURATIONS, peer.id, patch, place)
     return ""
 
 

@@ -31,18 +31,18 @@ class Leftovers(Controller[str]):
     """Takes down the networks of peers that have no tenant namespace any more; keys are their ids.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         machine: this machine.
     """
 
-    def __init__(self, home: ClusterContext, machine: Machine) -> None:
-        self._home = home
+    def __init__(self, context: ClusterContext, machine: Machine) -> None:
+        self._context = context
         self._machine = machine
-        ours = Selection(home.namespace, labels=f"{labels.TUNNEL}={labels.TRUE}")
+        ours = Selection(context.namespace, labels=f"{labels.TUNNEL}={labels.TRUE}")
         self._keys = Watched(SECRETS, self._peers, ours, debounce=SETTLE)
         self._namespaces = Watched(NAMESPACES, self._left, debounce=SETTLE)
         super().__init__(
-            home, "network", self._keys, self._namespaces, name="leftovers of networks"
+            context, "network", self._keys, self._namespaces, name="leftovers of networks"
         )
 
     def _peers(self, change: Change) -> Iterator[str]:
@@ -55,7 +55,7 @@ class Leftovers(Controller[str]):
 
     async def reconcile(self, peer: str) -> float | None:
         """Take down what is left of a peer that surely is gone."""
-        client, own = self._home.client, self._home.namespace
+        client, own = self._context.client, self._context.namespace
         name = ids.gateway_resource(peer)
         if (own, name) not in self._keys.store:
             return None
@@ -64,9 +64,9 @@ class Leftovers(Controller[str]):
         selector = f"{labels.TENANT_NAMESPACE}={labels.TRUE},{labels.REMOTE_CLUSTER_ID}={peer}"
         if await client.list(NAMESPACES, Selection(labels=selector), decode=Partial):
             return None
-        await take_down(self._machine, Names(self._home.cluster_id, peer))
+        await take_down(self._machine, Names(self._context.cluster_id, peer))
         await keysecrets.forget(client, peer, own)
-        self._home.hub.publish(NetworkSwept(peer=peer, did="taken down"))
+        self._context.hub.publish(NetworkSwept(peer=peer, did="taken down"))
         return None
 
 

@@ -37,25 +37,25 @@ log = logging.getLogger(__name__)
 
 
 async def look(
-    home: ClusterContext, plugins: PluginHost, callers: Account, role: Role
+    context: ClusterContext, plugins: PluginHost, callers: Account, role: Role
 ) -> tuple[Machine, KernelDatapath]:
     """Finds this machine's capabilities, and its kernel, to be attended while networks are kept.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         plugins: the plugins, and their calls.
         callers: what callers may take.
         role: whether this machine is the gateway.
     """
-    settings = home.config.network
-    kernel = KernelDatapath(home.cluster_id)
+    settings = context.config.network
+    kernel = KernelDatapath(context.cluster_id)
     if not settings.enabled:
         return Machine(problem="the configuration says so ([network] enabled)"), kernel
     lacks = await kernel.problem()
     if lacks is not None:
         log.warning("the networks of peers cannot be joined: %s", lacks)
         return Machine(problem=lacks), kernel
-    services = TunnelServices(cluster_id=home.cluster_id, host=kernel, folder=FOLDER)
+    services = TunnelServices(cluster_id=context.cluster_id, host=kernel, folder=FOLDER)
     tunnels: dict[str, Backend] = {}
     quiet: set[str] = set()
     listening: dict[str, Listening] = {}
@@ -82,7 +82,7 @@ async def look(
     return (
         Machine(
             problem="" if tunnels else why,
-            addresses=settings.advertise or own_addresses(home.node_address),
+            addresses=settings.advertise or own_addresses(context.node_address),
             providers=plugins.loaded.network,
             tunnels=tunnels,
             listening=listening,
@@ -90,9 +90,9 @@ async def look(
             probes=probe,
             gauge=KernelGauge(kernel),
             proxy=ConnectProxy(
-                *(home.endpoint.server, partial(to_server, home), kernel.within),
+                *(context.endpoint.server, partial(to_server, context), kernel.within),
                 places=callers[PROXY],
-                idle=home.config.handshake.stream_idle,
+                idle=context.config.handshake.stream_idle,
             ),
             stands_by=frozenset(quiet),
             role=role,
@@ -106,13 +106,13 @@ def folder_of(machine: Machine) -> Path | None:
     return None if machine.problem else Path(FOLDER)
 
 
-async def to_server(home: ClusterContext) -> Wire:
+async def to_server(context: ClusterContext) -> Wire:
     """A connection to this cluster's API server, by the way that the daemon itself goes.
 
     Raises:
         Unreachable: there is none.
     """
-    host, port = place_of(home.client.server)
+    host, port = place_of(context.client.server)
     return await connect(host, port)
 
 

@@ -83,7 +83,7 @@ class Room:
         self._connections = connections
         self._api = api
         self._leads = leads
-        self._names = Names(peer.home.cluster_id, peer.id)
+        self._names = Names(peer.context.cluster_id, peer.id)
         self._tunnel: Tunnel | None = None
         self._backend = ""
         self._up: Wanted | None = None
@@ -425,7 +425,7 @@ class Room:
 
     async def _surely_ended(self) -> bool:
         """True if an object that it is made of does not exist, as the API server itself answers."""
-        client, place = self._peer.home.client, self._peer.tenant_namespace
+        client, place = self._peer.context.client, self._peer.tenant_namespace
         return not all([await is_there(client, place, *either) for either in MADE_OF])
 
     async def _take_down(self, *, for_good: bool = False) -> None:
@@ -434,7 +434,7 @@ class Room:
         The private key is the record that there may be something: it goes last, and only with all
         of the joining. Liqo's command makes a gateway anew, and the peer goes by the key of before.
         """
-        own, client = self._peer.home.namespace, self._peer.home.client
+        own, client = self._peer.context.namespace, self._peer.context.client
         if self._up is None and not await keysecrets.is_kept(client, self._peer.id, own):
             self._left = False
             return
@@ -447,7 +447,7 @@ class Room:
 
     async def _forget_key(self) -> None:
         """Delete the private key of what was taken down, once nothing of the joining is there."""
-        home, place = self._peer.home, self._peer.tenant_namespace
-        if self._keyed and not await is_there(home.client, place, *chain(*MADE_OF)):
-            await keysecrets.forget(home.client, self._peer.id, home.namespace)
+        context, place = self._peer.context, self._peer.tenant_namespace
+        if self._keyed and not await is_there(context.client, place, *chain(*MADE_OF)):
+            await keysecrets.forget(context.client, self._peer.id, context.namespace)
             self._keyed = False

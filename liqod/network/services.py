@@ -55,7 +55,7 @@ class Services(Controller[str]):
         role: Role,
     ) -> None:
         self._peer = peer
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._ends = ends
         self._known = known
         self._own = own
@@ -108,13 +108,13 @@ class Services(Controller[str]):
     async def _have(self, server: GatewayServer, gateway: Gateway) -> None:
         place, peer = self._peer.tenant_namespace, self._peer.id
         key = (place, ids.gateway_resource(gateway.name))
-        allowed = self._peer.home.config.network.service_annotations
+        allowed = self._peer.context.config.network.service_annotations
         live = self._services.store.get(key)
         found = msgspec.json.decode(live) if live is not None else None
         wanted = exposure.service(peer, place, server, gateway, allowed=allowed, live=found)
         await ensure(self._client, SERVICES, wanted, live=live)
         # The node's own: what is advertised may be a load balancer's, or a name.
-        candidates = (*self._role.now.addresses, self._peer.home.node_address)
+        candidates = (*self._role.now.addresses, self._peer.context.node_address)
         address = next(each for each in candidates if parse(each) is not None)
         slice_ = exposure.endpoint_slice(peer, place, gateway, address)
         await ensure(self._client, ENDPOINT_SLICES, slice_, live=self._slices.store.get(key))

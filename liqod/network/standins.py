@@ -54,7 +54,7 @@ class StandIns(Controller[str]):
 
     def __init__(self, peer: Peer, ends: Latest[Ends], connections: Connections) -> None:
         self._peer = peer
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._ends = ends
         self._connections = connections
         within = (peer.tenant_namespace,)

@@ -42,12 +42,12 @@ log = logging.getLogger(__name__)
 
 
 async def sweep(
-    home: ClusterContext, machine: Machine, kernel: KernelDatapath, working: Collection[str] = ()
+    context: ClusterContext, machine: Machine, kernel: KernelDatapath, working: Collection[str] = ()
 ) -> list[str]:
     """Take down what is here of peers that have been unknown for a minute; their marks.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         machine: this machine.
         kernel: what there is in its kernel.
         working: the ids of the peers whose tasks run, as a view.
@@ -55,11 +55,11 @@ async def sweep(
     Raises:
         LiqodError: it cannot be asked, or something does not go; it may be called again.
     """
-    first = {names.hash for names in await kernel.leftovers(await known(home, working))}
+    first = {names.hash for names in await kernel.leftovers(await known(context, working))}
     if not first:
         return []
     await trio.sleep(GRACE)
-    peers = await known(home, working)
+    peers = await known(context, working)
     left = [names for names in await kernel.leftovers(peers) if names.hash in first]
     if len(left) > MANY and not peers:
         log.warning("%d networks are left on this machine, and no peer is known", len(left))
@@ -69,19 +69,19 @@ async def sweep(
         await take_down(machine, names)
         log.info("swept what was left of %s", names.mark)
         _, _, peer = names.mark.partition("/")
-        home.hub.publish(NetworkSwept(peer=peer, did="swept"))
+        context.hub.publish(NetworkSwept(peer=peer, did="swept"))
         swept.append(names.mark)
     return swept
 
 
-async def known(home: ClusterContext, working: Collection[str]) -> list[Names]:
+async def known(context: ClusterContext, working: Collection[str]) -> list[Names]:
     """All peers of which anything exists: a tenant namespace, a tunnel's key, a ForeignCluster,
     a task that runs.
 
     Raises:
         LiqodError: as the client raises.
     """
-    client, own = home.client, home.namespace
+    client, own = context.client, context.namespace
     tenants = Selection(labels=f"{labels.TENANT_NAMESPACE}={labels.TRUE}")
     keys = Selection(own, labels=f"{labels.TUNNEL}={labels.TRUE}")
     found = [
@@ -91,16 +91,16 @@ async def known(home: ClusterContext, working: Collection[str]) -> list[Names]:
     ids = {each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "") for each in found}
     clusters = await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
     ids |= {each.spec.cluster_id for each in clusters} | set(working)
-    return [Names(home.cluster_id, each) for each in sorted(ids) if each]
+    return [Names(context.cluster_id, each) for each in sorted(ids) if each]
 
 
 async def sweep_once(
-    home: ClusterContext, machine: Machine, kernel: KernelDatapath, working: Collection[str]
+    context: ClusterContext, machine: Machine, kernel: KernelDatapath, working: Collection[str]
 ) -> None:
     """As :func:`sweep`, until it was done."""
     while True:
         try:
-            await sweep(home, machine, kernel, working)
+            await sweep(context, machine, kernel, working)
             return
         except LiqodError as error:
             log.warning("what may be left of forgotten peers is not swept yet: %s", error)

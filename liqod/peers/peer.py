@@ -29,7 +29,7 @@ class Peer:
 
     Attributes:
         id: its cluster id.
-        home: this cluster.
+        context: this cluster.
         tenant_namespace: the local namespace that belongs to this peer.
         work: the time that goes to what it asks of this cluster.
         network: the network that is joined with it.
@@ -38,7 +38,7 @@ class Peer:
     """
 
     id: str
-    home: ClusterContext
+    context: ClusterContext
     tenant_namespace: str
     work: Budget = field(default_factory=partial(Budget, share=WORK_SHARE))
     network: PeerNetwork = field(default_factory=PeerNetwork)
@@ -47,12 +47,12 @@ class Peer:
     @property
     def informers(self) -> Informers:
         """Those of this cluster."""
-        return self.home.informers
+        return self.context.informers
 
     @property
     def settings(self) -> PeerSettings:
         """The operator's settings for this peer."""
-        return self.home.config.peer(self.id)
+        return self.context.config.peer(self.id)
 
     @property
     def pod_network(self) -> PodNetwork:
@@ -62,7 +62,7 @@ class Peer:
 
     def report(self, told: Told) -> None:
         """Publish a decision about this peer."""
-        self.home.hub.publish(told, self.id)
+        self.context.hub.publish(told, self.id)
 
     def failures(self, topic: str, *, reflector: str = "") -> Callable[[object, Exception], None]:
         """The callback of a queue whose worker fails: publishes the key and the reason.

@@ -52,7 +52,7 @@ class Peers(Controller[str]):
     """Keeps one task running for each peer there is; a key is a peer's id.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         run_peer: what runs for each; it is started again when it ends.
         gone: called with each that is no peer any more.
 
@@ -61,9 +61,9 @@ class Peers(Controller[str]):
     """
 
     def __init__(
-        self, home: ClusterContext, run_peer: RunPeer, gone: Callable[[str], object]
+        self, context: ClusterContext, run_peer: RunPeer, gone: Callable[[str], object]
     ) -> None:
-        self._home = home
+        self._context = context
         self._run_peer = run_peer
         self._gone = gone
         self._tenants: dict[str, str] = {}
@@ -71,7 +71,7 @@ class Peers(Controller[str]):
         self._ends: dict[str, trio.Event] = {}
         """Set when the newest task of a peer has ended; with it goes its entry."""
         self.failures: dict[str, Failure] = {}
-        super().__init__(home, "peers", Watched(NAMESPACES, self._on_namespace))
+        super().__init__(context, "peers", Watched(NAMESPACES, self._on_namespace))
 
     def __len__(self) -> int:
         return len(self._running)
@@ -83,13 +83,13 @@ class Peers(Controller[str]):
         async with trio.open_nursery() as self._tasks:
             await super().run(task_status=task_status)
 
-    def reload(self, home: ClusterContext) -> list[str]:
+    def reload(self, context: ClusterContext) -> list[str]:
         """Take over another configuration; the peers whose settings it changes start anew."""
-        self._home = home
+        self._context = context
         changed = [
             peer
             for peer, running in self._running.items()
-            if home.config.peer(peer) != running.settings
+            if context.config.peer(peer) != running.settings
         ]
         for peer in changed:
             self._running.pop(peer).scope.cancel()
@@ -98,8 +98,8 @@ class Peers(Controller[str]):
 
     def _on_namespace(self, change: Change) -> Iterator[str]:
         """The peer that a namespace belonged to, and the one that it belongs to now."""
-        if self._home.informers.holdings is not None:
-            bounds.note_owner(self._home.informers.holdings, change)
+        if self._context.informers.holdings is not None:
+            bounds.note_owner(self._context.informers.holdings, change)
         peer = None
         if change.new is not None:
             peer = tenant_of(msgspec.json.decode(change.new, type=Partial))
@@ -117,17 +117,17 @@ class Peers(Controller[str]):
             running.scope.cancel()
             del self._running[peer]
             self.failures.pop(peer, None)
-            self._home.hub.publish(PeerGone(), peer)
+            self._context.hub.publish(PeerGone(), peer)
             logger.info("no peer any more", extra={"cluster": peer})
             self._gone(peer)
         if namespace is not None and peer not in self._running:
             self._start(peer, namespace)
 
     def _start(self, peer: str, namespace: str) -> None:
-        home, scope = self._home, trio.CancelScope()
+        context, scope = self._context, trio.CancelScope()
 
         async def live() -> None:
-            await self._run_peer(home, peer, namespace)
+            await self._run_peer(context, peer, namespace)
 
         def report(failure: Failure | None, error: BaseException | None) -> None:
             if failure is None:
@@ -136,7 +136,7 @@ class Peers(Controller[str]):
             if scope.cancel_called:  # it has gone, and fails on its way out
                 return
             self.failures[peer] = failure
-            home.hub.publish(PeerFailed(**msgspec.structs.asdict(failure)), peer)
+            context.hub.publish(PeerFailed(**msgspec.structs.asdict(failure)), peer)
             logger.warning(
                 "the peer's task failed: %s; next try in %.0f s",
                 failure.reason,
@@ -145,8 +145,8 @@ class Peers(Controller[str]):
             )
 
         supervision = Supervision(live, report)
-        self._running[peer] = _Running(namespace, home.config.peer(peer), scope, supervision)
-        home.hub.publish(PeerSeen(namespace=namespace), peer)
+        self._running[peer] = _Running(namespace, context.config.peer(peer), scope, supervision)
+        context.hub.publish(PeerSeen(namespace=namespace), peer)
         logger.info("works with a peer", extra={"cluster": peer, "namespace": namespace})
         before, ended = self._ends.get(peer), trio.Event()
         self._ends[peer] = ended

@@ -24,9 +24,12 @@ async def lend(
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Lend to one peer until cancelled; idle where it borrows nothing."""
-    home, settings = peer.home, peer.home.config.certificates
+    context, settings = peer.context, peer.context.config.certificates
     issuer = Certificates(
-        home.client, home.signing_requests, lifetime=settings.lifetime, renew_at=settings.renew_at
+        context.client,
+        context.signing_requests,
+        lifetime=settings.lifetime,
+        renew_at=settings.renew_at,
     )
     maps = NamespaceMaps(peer, timings)
     async with trio.open_nursery() as nursery:

@@ -59,14 +59,14 @@ class Orphans(Controller[Suspect]):
     """Collects the garbage of consumers in this cluster.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         timings: how long it waits for what.
     """
 
-    def __init__(self, home: ClusterContext, timings: ProviderTimings = ORDINARY) -> None:
-        self._home = home
+    def __init__(self, context: ClusterContext, timings: ProviderTimings = ORDINARY) -> None:
+        self._context = context
         self._timings = timings
-        self._client = home.client
+        self._client = context.client
         self._awaiting: set[str] = set()
         """Namespaces whose map is gone and will be put back, as far as is known."""
         self._maps = Watched(NAMESPACE_MAPS, self._on_map)
@@ -76,11 +76,11 @@ class Orphans(Controller[Suspect]):
         watches = (self._maps, self._slices, self._namespaces, self._tenants)
         # What no change of an object tells of.
         first = (Suspect("bindings", "*"), Suspect("requests", "*"))
-        super().__init__(home, "orphans", *watches, first=first, beside=(self._follow_requests,))
+        super().__init__(context, "orphans", *watches, first=first, beside=(self._follow_requests,))
 
     async def _follow_requests(self) -> NoReturn:
         while True:
-            await self._home.signing_requests.lost()
+            await self._context.signing_requests.lost()
             # What is still on its way to the API server will have arrived by then.
             self.queue.add(Suspect("requests", "*"), after=self._timings.orphans)
 
@@ -127,9 +127,9 @@ class Orphans(Controller[Suspect]):
                 self.queue.add(suspect)
 
     async def _sweep_requests(self) -> None:
-        swept = await self._home.signing_requests.sweep(self._client)
+        swept = await self._context.signing_requests.sweep(self._client)
         if swept:
-            self._home.hub.publish(OrphanSwept(kind="requests", swept=swept))
+            self._context.hub.publish(OrphanSwept(kind="requests", swept=swept))
 
     async def reconcile(self, suspect: Suspect) -> float | None:
         """Collect one suspect, if its owner is gone."""
@@ -160,13 +160,13 @@ class Orphans(Controller[Suspect]):
         if suspect.kind == "namespace" and await self._is_awaited(namespace, owner):
             if suspect.name not in self._awaiting:
                 self._awaiting.add(suspect.name)
-                self._home.hub.publish(msgspec.structs.replace(told, awaits="its map"))
+                self._context.hub.publish(msgspec.structs.replace(told, awaits="its map"))
             return self._timings.orphans
         self._awaiting.discard(suspect.name)
         if not await self._maps.surely_gone(owner):
             return DOUBT
         await self._client.delete(NAMESPACES, suspect.name, uid=namespace.metadata.uid)
-        self._home.hub.publish(told)
+        self._context.hub.publish(told)
         return None
 
     async def _is_awaited(self, namespace: Partial, owner: tuple[str, str]) -> bool:
@@ -196,7 +196,7 @@ class Orphans(Controller[Suspect]):
         if not await is_defined(self._client, TENANTS):
             return DOUBT
         if await bindings.unbind(self._client, ids.cluster_wide_binding(peer), None, peer):
-            self._home.hub.publish(OrphanSwept(kind="binding", name=peer))
+            self._context.hub.publish(OrphanSwept(kind="binding", name=peer))
         return None
 
 

@@ -98,8 +98,8 @@ class Context:
         self.nodes: dict[str, VirtualNode] = {}
         self.elsewhere: frozenset[str] = frozenset()
         self.own: OwnNetworks | None = None
-        home = peer.home
-        self.events = PeerEvents(home.client, peer.id, home.config.reflection.events)
+        context = peer.context
+        self.events = PeerEvents(context.client, peer.id, context.config.reflection.events)
         self._names: dict[str, Names] = {}
         self._asked: dict[str, VirtualNode] | None = None
         """The nodes by which the reflectors said last what is offered."""
@@ -125,12 +125,12 @@ class Context:
         absence = topology.absence(self.mapping, namespace, unmapped_for, self.timings.grace)
         if known is not None and known.absence is absence:
             return known
-        home, settings = self.peer.home, self.peer.home.config.consumer
+        context, settings = self.peer.context, self.peer.context.config.consumer
         own_cidrs = self.own.pod_cidrs if self.own else frozenset()
         settings_of_peer = self.peer.settings
         ranges = self.peer.network.ranges if settings_of_peer.pod_network == "tunnel" else None
         made = self._names[namespace] = Names(
-            consumer=home.cluster_id,
+            consumer=context.cluster_id,
             peer=self.peer.id,
             namespace=namespace,
             remote_namespace=self.mapping.accepted.get(namespace, ""),
@@ -138,10 +138,10 @@ class Context:
             nodes=dict(self.nodes),
             pod_network=settings_of_peer.pod_network,
             ranges=ranges,
-            pod_cidrs=tuple(sorted({*home.addressing.pod_cidrs, *own_cidrs})),
-            service_cidrs=home.addressing.service_cidrs,
+            pod_cidrs=tuple(sorted({*context.addressing.pod_cidrs, *own_cidrs})),
+            service_cidrs=context.addressing.service_cidrs,
             peer_cidrs=settings_of_peer.pod_cidrs,
-            node_address=home.node_address,
+            node_address=context.node_address,
             node_addresses=self.own.addresses if self.own else frozenset(),
             elsewhere=self.elsewhere,
             labels_not_reflected=frozenset(settings.labels_not_reflected),
@@ -149,11 +149,11 @@ class Context:
             home_api=way_home(
                 # A pod that mounts what nobody brings would not start.
                 settings_of_peer.api_server if TOKENS in self.workers else "none",
-                home.config.api_server.for_pods,
+                context.config.api_server.for_pods,
                 ranges,
                 begun=self.peer.pod_network == "tunnel",
             ),
-            storage=home.config.storage.enabled,
+            storage=context.config.storage.enabled,
             unreachable=self.peer.reach.now,
         )
         return made
@@ -191,7 +191,7 @@ class Context:
         default = Policy.DENY_LIST if worker is None else worker.reflector.policy
         if default is Policy.ALWAYS:
             return default
-        configured = self.peer.home.config.reflection.policies.get(reflector)
+        configured = self.peer.context.config.reflection.policies.get(reflector)
         return default if configured is None else Policy(configured)
 
     def read_changed(self, kind: Kind, key: Key) -> None:

@@ -75,7 +75,7 @@ class Engine:
         self.peer = peer
         self.remotes = remotes
         self.context = Context(peer, remotes, plugins, voices, timings)
-        disabled = {*peer.home.config.reflection.disabled, *_switched_off(peer.home.config)}
+        disabled = {*peer.context.config.reflection.disabled, *_switched_off(peer.context.config)}
         found = plugins.loaded.reflectors
         self.reflectors = tuple(each for each in found if each.name not in disabled or each.always)
         for each in self.reflectors:
@@ -125,7 +125,7 @@ class Engine:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Reflect until cancelled; started once map and nodes have been read."""
-        share, context = self.peer.home.informers.share, self.context
+        share, context = self.peer.context.informers.share, self.context
         async with (
             share(NAMESPACE_MAPS) as maps,
             share(VIRTUAL_NODES) as nodes,
@@ -134,7 +134,7 @@ class Engine:
             trio.open_nursery() as nursery,
         ):
             tenant = self.peer.tenant_namespace
-            self._staying = Staying(self.peer.home.namespace, namespaces.store)
+            self._staying = Staying(self.peer.context.namespace, namespaces.store)
             stops = [each.subscribe(self._stir, namespace=tenant) for each in (maps, nodes)]
             stops.append(namespaces.subscribe(self._stir_if_tenants))
             stops.append(nodes.subscribe(self._on_node))
@@ -191,7 +191,7 @@ class Engine:
         wanted = () if found is None else (found,)
         context.mapping = topology.mapping(wanted, self.peer.id, stays.problem)
         context.nodes = topology.virtual_nodes(_in(nodes.store, tenant, Node), self.peer.id)
-        self.peer.home.own_pods.need(context.nodes)
+        self.peer.context.own_pods.need(context.nodes)
         if before != (context.mapping, context.nodes):
             self._follow_nodes()
             if context.unmapped:
@@ -235,7 +235,7 @@ class Engine:
 
     async def _watch_everywhere(self, kind: Kind) -> NoReturn:
         """Watch a kind in all namespaces; the informer is shared with all other peers and rooms."""
-        own_pods = self.peer.home.own_pods
+        own_pods = self.peer.context.own_pods
         is_read = any(reads.kind == kind for each in self.reflectors for reads in each.reads)
         if kind != PODS or is_read:  # where a reflector reads pods, it may ask for any of them
             await self._watch_selected(kind, EVERY, is_read)
@@ -248,7 +248,7 @@ class Engine:
 
     async def _watch_selected(self, kind: Kind, selection: Selection, is_read: bool) -> NoReturn:
         context = self.context
-        async with self.peer.home.informers.share(kind, selection) as informer:
+        async with self.peer.context.informers.share(kind, selection) as informer:
             anew = kind in context.wide
             context.wide[kind] = informer
             stop = None

@@ -205,7 +205,7 @@ class EventWatch:
         peer = f"{labels.REMOTE_CLUSTER_ID}={self._context.peer.id}"
         where = Selection(self._session.namespace, labels=peer)
         try:
-            found = await self._context.peer.home.client.list(EVENTS, where, decode=Partial)
+            found = await self._context.peer.context.client.list(EVENTS, where, decode=Partial)
         except Forbidden:  # the daemon is newer than its rights: what is there is found by its name
             return {}
         metas = (each.metadata for each in found)

@@ -482,7 +482,7 @@ class RemoteWriter:
         """
         if work.source is not None or self._reflector.scope is not Scope.NODE:
             return False
-        client, kind = self._context.peer.home.client, self._reflector.kind
+        client, kind = self._context.peer.context.client, self._reflector.kind
         namespace, name = work.key
         local = await client.find(kind, name, namespace, decode=Partial)
         if local is None:

@@ -32,15 +32,15 @@ class Retractions(Controller[Said]):
     """Takes back statuses and objects here that no peer's engine wants any more.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         voices: what all peers say of objects here.
     """
 
-    def __init__(self, home: ClusterContext, voices: Voices) -> None:
-        self._home, self._voices = home, voices
+    def __init__(self, context: ClusterContext, voices: Voices) -> None:
+        self._context, self._voices = context, voices
         self._waiting: dict[Said, Retraction] = {}
         pauses = Backoff(first=0.5, last=60.0)
-        super().__init__(home, "retractions", concurrency=AT_ONCE, backoff=pauses)
+        super().__init__(context, "retractions", concurrency=AT_ONCE, backoff=pauses)
 
     async def prepare(self) -> None:
         """Subscribe to retractions."""
@@ -69,7 +69,7 @@ class Retractions(Controller[Said]):
 
     async def _remove(self, retraction: Retraction) -> None:
         """Delete what was made here in the peer's name."""
-        client, subject = self._home.client, retraction.subject
+        client, subject = self._context.client, retraction.subject
         selector = f"{labels.ORIGIN}={retraction.peer}"
         for kind in retraction.reflector.local:
             found = await client.list(
@@ -84,7 +84,7 @@ class Retractions(Controller[Said]):
         """Remove from the status what nobody says any more."""
         if not retraction.shown:
             return
-        client, subject = self._home.client, retraction.subject
+        client, subject = self._context.client, retraction.subject
         kind = retraction.reflector.kind
         live: dict[str, Any] = await client.get(kind, subject.name, subject.namespace)
         patch = taken_back(retraction.shown, live.get("status") or {}, {})

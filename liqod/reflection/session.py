@@ -73,7 +73,7 @@ class Session:
         self._empty: dict[str, tuple[float, str | None]] = {}
         self._locals: dict[tuple[Kind, str], Informer] = {}
         workers = context.workers
-        owners = (context.peer.home.cluster_id, context.peer.id)
+        owners = (context.peer.context.cluster_id, context.peer.id)
         reflectors = [each.reflector for each in workers.values()]
         for kind, (watch, fields) in _watched(reflectors).items():
             concerned = {
@@ -203,7 +203,7 @@ class Session:
         async with AsyncExitStack() as stack:
             for kind, labels in self._local_kinds(reflector):
                 selection = Selection(self.namespace, labels=labels)
-                shared = context.peer.home.informers.share(kind, selection)
+                shared = context.peer.context.informers.share(kind, selection)
                 self._locals[kind, labels] = await stack.enter_async_context(shared)
             if reflector.scope is Scope.NODE:
                 await context.opened[reflector.kind].wait()

@@ -119,13 +119,13 @@ class StatusWriter:
             orphan = outgoing.orphan_remote or incoming.orphan_remote
             left = [] if orphan else list(self._left(work))
             if not left and (orphan or work.session is not None):
-                home = self._context.peer.home
-                if await delete_local(home.client, self._reflector.kind, source):
+                context = self._context.peer.context
+                if await delete_local(context.client, self._reflector.kind, source):
                     self._context.publish(work.subject, "finish")
         elif outgoing.end_local or incoming.end_local:
-            home = self._context.peer.home
+            context = self._context.peer.context
             if not source["metadata"].get("deletionTimestamp"):
-                await delete_local(home.client, self._reflector.kind, source, grace=None)
+                await delete_local(context.client, self._reflector.kind, source, grace=None)
                 self._context.publish(work.subject, "end")
 
     def _agreed(self, work: Work, source: Json, said: Plan, made: Iterable[Json]) -> Plan:
@@ -170,14 +170,14 @@ class StatusWriter:
             return
         assert plan.status is not None
         asked = digest(plan.status)
-        home, peer = self._context.peer.home, self._context.peer.id
+        context, peer = self._context.peer.context, self._context.peer.id
         wanted = self._wanted.pop(key, None)
         if wanted is not None:
             # Before the request: where this task is cancelled while it waits for the answer, the
             # status may have been written, and has to be taken back by those who come after.
             self._context.voices.writing(work.subject, peer, wanted)
         try:
-            written = await patch_status(home.client, self._reflector.kind, source, plan.status)
+            written = await patch_status(context.client, self._reflector.kind, source, plan.status)
         except (Forbidden, Invalid) as error:
             self._refused[key] = (asked, now + pauses.UNCHANGED)
             work.pauses.append(pauses.UNCHANGED)
@@ -234,10 +234,10 @@ class StatusWriter:
         await self._event(self._reflector.kind, source, reason)
 
     async def _event(self, kind: Kind, source: Json, reason: Reason) -> None:
-        await tell(self._context.peer.home.client, kind, source, reason, self._context.peer.id)
+        await tell(self._context.peer.context.client, kind, source, reason, self._context.peer.id)
 
     async def _make(self, work: Work, source: Json, wanted: Iterable[Json]) -> None:
-        client, peer = self._context.peer.home.client, self._context.peer.id
+        client, peer = self._context.peer.context.client, self._context.peer.id
         name = self._reflector.name
         voices = self._context.voices
         others = voices.others(work.subject, peer)
@@ -273,7 +273,7 @@ class StatusWriter:
             if known == uid and reason in before:
                 continue
             await tell(
-                context.peer.home.client, self._reflector.kind, source, reason, context.peer.id
+                context.peer.context.client, self._reflector.kind, source, reason, context.peer.id
             )
             context.publish(work.subject, reason.code, reason.message)
         self._told[work.key] = (uid, frozenset(reasons))

@@ -84,7 +84,7 @@ class Withdrawals:
         status = podstatus.withdrawn(pod, unreachable, now=times.now())
         if status is None:
             return None
-        if await patch_status(context.peer.home.client, PODS, pod, status) is None:
+        if await patch_status(context.peer.context.client, PODS, pod, status) is None:
             return AGAIN
         context.publish(Subject("pods", *key), "status", unreachable or "")
         return None

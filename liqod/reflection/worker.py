@@ -374,7 +374,7 @@ class Worker:
                 await fulfil(
                     need,
                     self._context.needs,
-                    local=self._context.peer.home.client,
+                    local=self._context.peer.context.client,
                     namespace=work.subject.namespace,
                     read=lambda wanted: self._read(work, wanted),
                 )

@@ -117,7 +117,7 @@ def selecting(**selected: str) -> dict[str, Any]:
 
 async def no_label_opens_the_fence(made: Lender) -> None:
     """Namespaces become no tenant's and no less secure; running pods run what they ran."""
-    daemon, admin = made.home.client, made.admin
+    daemon, admin = made.context.client, made.admin
     for marks in (
         {labels.TENANT_NAMESPACE: labels.TRUE},
         {labels.SCHEDULING_ENABLED: labels.TRUE},
@@ -172,7 +172,7 @@ async def no_label_opens_the_fence(made: Lender) -> None:
 
 async def nothing_that_stands_for_a_gateway_can_run(made: Lender) -> None:
     """The gate of such a pod is opened neither in its Deployment nor at the pod."""
-    daemon, admin = made.home.client, made.admin
+    daemon, admin = made.context.client, made.admin
     await daemon.create(DEPLOYMENTS, deployment(labels.STAND_IN_GATE), TENANT)
     opened = {"spec": {"template": {"spec": {"schedulingGates": None}}}}
     with pytest.raises(Forbidden, match="pods that are never scheduled only"):
@@ -187,7 +187,7 @@ async def nothing_that_stands_for_a_gateway_can_run(made: Lender) -> None:
 
 async def no_serving_certificate_of_another_is_approved(made: Lender) -> None:
     """As a kubelet's server comes whom the daemon itself has asked for, and nobody else."""
-    daemon, admin = made.home.client, made.admin
+    daemon, admin = made.context.client, made.admin
     key = keys.generate_tls()
     request = certificates.request_server(key, serving.NAME, serving.GROUP, ["192.0.2.1"])
     spec = {"request": b64encode(request).decode(), "signerName": serving.SIGNER}
@@ -206,7 +206,7 @@ async def no_serving_certificate_of_another_is_approved(made: Lender) -> None:
 
 async def tokens_are_of_offloaded_pods_and_short(made: Lender) -> None:
     """And end with their pod, as the API server itself sees to."""
-    daemon, admin = made.home.client, made.admin
+    daemon, admin = made.context.client, made.admin
     marks = {labels.SCHEDULING_ENABLED: labels.TRUE}
     await admin.create(NAMESPACES, {"metadata": {"name": "offloaded", "labels": marks}})
     await admin.create(NAMESPACES, {"metadata": {"name": "not-offloaded"}})
@@ -248,7 +248,7 @@ async def tokens_are_of_offloaded_pods_and_short(made: Lender) -> None:
 
 
 async def the_daemon_stays_inside_its_fence(made: Lender) -> None:
-    daemon = made.home.client
+    daemon = made.context.client
     for kind, obj, namespace, why in HOPS:
         with pytest.raises(Forbidden, match=why):
             await daemon.create(kind, obj, namespace)

@@ -66,7 +66,7 @@ async def what_is_asked_of_a_tenant_is_not_its_own(made: Lender) -> None:
                 await as_user(made, CONTROL_PLANE, "POST", kind, forged, namespace=TENANT)
         own = {"metadata": {"name": "own", "labels": REPLICA}, "spec": {}}
         await as_user(made, CONTROL_PLANE, "POST", kind, own, namespace=TENANT)
-        await made.home.client.create(kind, asked, TENANT)
+        await made.context.client.create(kind, asked, TENANT)
         patches: list[dict[str, Any]] = [
             {"metadata": {"labels": REPLICA}},
             {"metadata": {"labels": {"a": "b"}}},
@@ -83,17 +83,17 @@ async def what_is_asked_of_a_tenant_is_not_its_own(made: Lender) -> None:
         with pytest.raises(Forbidden, match="its own replicas only"):
             await as_user(made, CONTROL_PLANE, "DELETE", kind, {}, namespace=TENANT, name=CONSUMER)
         await as_user(made, CONTROL_PLANE, "DELETE", kind, {}, namespace=TENANT, name="own")
-        await made.home.client.delete(kind, CONSUMER, TENANT)
+        await made.context.client.delete(kind, CONSUMER, TENANT)
 
 
 async def _its_key_is_frozen_once_it_is_accepted(made: Lender, tenant: Any) -> None:
     accepted = {"status": {"authParams": {"apiServer": "https://milan"}}}
-    await made.home.client.patch(TENANTS, CONSUMER, accepted, TENANT, subresource="status")
+    await made.context.client.patch(TENANTS, CONSUMER, accepted, TENANT, subresource="status")
     for terms in ({"publicKey": "b3RoZXI="}, {"proxyURL": "http://elsewhere"}):
         with pytest.raises(Forbidden, match="this tenant was accepted"):
             await tenant("PUT", **terms)
     nothing: Json = {"status": {"authParams": None}}
-    await made.home.client.patch(TENANTS, CONSUMER, nothing, TENANT, subresource="status")
+    await made.context.client.patch(TENANTS, CONSUMER, nothing, TENANT, subresource="status")
 
 
 async def a_peering_user_only_peers(made: Lender) -> None:
@@ -132,13 +132,15 @@ async def a_peering_user_only_peers(made: Lender) -> None:
             await tenant("PUT", **terms)
     await _its_key_is_frozen_once_it_is_accepted(made, tenant)
     drained = {"spec": {"tenantCondition": "Drained"}}
-    await made.home.client.patch(TENANTS, CONSUMER, drained, TENANT)
+    await made.context.client.patch(TENANTS, CONSUMER, drained, TENANT)
     await tenant("PUT", publicKey="bmV4")
     with pytest.raises(Forbidden, match="the provider's to write"):
         await tenant("PUT", tenantCondition="Active")
     with pytest.raises(Forbidden, match="only the provider may delete it"):
         await ask_as_peering_user("DELETE", TENANTS, {}, CONSUMER)
-    await made.home.client.patch(TENANTS, CONSUMER, {"spec": {"tenantCondition": "Active"}}, TENANT)
+    await made.context.client.patch(
+        TENANTS, CONSUMER, {"spec": {"tenantCondition": "Active"}}, TENANT
+    )
     await ask_as_peering_user("DELETE", TENANTS, {}, CONSUMER)
     with pytest.raises(Forbidden, match="the provider's to write"):
         await tenant(authzPolicy="TolerateNoHandshake")

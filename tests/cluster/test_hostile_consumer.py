@@ -85,7 +85,7 @@ def milan() -> Iterator[Milan]:
 
 async def _lend(made: Lender) -> None:
     await made.admin.patch(NAMESPACES, SHOP, {"metadata": {"annotations": LISTS}})
-    await bindings.bind(made.home.client, bindings.opted(OPT_IN, CONSUMER, TENANT, SHOP))
+    await bindings.bind(made.context.client, bindings.opted(OPT_IN, CONSUMER, TENANT, SHOP))
     await made.grant(cpu="64", pods="500")
     await policies_hold(made)
     for number in range(len(BEYOND)):
@@ -320,7 +320,7 @@ NOT_MADE = {
 async def test_pods_that_ask_for_more_than_guests_have(lending):
     """Every refusal reaches the consumer with its reason; what it may not choose is left out."""
     late = ProviderTimings(pauses=Backoff(first=30.0, last=60.0))
-    quotas = ObjectQuotas(lending.home.client, CONSUMER, {})
+    quotas = ObjectQuotas(lending.context.client, CONSUMER, {})
     await quotas.forbid_affinity(SHOP)
 
     async def counted() -> bool:
@@ -421,7 +421,7 @@ def named(name: str) -> Json:
 
 async def test_a_flood_ends_at_the_bound(lending):
     """A megabyte each, forty at once: no more come than the ResourceQuota has room for."""
-    quotas = ObjectQuotas(lending.home.client, CONSUMER, {"count/configmaps": "12"})
+    quotas = ObjectQuotas(lending.context.client, CONSUMER, {"count/configmaps": "12"})
     await quotas.keep(SHOP)
 
     async def counted() -> bool:
@@ -449,7 +449,7 @@ async def test_a_flood_ends_at_the_bound(lending):
 
 async def test_namespaces_at_once_have_no_more_than_the_consumer_may(lending):
     """By the real quota controller: nearly all for one that is busy, and never more."""
-    quotas = ObjectQuotas(lending.home.client, CONSUMER, {"count/secrets": "12"}, shared=True)
+    quotas = ObjectQuotas(lending.context.client, CONSUMER, {"count/secrets": "12"}, shared=True)
     assert quotas.shared is not None
     names = [f"many-{number}-{CONSUMER}" for number in range(3)]
     for name in names:

@@ -76,7 +76,7 @@ def test_killed_at_any_moment_nothing_is_lost_or_done_twice(clusters: Clusters) 
         member.name: [chance.uniform(0.05, 1.5) for _ in range(KILLS)] for member in (rome, milan)
     }
     with (
-        Witness(rome.api, shop) as home,
+        Witness(rome.api, shop) as context,
         Witness(milan.api, there) as away,
         ThreadPoolExecutor(2) as pool,
         unelected(rome, milan),
@@ -90,11 +90,11 @@ def test_killed_at_any_moment_nothing_is_lost_or_done_twice(clusters: Clusters) 
         settle(rome, shop, MANY, 120)
         settle(milan, there, MANY, 40)
     told = f"seed {seed}, moments {moments}"
-    assert not home.replaced(), told
+    assert not context.replaced(), told
     assert not away.replaced(), told
     assert not away.restarted, told
-    assert len(home.uids) == len(away.uids) == MANY, told
-    assert home.uids.keys() == away.uids.keys(), told
+    assert len(context.uids) == len(away.uids) == MANY, told
+    assert context.uids.keys() == away.uids.keys(), told
     assert milan.names(SHADOW_PODS.format(there)) == set(away.uids), told
     rome.api.call("DELETE", deployments(shop, "web"))
     wait_until("no pod", lambda: not rome.pods(shop) and not milan.pods(there), 60)
@@ -194,7 +194,7 @@ def test_replaced_in_place_under_load(peered: Clusters) -> None:
     rome.create(deployments(shop), deployment("web", 10))
     settle(rome, shop, 10)
     uid = rome.api.get("/api/v1/nodes/milan")["metadata"]["uid"]
-    with Witness(rome.api, shop) as home, Witness(milan.api, there) as away:
+    with Witness(rome.api, shop) as context, Witness(milan.api, there) as away:
         with Churn(rome, shop) as churn:
             for member in (rome, milan):
                 before = churn.made
@@ -212,7 +212,7 @@ def test_replaced_in_place_under_load(peered: Clusters) -> None:
 
         wait_until("the pods that are to be there, and no other", settled, 60)
     twice = away.replaced()
-    told = [line for name in twice for line in (*home.story(name), *twice[name])]
+    told = [line for name in twice for line in (*context.story(name), *twice[name])]
     assert not twice, "\n".join(told)
     assert not away.restarted
     assert rome.api.get("/api/v1/nodes/milan")["metadata"]["uid"] == uid

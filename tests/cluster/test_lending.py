@@ -86,7 +86,7 @@ async def bind(made: Lender) -> None:
         (SHOP, labels.REMOTE_ROLE, {"kind": "Group", "name": CONSUMER}),
         (TENANT, labels.CONTROL_PLANE_ROLE, {"kind": "User", "name": CONSUMER}),
     ):
-        await made.home.client.create(
+        await made.context.client.create(
             ROLE_BINDINGS,
             {
                 "metadata": {"name": "tenant"},
@@ -163,7 +163,7 @@ async def test_what_a_consumer_may_not_write(lending):
     patch = {"metadata": {"labels": {labels.CREATOR_USER: "mended"}}}
     await lending.admin.patch(SHADOW_PODS, "own", patch, SHOP)
     status = {"status": {"phase": "Running"}}
-    await lending.home.client.patch(SHADOW_PODS, "own", status, SHOP, subresource="status")
+    await lending.context.client.patch(SHADOW_PODS, "own", status, SHOP, subresource="status")
 
     with pytest.raises(Forbidden, match="finalizers"):
         await as_user(
@@ -196,7 +196,7 @@ async def cordons_are_the_providers(made: Lender) -> None:
         await post(labels={**REPLICA, labels.REMOTE_CLUSTER_ID: "turin"})
     await post(annotations={"liqo.io/create-virtual-node": "true"})
     cordoned = {"metadata": {"annotations": {labels.CORDON_TENANT: "true"}}}
-    await made.home.client.patch(RESOURCE_SLICES, "milan", cordoned, TENANT)
+    await made.context.client.patch(RESOURCE_SLICES, "milan", cordoned, TENANT)
 
     async def annotate(key: str, text: str | None) -> Json:
         patch = {"metadata": {"annotations": {key: text}}}
@@ -213,14 +213,14 @@ async def cordons_are_the_providers(made: Lender) -> None:
             await annotate(key, text)
 
     granted = {"status": {"resources": {"cpu": "1000"}}}
-    await made.home.client.create(
+    await made.context.client.create(
         NAMESPACE_MAPS, {"metadata": {"name": "milan"}, "spec": {}}, TENANT
     )
     for kind, status in ((RESOURCE_SLICES, granted), (NAMESPACE_MAPS, {"status": {}})):
         where = {"namespace": TENANT, "name": "milan", "subresource": "status"}
         with pytest.raises(Forbidden, match="flows from the provider"):
             await as_user(made, CONTROL_PLANE, "PATCH", kind, status, **where)
-        await made.home.client.patch(kind, "milan", status, TENANT, subresource="status")
+        await made.context.client.patch(kind, "milan", status, TENANT, subresource="status")
 
 
 async def test_pods_within_the_daemons_rights(lending):
@@ -228,7 +228,7 @@ async def test_pods_within_the_daemons_rights(lending):
     await lending.grant(cpu="4")
     await policies_hold(lending)
     async with at_work(lending, soon):
-        lending.home.client.stats.requests.clear()
+        lending.context.client.stats.requests.clear()
         await ask(lending, "web-1")
         pod = await lending.made("web-1")
         await lending.set_phase("web-1", "Running")
@@ -297,7 +297,7 @@ async def test_the_daemon_hands_on_no_other_role(lending):
         "subjects": [{"kind": "ServiceAccount", "name": "liqod", "namespace": "liqo"}],
     }
     with pytest.raises(Forbidden):
-        await lending.home.client.create(CLUSTER_ROLE_BINDINGS, binding)
+        await lending.context.client.create(CLUSTER_ROLE_BINDINGS, binding)
     # And uninstalling leaves nothing, with real finalizers and a real garbage collector:
     metadata = {"name": "x", "labels": {labels.REMOTE_CLUSTER_ID: CONSUMER}}
     wanted = {"metadata": metadata, "spec": {"class": "default"}}
@@ -309,4 +309,4 @@ async def test_the_daemon_hands_on_no_other_role(lending):
     left = {one["metadata"]["name"] for one in await lending.admin.list(NAMESPACES)}
     assert left == {"default", "kube-system", "kube-public", "kube-node-lease"}
     with pytest.raises(LiqodError):
-        await lending.home.client.list(PODS)
+        await lending.context.client.list(PODS)

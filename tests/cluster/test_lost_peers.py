@@ -110,9 +110,9 @@ def test_stopped_for_half_a_minute(peered: Clusters, shop: str) -> None:
     withdrawn(rome, shop)
     # What is asked of it meanwhile waits; what runs at home is not concerned.
     rome.patch(deployments(shop, "web"), {"spec": {"replicas": 5}})
-    home = peered.namespace(rome)
-    rome.create(core(home, "pods"), pod("beside"))
-    wait_until("a pod at home", lambda: rome.ready_pods(home) == {"beside"}, 40)
+    context = peered.namespace(rome)
+    rome.create(core(context, "pods"), pod("beside"))
+    wait_until("a pod at home", lambda: rome.ready_pods(context) == {"beside"}, 40)
     time.sleep(max(0.0, 30 - (time.monotonic() - began)))
     assert uids(rome, shop).items() >= here.items()
     # Left alone, the peer's own controllers look for its API server at intervals of up to a minute.

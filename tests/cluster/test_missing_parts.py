@@ -59,7 +59,7 @@ def test_definitions_deleted_under_load(
     kept = [f"/api/v1/namespaces/{reflected}", theirs]
     before = [milan.api.get(path)["metadata"]["uid"] for path in kept]
     node = rome.api.get("/api/v1/nodes/milan")["metadata"]["uid"]
-    with Witness(rome.api, shop) as home, Witness(milan.api, reflected) as away:
+    with Witness(rome.api, shop) as context, Witness(milan.api, reflected) as away:
         with Churn(rome, shop) as churn:
             delete(there, *definitions)
             shown = there.liqod("status").stdout
@@ -77,7 +77,7 @@ def test_definitions_deleted_under_load(
     assert [milan.api.get(path)["metadata"]["uid"] for path in kept] == before
     assert rome.api.get("/api/v1/nodes/milan")["metadata"]["uid"] == node
     assert rome.node_is_ready("milan")
-    assert not home.replaced()
+    assert not context.replaced()
     assert not pods_stay or not away.replaced()
     assert "is missing" not in there.liqod("status").stdout
 

@@ -119,5 +119,5 @@ async def test_a_package_s_kind_is_held_to_what_guests_may_say_and_to_its_own_po
 
 
 async def test_the_provider_s_daemon_reads_the_bounds_with_the_rights_that_it_has(lending: Lender):
-    found = await lending.home.client.list(ADMISSION_POLICIES, fences.OURS, decode=fences.Policy)
+    found = await lending.context.client.list(ADMISSION_POLICIES, fences.OURS, decode=fences.Policy)
     assert fences.bounds(found) == {"count/gadgets.example.com": "100"}

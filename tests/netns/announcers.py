@@ -156,7 +156,7 @@ async def _main(plugin: str, told: dict[str, Any]) -> None:
     ports = [6446]
     settings = {} if told.get("off") else {plugin: told.get("settings", {})}
     loaded = loader.load(sources=loader.built_in(), settings=settings, blocked=["manual"])
-    home: Any = Home(told["cluster"])
+    context: Any = Home(told["cluster"])
     signed = SignedAdverts(told["cluster"], keys.generate(), lambda: ports[0])
 
     def heard(event: Any) -> None:
@@ -167,11 +167,11 @@ async def _main(plugin: str, told: dict[str, Any]) -> None:
         for line in sys.stdin:
             ports[0] = int(line)
 
-    home.hub.listen(heard)
+    context.hub.listen(heard)
     print(json.dumps({"at": time.time(), "cluster_id": "", "key": signed.key}), flush=True)
     threading.Thread(target=listen, daemon=True).start()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Discovery(home, PluginHost(loaded), signed).run)
+        nursery.start_soon(Discovery(context, PluginHost(loaded), signed).run)
         with trio.open_signal_receiver(15) as signals:
             async for _ in signals:
                 nursery.cancel_scope.cancel()

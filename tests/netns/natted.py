@@ -112,7 +112,7 @@ async def natted(program: str, folder: Path, settings: str) -> AsyncIterator[Nat
                 kernel = machines[member.id].datapath
                 assert isinstance(kernel, KernelDatapath)
                 await nursery.start(kernel.run)
-                nursery.start_soon(addressing.run, member.home)
+                nursery.start_soon(addressing.run, member.context)
                 await eventually(partial(keeps_ranges, member))
             yield Natted(**_sites(found, clusters, pods), nats=nats)
             nursery.cancel_scope.cancel()

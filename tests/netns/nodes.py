@@ -148,7 +148,7 @@ class Running:
     nodes: Nodes
     client: Client
     kubeconfig: Path
-    home: ClusterContext
+    context: ClusterContext
     nursery: trio.Nursery
     agents: dict[int, Child] = field(default_factory=dict)
     leading: trio.CancelScope = field(default_factory=trio.CancelScope)
@@ -164,7 +164,7 @@ class Running:
             with scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(attend, kernel)
-                    writer = OverlayWriter(self.home, machine, kernel, f"daemon-{number}")
+                    writer = OverlayWriter(self.context, machine, kernel, f"daemon-{number}")
                     await nursery.start(writer.run)
                     task_status.started()
                     await trio.sleep_forever()
@@ -273,7 +273,7 @@ async def running(nodes: Nodes) -> AsyncIterator[Running]:
         kubeconfig = nodes.lab.folder / "node.kubeconfig"
         user = f"system:serviceaccount:liqo:{noderights.ACCOUNT}"
         kubeconfig.write_text(server.kubeconfig_for(user))
-        home = ClusterContext(
+        context = ClusterContext(
             nodes.lab.rome.names.own_id,
             client,
             Informers(client, nursery),
@@ -281,7 +281,7 @@ async def running(nodes: Nodes) -> AsyncIterator[Running]:
             Hub(),
             ApiEndpoint("https://198.51.100.1:6443", b""),
         )
-        made = Running(nodes, client, kubeconfig, home, nursery)
+        made = Running(nodes, client, kubeconfig, context, nursery)
         try:
             yield made
         finally:

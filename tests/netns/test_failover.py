@@ -151,20 +151,20 @@ class Node:
         """Runs a daemon's part of this; the daemon with the number 1 leads."""
         milan = self.site.milan
         # A daemon of its own, as the other one's may be dead.
-        home = milan._home(milan.admin, self.site.nursery)
+        context = milan._context(milan.admin, self.site.nursery)
         text = f'{SETTINGS}[network]\ncandidates = "{GATEWAYS}"\nnode = "{self.name}"\n'
-        home = dataclasses.replace(home, client=self.way, config=config.parse(text))  # type: ignore[arg-type]
-        stand = partial(standing.stand, home, self.role, lambda: self.index == 1, node=self.name)
+        context = dataclasses.replace(context, client=self.way, config=config.parse(text))  # type: ignore[arg-type]
+        stand = partial(standing.stand, context, self.role, lambda: self.index == 1, node=self.name)
         with trio.CancelScope() as self.scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stand)
                 if self.index != 1:
                     place = ids.tenant_namespace(self.site.rome.id)
                     # Names on one machine are of both ids.
-                    home = dataclasses.replace(
-                        home, cluster_id=f"{home.cluster_id}2", client=milan.admin
+                    context = dataclasses.replace(
+                        context, cluster_id=f"{context.cluster_id}2", client=milan.admin
                     )
-                    peer = Peer(self.site.rome.id, home, place)
+                    peer = Peer(self.site.rome.id, context, place)
                     nursery.start_soon(partial(join, peer, self.machine, leads=False))
                 nursery.start_soon(self._lead_overlay)
 
@@ -284,7 +284,7 @@ async def site(program: str, folder: Path, side: str = "server") -> AsyncIterato
                 assert isinstance(machine.datapath, KernelDatapath)
                 await nursery.start(machine.datapath.run)
             for member in clusters:
-                nursery.start_soon(addressing.run, member.home)
+                nursery.start_soon(addressing.run, member.context)
                 await eventually(partial(keeps_ranges, member))
             for index in (1, 2):
                 made.nodes.append(
@@ -437,10 +437,10 @@ async def test_one_that_is_not_among_the_candidates_follows_and_never_leads(
             Way(made.milan.admin),
         )
         text = f'{SETTINGS}[network]\ncandidates = "{GATEWAYS}"\nnode = "{third.name}"\n'
-        home = made.milan._home(made.milan.admin, made.nursery)
-        home = dataclasses.replace(home, config=config.parse(text))
+        context = made.milan._context(made.milan.admin, made.nursery)
+        context = dataclasses.replace(context, config=config.parse(text))
         made.nursery.start_soon(
-            partial(standing.stand, home, third.role, lambda: True, node=third.name)
+            partial(standing.stand, context, third.role, lambda: True, node=third.name)
         )
 
         async def follows() -> bool:

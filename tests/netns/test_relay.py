@@ -112,10 +112,10 @@ async def nothing_is_read(three: Natted) -> None:
             for _ in range(20):
                 made.sendto(secret * 4, (alias, PORT))
 
-    with captured(*three.at_hub) as seen, captured(*at_home) as home:
+    with captured(*three.at_hub) as seen, captured(*at_home) as context:
         await trio.to_thread.run_sync(enter, three.rome.pod.namespace, say)
         await trio.sleep(0.5)
-    assert any(secret in packet for packet in home)
+    assert any(secret in packet for packet in context)
     assert sum(WIREGUARD_DATA in packet for packet in seen) >= 20 * len(three.at_hub)
     assert not any(secret in packet for packet in seen)
 

@@ -194,7 +194,7 @@ async def two(
                 assert isinstance(kernel, KernelDatapath)
                 await nursery.start(kernel.run)
                 member = next(each for each in both if each.id == own)
-                nursery.start_soon(addressing.run, member.home)
+                nursery.start_soon(addressing.run, member.context)
                 await eventually(partial(keeps_ranges, member))
             rome = Site(both[0], one, pods[0], names[1])
             milan = Site(both[1], other, pods[1], names[0])

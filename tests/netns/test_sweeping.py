@@ -38,7 +38,7 @@ async def leading(networks: Networks) -> AsyncIterator[tuple[Any, Client, Kernel
         trio.open_nursery() as nursery,
         served(own, cluster, admin, nursery) as member,
     ):
-        yield member.home, admin, KernelDatapath(own, node), node
+        yield member.context, admin, KernelDatapath(own, node), node
         nursery.cancel_scope.cancel()
 
 
@@ -60,12 +60,12 @@ async def test_a_leading_daemon_sweeps_what_nobody_knows_for_a_minute(
     networks: Networks, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sweeping, "GRACE", 0.5)
-    async with leading(networks) as (home, admin, kernel, node):
+    async with leading(networks) as (context, admin, kernel, node):
         await tenant(admin, "milan")
-        known = await begin(kernel, networks, home.cluster_id, "milan", 1)
+        known = await begin(kernel, networks, context.cluster_id, "milan", 1)
         before = state(node)
-        await begin(kernel, networks, home.cluster_id, "forgotten", 2)
-        late = await begin(kernel, networks, home.cluster_id, "late", 3)
+        await begin(kernel, networks, context.cluster_id, "forgotten", 2)
+        late = await begin(kernel, networks, context.cluster_id, "late", 3)
         machine = Machine(datapath=kernel)
 
         async def comes_late() -> None:
@@ -74,7 +74,7 @@ async def test_a_leading_daemon_sweeps_what_nobody_knows_for_a_minute(
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(comes_late)
-            (mark,) = await sweeping.sweep(home, machine, kernel)
+            (mark,) = await sweeping.sweep(context, machine, kernel)
         assert mark.endswith("/forgotten")
         # One whose tenant namespace came in the meantime is a peer like any other.
         left = await kernel.leftovers([known])
@@ -89,11 +89,11 @@ async def test_a_list_that_is_empty_by_mistake_destroys_nothing(
 ):
     monkeypatch.setattr(sweeping, "GRACE", 0.1)
     monkeypatch.setattr(sweeping, "MANY", 1)
-    async with leading(networks) as (home, _, kernel, node):
+    async with leading(networks) as (context, _, kernel, node):
         for number, peer in enumerate(("milan", "turin")):
-            await begin(kernel, networks, home.cluster_id, peer, number)
+            await begin(kernel, networks, context.cluster_id, peer, number)
         before = state(node)
-        assert await sweeping.sweep(home, Machine(datapath=kernel), kernel) == []
+        assert await sweeping.sweep(context, Machine(datapath=kernel), kernel) == []
         assert state(node) == before
         kernel.close()
 

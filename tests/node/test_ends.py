@@ -41,18 +41,18 @@ def pair(real_node_cluster: NodeCluster) -> Iterator[tuple[Member, Member]]:
     made = Federation()
     gateway = real_node_cluster.machine.gateway
     try:
-        home = made.join(plane, {"cluster": {"pod_cidrs": [POD_CIDR]}, **ROUTED}, nodes=0)
+        context = made.join(plane, {"cluster": {"pod_cidrs": [POD_CIDR]}, **ROUTED}, nodes=0)
         lender = {"cluster": {"pod_cidrs": ["10.244.0.0/16"]}, "webhook": {"host": gateway}}
         naples = made.join(real_node_cluster.plane, {**lender, **ROUTED})
         schedulable(naples, spare(naples), there=False)
         for path in DAEMONS_OWN:
             wait_until(f"{path} at naples", partial(naples.api.exists, path), 60)
-        made.peer(home, naples)
-        home.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
-        home.liqod("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
-        yield home, naples
-        home.liqod("unoffload", "namespace", "shop", "--yes")
-        home.liqod("unpeer", "naples", "--yes")
+        made.peer(context, naples)
+        context.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        context.liqod("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
+        yield context, naples
+        context.liqod("unoffload", "namespace", "shop", "--yes")
+        context.liqod("unpeer", "naples", "--yes")
         naples.liqod("unpeer", "lucca", "--yes")
     finally:
         made.close()
@@ -119,71 +119,81 @@ def of(member: Member, namespace: str, word: str) -> dict[str, dict[str, Any]]:
 
 
 def test_a_job_ends_by_the_exit_code_that_its_policy_names(pair: tuple[Member, Member]) -> None:
-    home, _ = pair
-    home.create(jobs(), job("coded", "exit 42", BY_CODE))
-    ended = home.comes_to(jobs("coded"), lambda one: condition(one, "Failed"), 40)
+    context, _ = pair
+    context.create(jobs(), job("coded", "exit 42", BY_CODE))
+    ended = context.comes_to(jobs("coded"), lambda one: condition(one, "Failed"), 40)
     assert condition(ended, "Failed")["reason"] == "PodFailurePolicy"
-    (found,) = of(home, "shop", "coded").values()
+    (found,) = of(context, "shop", "coded").values()
     (main,) = found["status"]["containerStatuses"]
     assert main["state"]["terminated"]["exitCode"] == 42
-    home.api.call("DELETE", jobs("coded") + "?propagationPolicy=Background")
+    context.api.call("DELETE", jobs("coded") + "?propagationPolicy=Background")
 
 
 def test_a_jobs_pod_that_is_evicted_there_does_not_count(pair: tuple[Member, Member]) -> None:
-    home, naples = pair
-    home.create(jobs(), job("moved", "exec sleep 1000", IGNORED))
-    wait_until("it to run", lambda: of(home, "shop", "moved").keys() & home.ready_pods("shop"), 40)
-    (first,) = of(home, "shop", "moved")
+    context, naples = pair
+    context.create(jobs(), job("moved", "exec sleep 1000", IGNORED))
+    wait_until(
+        "it to run", lambda: of(context, "shop", "moved").keys() & context.ready_pods("shop"), 40
+    )
+    (first,) = of(context, "shop", "moved")
     evict(naples, THERE, first)
 
     def another() -> bool:
-        return bool((of(home, "shop", "moved").keys() - {first}) & home.ready_pods("shop"))
+        return bool((of(context, "shop", "moved").keys() - {first}) & context.ready_pods("shop"))
 
     wait_until("another pod of the Job", another, 60)
-    assert home.api.get(jobs("moved"))["status"].get("failed", 0) == 0
-    home.api.call("DELETE", jobs("moved") + "?propagationPolicy=Background")
+    assert context.api.get(jobs("moved"))["status"].get("failed", 0) == 0
+    context.api.call("DELETE", jobs("moved") + "?propagationPolicy=Background")
 
 
 def test_pods_of_a_node_that_is_drained_there_are_placed_anew(pair: tuple[Member, Member]) -> None:
     """One of a Deployment ends here, too, and another is placed; a bare one is made again there."""
-    home, naples = pair
-    home.create(deployments("shop"), deployment("web", 1))
-    home.create(core("shop", "pods"), pod("bare"))
-    wait_until("two to run", lambda: of(home, "shop", "web").keys() & home.ready_pods("shop"), 40)
-    wait_until("the bare one to run", lambda: "bare" in home.ready_pods("shop"), 40)
-    ((first, _),) = of(home, "shop", "web").items()
-    bare = home.pods("shop")["bare"]
+    context, naples = pair
+    context.create(deployments("shop"), deployment("web", 1))
+    context.create(core("shop", "pods"), pod("bare"))
+    wait_until(
+        "two to run", lambda: of(context, "shop", "web").keys() & context.ready_pods("shop"), 40
+    )
+    wait_until("the bare one to run", lambda: "bare" in context.ready_pods("shop"), 40)
+    ((first, _),) = of(context, "shop", "web").items()
+    bare = context.pods("shop")["bare"]
     with on_the_spare_node(naples):
         evict(naples, THERE, first)
         evict(naples, THERE, "bare")
-        wait_until("the evicted to go", lambda: first not in home.pods("shop"), 40)
-        wait_until("another", lambda: of(home, "shop", "web").keys() & home.ready_pods("shop"), 40)
+        wait_until("the evicted to go", lambda: first not in context.pods("shop"), 40)
+        wait_until(
+            "another", lambda: of(context, "shop", "web").keys() & context.ready_pods("shop"), 40
+        )
         ((_, there),) = of(naples, THERE, "web").items()
         assert there["spec"]["nodeName"] == spare(naples)
-        told = home.api.get(core("shop", "events") + f"?fieldSelector=involvedObject.name={first}")
+        told = context.api.get(
+            core("shop", "events") + f"?fieldSelector=involvedObject.name={first}"
+        )
         (why,) = {each["message"] for each in told["items"] if each["reason"] == "TakenAway"}
         assert why.startswith("naples has taken the pod away")
 
         def made_again() -> bool:
-            (main,) = home.pods("shop")["bare"]["status"]["containerStatuses"]
-            return main["restartCount"] == 1 and "bare" in home.ready_pods("shop")
+            (main,) = context.pods("shop")["bare"]["status"]["containerStatuses"]
+            return main["restartCount"] == 1 and "bare" in context.ready_pods("shop")
 
         wait_until("the bare one to be made again", made_again, 40)
-        assert home.pods("shop")["bare"]["metadata"]["uid"] == bare["metadata"]["uid"]
+        assert context.pods("shop")["bare"]["metadata"]["uid"] == bare["metadata"]["uid"]
         assert naples.pods(THERE)["bare"]["spec"]["nodeName"] == spare(naples)
-    home.api.call("DELETE", deployments("shop", "web"))
-    home.api.call("DELETE", core("shop", "pods", "bare"))
+    context.api.call("DELETE", deployments("shop", "web"))
+    context.api.call("DELETE", core("shop", "pods", "bare"))
     wait_until("nothing left", lambda: not naples.pods(THERE), 40)
 
 
 def test_who_is_preempted_there_waits_with_the_peers_words(pair: tuple[Member, Member]) -> None:
-    home, naples = pair
+    context, naples = pair
     wanted = {"requests": {"cpu": "1200m"}}  # of the two that the node has
     made = deployment("low", 1)
     made["spec"]["template"]["spec"]["containers"][0]["resources"] = wanted
-    home.create(deployments("shop"), made)
-    wait_until("it to run", lambda: of(home, "shop", "low").keys() & home.ready_pods("shop"), 40)
-    (first,) = of(home, "shop", "low")
+    context.create(deployments("shop"), made)
+    wait_until(
+        "it to run", lambda: of(context, "shop", "low").keys() & context.ready_pods("shop"), 40
+    )
+    (first,) = of(context, "shop", "low")
     naples.create(PRIORITIES, {"metadata": {"name": "own"}, "value": 1000})
     own = pod("own", priorityClassName="own")
     own["spec"]["containers"][0]["resources"] = wanted
@@ -192,21 +202,23 @@ def test_who_is_preempted_there_waits_with_the_peers_words(pair: tuple[Member, M
         wait_until("the lender's own to run", lambda: "own" in naples.ready_pods("default"), 60)
 
         def waits() -> bool:
-            ((name, one),) = of(home, "shop", "low").items()
+            ((name, one),) = of(context, "shop", "low").items()
             status = one["status"]
             return name != first and status.get("reason") == "Unschedulable"
 
         wait_until("the guest to say that it waits", waits, 40)
-        assert not of(home, "shop", "low").keys() & home.ready_pods("shop")
+        assert not of(context, "shop", "low").keys() & context.ready_pods("shop")
     finally:
         naples.api.call("DELETE", core("default", "pods", "own"))
         naples.api.call("DELETE", f"{PRIORITIES}/own")
-    wait_until("it to run", lambda: of(home, "shop", "low").keys() & home.ready_pods("shop"), 60)
-    home.api.call("DELETE", deployments("shop", "low"))
+    wait_until(
+        "it to run", lambda: of(context, "shop", "low").keys() & context.ready_pods("shop"), 60
+    )
+    context.api.call("DELETE", deployments("shop", "low"))
 
 
 def test_a_stateful_set_begins_and_ends_in_its_order(pair: tuple[Member, Member]) -> None:
-    home, naples = pair
+    context, naples = pair
     template = deployment("db", 2)["spec"]["template"]
     spec = {
         "replicas": 2,
@@ -215,37 +227,39 @@ def test_a_stateful_set_begins_and_ends_in_its_order(pair: tuple[Member, Member]
         "template": template,
     }
     path = group("apps/v1", "shop", "statefulsets")
-    home.create(path, {"metadata": {"name": "db"}, "spec": spec})
+    context.create(path, {"metadata": {"name": "db"}, "spec": spec})
     both = {"db-0", "db-1"}
-    wait_until("both", lambda: both <= home.ready_pods("shop"), 40)
+    wait_until("both", lambda: both <= context.ready_pods("shop"), 40)
     first, second = (naples.pods(THERE)[name] for name in ("db-0", "db-1"))
     ready = condition(first, "Ready")["lastTransitionTime"]
     assert second["metadata"]["creationTimestamp"] >= ready
-    home.patch(f"{path}/db", {"spec": {"replicas": 0}})
+    context.patch(f"{path}/db", {"spec": {"replicas": 0}})
     wait_until("the second to end", lambda: "db-1" not in naples.pods(THERE), 40)
     wait_until("the first to end", lambda: "db-0" not in naples.pods(THERE), 40)
-    wait_until("nothing here", lambda: not of(home, "shop", "db"), 40)
-    home.api.call("DELETE", f"{path}/db")
+    wait_until("nothing here", lambda: not of(context, "shop", "db"), 40)
+    context.api.call("DELETE", f"{path}/db")
 
 
 def test_daemon_sets_come_where_they_name_virtual_nodes(pair: tuple[Member, Member]) -> None:
-    home, naples = pair
+    context, naples = pair
     path = group("apps/v1", "shop", "daemonsets")
     everywhere = [{"operator": "Exists"}]
     for name, selector in ("asked", {"liqo.io/type": "virtual-node"}), ("everywhere", {}):
         template = deployment(name, 1)["spec"]["template"]
         template["spec"] |= {"tolerations": everywhere, "nodeSelector": selector}
         wanted = {"selector": {"matchLabels": template["metadata"]["labels"]}, "template": template}
-        home.create(path, {"metadata": {"name": name}, "spec": wanted})
+        context.create(path, {"metadata": {"name": name}, "spec": wanted})
 
     def shown() -> bool:
-        (other,) = of(home, "shop", "everywhere").values()
+        (other,) = of(context, "shop", "everywhere").values()
         return bool(other["status"].get("reason") == "DaemonSetPod")
 
     wait_until(
-        "the one that asks", lambda: of(home, "shop", "asked").keys() & home.ready_pods("shop"), 40
+        "the one that asks",
+        lambda: of(context, "shop", "asked").keys() & context.ready_pods("shop"),
+        40,
     )
     wait_until("the other to say why it waits", shown, 20)
     assert not of(naples, THERE, "everywhere")
     for name in "asked", "everywhere":
-        home.api.call("DELETE", f"{path}/{name}")
+        context.api.call("DELETE", f"{path}/{name}")

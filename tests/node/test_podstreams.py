@@ -75,19 +75,19 @@ def siena(real_node_cluster: NodeCluster, egress: Egress) -> Iterator[Member]:
         # An API server leads nobody to a node at a loopback address.
         at = {"kubelet": {"host": gateway, "listen": gateway}, "webhook": {"host": gateway}}
         own = {"cluster": {"pod_cidrs": [POD_CIDR]}, **at}
-        home = made.join(plane, {**own, **ROUTED})
+        context = made.join(plane, {**own, **ROUTED})
         lender = {"cluster": {"pod_cidrs": ["10.244.0.0/16"]}, "webhook": {"host": gateway}}
         naples = made.join(real_node_cluster.plane, {**lender, **ROUTED}, nodes=0)
         for path in DAEMONS_OWN:
             wait_until(f"{path} at naples", partial(naples.api.exists, path), 60)
-        made.peer(home, naples)
-        home.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
-        home.liqod("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
-        home.create(core("shop", "pods"), pod())
-        wait_until("a pod that is ready", lambda: len(home.ready_pods("shop")) == 1, 60)
-        yield home
-        home.liqod("unoffload", "namespace", "shop", "--yes")
-        home.liqod("unpeer", "naples", "--yes")
+        made.peer(context, naples)
+        context.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        context.liqod("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
+        context.create(core("shop", "pods"), pod())
+        wait_until("a pod that is ready", lambda: len(context.ready_pods("shop")) == 1, 60)
+        yield context
+        context.liqod("unoffload", "namespace", "shop", "--yes")
+        context.liqod("unpeer", "naples", "--yes")
         naples.liqod("unpeer", "siena", "--yes")
     finally:
         made.close()

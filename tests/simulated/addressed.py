@@ -42,14 +42,14 @@ class Rome:
         client: an administrator's.
     """
 
-    def __init__(self, home: ClusterContext, client: Client) -> None:
-        self.home = home
+    def __init__(self, context: ClusterContext, client: Client) -> None:
+        self.context = context
         self.client = client
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(addressing.run, self.home)
+            nursery.start_soon(addressing.run, self.context)
             yield
             nursery.cancel_scope.cancel()
 
@@ -116,7 +116,7 @@ class Rome:
     @property
     def failures(self) -> list[str]:
         """All that failed so far."""
-        told = (each.told for each in self.home.hub.history)
+        told = (each.told for each in self.context.hub.history)
         return [each.failed for each in told if isinstance(each, KeyFailed)]
 
 
@@ -139,7 +139,7 @@ async def rome(settings: str = SETTINGS) -> AsyncIterator[Rome]:
             await client.create(NAMESPACES, tenant_namespace(peer))
         await client.create(NODES, node("one", "10.244.0.0/24", "192.168.1.10"))
         async with Client(from_kubeconfig(text)) as daemon:
-            home = ClusterContext(
+            context = ClusterContext(
                 "rome",
                 daemon,
                 bounds.informers(daemon, nursery, config.parse(settings)),
@@ -148,7 +148,7 @@ async def rome(settings: str = SETTINGS) -> AsyncIterator[Rome]:
                 ApiEndpoint("https://172.20.0.1:6443", b""),
                 addressing=Addressing(("10.244.0.0/24",), ("10.96.0.0/12",)),
             )
-            yield Rome(home, client)
+            yield Rome(context, client)
             nursery.cancel_scope.cancel()
 
 

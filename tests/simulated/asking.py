@@ -43,11 +43,11 @@ def request(**more: object) -> Ask:
 async def reception(settings: str = "") -> AsyncIterator[tuple[Member, Reception, trio.Nursery]]:
     """Where milan answers."""
     async with members("milan") as [milan], trio.open_nursery() as nursery:
-        kept = Inbox(milan.home)
+        kept = Inbox(milan.context)
         await nursery.start(kept.run)
         if settings:
             config = parse(milan.settings + settings)
-            kept.reload(dataclasses.replace(milan.home, config=config))
+            kept.reload(dataclasses.replace(milan.context, config=config))
         yield milan, Reception(kept), nursery
         nursery.cancel_scope.cancel()
 

@@ -55,17 +55,17 @@ async def borrower(cluster: Cluster, text: str = "", **more: Any) -> AsyncIterat
         nursery.cancel_scope.cancel()
 
 
-async def peer_of(home: ClusterContext, name: str, link: Switch | None = None) -> Provider:
+async def peer_of(context: ClusterContext, name: str, link: Switch | None = None) -> Provider:
     """A provider, with its tenant namespace."""
     tenant = f"liqo-tenant-{name}"
     labels = {"liqo.io/tenant-namespace": "true", "liqo.io/remote-cluster-id": name}
-    await home.client.create(NAMESPACES, {"metadata": {"name": tenant, "labels": labels}})
-    return Provider(name, home, tenant, link=cast("Any", link or Switch()))
+    await context.client.create(NAMESPACES, {"metadata": {"name": tenant, "labels": labels}})
+    return Provider(name, context, tenant, link=cast("Any", link or Switch()))
 
 
-async def virtual_node(home: ClusterContext, peer: str, name: str = "", **spec: Any) -> None:
+async def virtual_node(context: ClusterContext, peer: str, name: str = "", **spec: Any) -> None:
     """Create a VirtualNode, named as the peer unless named otherwise."""
-    await home.client.create(
+    await context.client.create(
         VIRTUAL_NODES,
         {
             "metadata": {"name": name or peer, "namespace": f"liqo-tenant-{peer}"},

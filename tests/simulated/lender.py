@@ -41,8 +41,8 @@ class Lender:
     link: Switch
 
     @property
-    def home(self) -> ClusterContext:
-        return self.peer.home
+    def context(self) -> ClusterContext:
+        return self.peer.context
 
     async def map_namespace(self, name: str = SHOP, **labels: str) -> None:
         metadata = {
@@ -100,7 +100,7 @@ class Lender:
     async def settled(self) -> None:
         """Until nothing more is written: two looks at the room's requests that are equal."""
         before = -1
-        while (now := sum(self.home.client.stats.requests.values())) != before:
+        while (now := sum(self.context.client.stats.requests.values())) != before:
             before = now
             await trio.sleep(0.15)
 
@@ -108,7 +108,7 @@ class Lender:
         """Counts the room's requests to the API server, without watches and lists."""
         return {
             key: number
-            for key, number in self.home.client.stats.requests.items()
+            for key, number in self.context.client.stats.requests.items()
             if key[0] not in ("watch", "list")
         }
 
@@ -160,7 +160,7 @@ async def lender(admin: Client, kubeconfig: str, text: str = "") -> AsyncIterato
         settings = config.parse(
             text or '[peer_defaults]\npod_network = "routed"\npod_cidrs = ["10.0.0.0/8"]\n'
         )
-        home = ClusterContext(
+        context = ClusterContext(
             cluster_id="milan",
             client=client,
             informers=informers(client, nursery, settings),
@@ -170,7 +170,7 @@ async def lender(admin: Client, kubeconfig: str, text: str = "") -> AsyncIterato
             addressing=Addressing(("10.244.0.0/16",), ("10.96.0.0/16",)),
         )
         link = Switch()
-        yield Lender(admin, Provider(CONSUMER, home, TENANT, link=cast("Any", link)), link)
+        yield Lender(admin, Provider(CONSUMER, context, TENANT, link=cast("Any", link)), link)
         nursery.cancel_scope.cancel()
 
 

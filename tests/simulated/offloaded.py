@@ -6,22 +6,22 @@ from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS
 from tests.simulated.borrower import eventually
 
 
-async def mapping(home, peer):
-    found = await home.client.find(NAMESPACE_MAPS, peer, f"liqo-tenant-{peer}")
+async def mapping(context, peer):
+    found = await context.client.find(NAMESPACE_MAPS, peer, f"liqo-tenant-{peer}")
     return None if found is None else found.get("spec", {}).get("desiredMapping") or {}
 
 
-async def mapped(home, peer, expected):
+async def mapped(context, peer, expected):
     async def look():
-        return await mapping(home, peer) == expected
+        return await mapping(context, peer) == expected
 
     await eventually(look)
 
 
-async def answer(home, peer, namespace, remote, phase="Accepted"):
+async def answer(context, peer, namespace, remote, phase="Accepted"):
     """Writes the provider's answer as it is when it has been replicated back."""
     entry = {namespace: {"remoteNamespace": remote, "phase": phase}}
-    await home.client.patch(
+    await context.client.patch(
         NAMESPACE_MAPS,
         peer,
         {"status": {"currentMapping": entry}},
@@ -30,9 +30,9 @@ async def answer(home, peer, namespace, remote, phase="Accepted"):
     )
 
 
-async def phase(home, namespace, expected):
+async def phase(context, namespace, expected):
     async def look():
-        found = await home.client.get(NAMESPACE_OFFLOADINGS, "offloading", namespace)
+        found = await context.client.get(NAMESPACE_OFFLOADINGS, "offloading", namespace)
         status = found.get("status", {})
         same = status.get("observedGeneration") == found["metadata"]["generation"]
         return status if same and status.get("offloadingPhase") == expected else None
@@ -40,8 +40,8 @@ async def phase(home, namespace, expected):
     return await eventually(look)
 
 
-async def label(home, namespace):
-    found = await home.client.get(NAMESPACES, namespace)
+async def label(context, namespace):
+    found = await context.client.get(NAMESPACES, namespace)
     return (found["metadata"].get("labels") or {}).get("liqo.io/scheduling-enabled")
 
 

@@ -85,7 +85,7 @@ class Member:
     """Clusters that its discovery sees."""
 
     @property
-    def home(self) -> ClusterContext:
+    def context(self) -> ClusterContext:
         """The context of the daemon's rooms."""
         assert self.current is not None
         return self.current
@@ -109,26 +109,28 @@ class Member:
                 self._leadership(client),
                 trio.open_nursery() as rooms,
             ):
-                home, self.host = self._home(client, rooms), PluginHost(self.plugins)
-                await rooms.start(Keys(home).run)
-                self.rooms.former_key = FormerKey(home)
+                context, self.host = self._context(client, rooms), PluginHost(self.plugins)
+                await rooms.start(Keys(context).run)
+                self.rooms.former_key = FormerKey(context)
                 await rooms.start(self.rooms.former_key.run)
-                await rooms.start(Offloading(home).run)
-                await rooms.start(ForeignClusters(home).run)
-                await rooms.start(Fences(home).run)
-                await rooms.start(Orphans(home, self.timings).run)
+                await rooms.start(Offloading(context).run)
+                await rooms.start(ForeignClusters(context).run)
+                await rooms.start(Fences(context).run)
+                await rooms.start(Orphans(context, self.timings).run)
                 machine = self.machines.get(self.id, NOWHERE)
-                await rooms.start(Leftovers(home, machine).run)
+                await rooms.start(Leftovers(context, machine).run)
                 if self.meets:
                     pair = await cluster_keys(client)
                     everybody = partial(iter, self.around)
-                    self.handshake = Handshake(home, pair.private, Account(), self._seen, everybody)
+                    self.handshake = Handshake(
+                        context, pair.private, Account(), self._seen, everybody
+                    )
                     self.rooms.handshake = self.handshake
                     await rooms.start(self.handshake.run)
-                    await rooms.start(FollowedKeys(home, take_to(self.handshake, client)).run)
+                    await rooms.start(FollowedKeys(context, take_to(self.handshake, client)).run)
                 tasks = PeerTasks(self.host, machine, self.rooms, timings=self.timings)
-                await rooms.start(Peers(home, tasks.run, tasks.voices.end).run)
-                task_status.started(home)
+                await rooms.start(Peers(context, tasks.run, tasks.voices.end).run)
+                task_status.started(context)
 
     @asynccontextmanager
     async def _leadership(self, client: Client) -> AsyncIterator[None]:
@@ -141,7 +143,7 @@ class Member:
     def _seen(self, cluster_id: str) -> Seen | None:
         return next((each for each in self.around if each.cluster_id == cluster_id), None)
 
-    def _home(self, client: Client, nursery: trio.Nursery) -> ClusterContext:
+    def _context(self, client: Client, nursery: trio.Nursery) -> ClusterContext:
         server = self.advertise or self.cluster.server
         settings = config.parse(self.settings)
         return ClusterContext(

@@ -49,7 +49,7 @@ class Pair(trial.Pair):
         """Returns the engine's requests so far, on both sides: verb and kind."""
         return [
             key
-            for client in (self.home.client, *self.identities.slices.values())
+            for client in (self.context.client, *self.identities.slices.values())
             for key, count in client.stats.requests.items()
             for _ in range(count)
         ]
@@ -74,11 +74,11 @@ async def pair(plugins: Plugins | None = None, text: str = "") -> AsyncIterator[
             pod_cidr="10.30.0.0/16",
             state=await defined("milan"),
         ) as milan,
-        home_of(rome, "rome", text) as home,
+        home_of(rome, "rome", text) as context,
         home_of(milan, "milan") as lender,
     ):
         host = None if plugins is None else PluginHost(plugins)
-        made = Pair(rome, milan, home, lender, plugins=host)
+        made = Pair(rome, milan, context, lender, plugins=host)
         try:
             await made.prepare()
             yield made
@@ -93,7 +93,7 @@ async def beside(first: Pair, name: str) -> AsyncIterator[Pair]:
         EmbeddedCluster(name, nodes=1, state=await defined(name)) as cluster,
         home_of(cluster, name) as lender,
     ):
-        made = Pair(first.rome, cluster, first.home, lender, name, first.voices, first.plugins)
+        made = Pair(first.rome, cluster, first.context, lender, name, first.voices, first.plugins)
         try:
             await made.prepare()
             yield made

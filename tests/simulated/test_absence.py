@@ -105,7 +105,7 @@ async def shop() -> AsyncIterator[Shop]:
 
 async def forgotten(member: Member, kind: Kind, selection: Selection = EVERY) -> None:
     """Have the daemon's store lack all objects of a kind, as a list that lies would."""
-    informer = member.home.informers.find(kind, selection)
+    informer = member.context.informers.find(kind, selection)
     assert informer is not None
     assert len(informer.store)
     await informer._replace({}, ())

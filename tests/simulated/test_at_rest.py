@@ -20,7 +20,7 @@ def writes(member):
     """Returns the numbers of a daemon's writes since it started, without Leases."""
     return {
         what: number
-        for what, number in member.home.client.stats.requests.items()
+        for what, number in member.context.client.stats.requests.items()
         if what[0] not in READS and what[1] != "leases"
     }
 
@@ -85,7 +85,7 @@ async def test_who_only_lends_does_not_follow_its_own_pods():
             await member.admin.create(PODS, own, "default")
 
         async def known(member):
-            followed = [each for each in member.home.informers.all() if each.kind == PODS]
+            followed = [each for each in member.context.informers.all() if each.kind == PODS]
             return [("default", "own") in each.store for each in followed]
 
         async def followed_at_home():

@@ -113,9 +113,9 @@ async def test_a_client_keeps_to_the_channels_of_who_made_it() -> None:
 async def test_the_command_line_goes_by_it_too(tmp_path: Path) -> None:
     async with apart() as both:
         await both.peer()
-        home = tmp_path / "rome.kubeconfig"
-        home.write_text(both.rome.cluster.kubeconfig)
-        frame = Frame(kubeconfig=home)
+        context = tmp_path / "rome.kubeconfig"
+        context.write_text(both.rome.cluster.kubeconfig)
+        frame = Frame(kubeconfig=context)
         async with trio.open_nursery() as nursery:
             channels = Channels(frame.client, nursery)
             token = proxies.CHANNELS.set(channels)
@@ -143,7 +143,7 @@ async def test_somebody_in_a_pod_there_is_carried_by_the_channel_and_sent_away_w
         trio.open_nursery() as nursery,
     ):
         rome, milan = both.rome, both.milan
-        port = await nursery.start(KubeletServer(rome.home, rome.rooms.pod_ways, Account()).run)
+        port = await nursery.start(KubeletServer(rome.context, rome.rooms.pod_ways, Account()).run)
         await both.peer()
         await offload(rome.admin, "shop")
         await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))

@@ -55,17 +55,17 @@ def pod(name: str, of: str) -> dict[str, Any]:
 
 
 async def test_admission_knows_which_claims_follow(cluster, nursery):
-    async with borrower(cluster, TEXT) as home:
-        await nursery.start(Offloading(home).run)
-        hook = PodWebhook(home, Account())
+    async with borrower(cluster, TEXT) as context:
+        await nursery.start(Offloading(context).run)
+        hook = PodWebhook(context, Account())
         await nursery.start(hook.run)
         await nursery.start(hook.lead)
-        await offload(home.client, "shop")
-        await home.client.create(CLAIMS, claim("db"), "shop")
-        await home.client.create(CLAIMS, claim("nfs", spec={"storageClassName": "nfs"}), "shop")
+        await offload(context.client, "shop")
+        await context.client.create(CLAIMS, claim("db"), "shop")
+        await context.client.create(CLAIMS, claim("nfs", spec={"storageClassName": "nfs"}), "shop")
 
         async def admitted():
-            made = await home.client.create_full(PODS, pod("one", "db"), dry_run=True)
+            made = await context.client.create_full(PODS, pod("one", "db"), dry_run=True)
             return made if tolerated(made) else None
 
         made = await eventually(admitted)
@@ -73,7 +73,7 @@ async def test_admission_knows_which_claims_follow(cluster, nursery):
             "requiredDuringSchedulingIgnoredDuringExecution"
         ]["nodeSelectorTerms"]
         assert term["matchExpressions"][0]["key"] == "storage.liqo.io/available"
-        stays = await home.client.create_full(PODS, pod("two", "nfs"), dry_run=True)
+        stays = await context.client.create_full(PODS, pod("two", "nfs"), dry_run=True)
         assert not tolerated(stays)
         text = "volume data is the PersistentVolumeClaim nfs of the class nfs"
         assert text in stays["metadata"]["annotations"]["liqod.io/note"]
@@ -81,26 +81,26 @@ async def test_admission_knows_which_claims_follow(cluster, nursery):
 
 async def test_a_pod_waits_for_its_claim_and_is_told(cluster, nursery, monkeypatch):
     monkeypatch.setattr(missedpods, "CLAIM_AGAIN", 0.1)
-    async with borrower(cluster, TEXT) as home:
-        await nursery.start(MissedPods(home, PodWebhook(home, Account()).doubt).run)
-        await offload(home.client, "shop")
+    async with borrower(cluster, TEXT) as context:
+        await nursery.start(MissedPods(context, PodWebhook(context, Account()).doubt).run)
+        await offload(context.client, "shop")
         early = pod("early", "db")
         storing = {"key": "storage.liqo.io/available", "operator": "NotIn", "values": ["false"]}
         required = {"nodeSelectorTerms": [{"matchExpressions": [storing]}]}
         early["spec"]["affinity"] = {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
         }
-        await home.client.create(PODS, early)
+        await context.client.create(PODS, early)
 
         async def told():
-            found = condition(await home.client.get(PODS, "early", "shop"), CONDITION)
+            found = condition(await context.client.get(PODS, "early", "shop"), CONDITION)
             return found.get("reason") == "ClaimMissing"
 
         await eventually(told)
-        await home.client.create(CLAIMS, claim("db"), "shop")
+        await context.client.create(CLAIMS, claim("db"), "shop")
 
         async def given():
-            return tolerated(await home.client.get(PODS, "early", "shop"))
+            return tolerated(await context.client.get(PODS, "early", "shop"))
 
         await eventually(given)
 
@@ -109,27 +109,27 @@ async def test_volumes_keep_their_namespace_at_a_peer_until_they_are_deleted(
     cluster, nursery, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(offloading_room, "HELD_AGAIN", 0.1)
-    async with borrower(cluster, TEXT) as home:
-        await nursery.start(Offloading(home).run)
-        await offload(home.client, "shop")
-        await peer_of(home, "milan")
-        await virtual_node(home, "milan")
-        await mapped(home, "milan", {"shop": "shop-rome"})
-        await answer(home, "milan", "shop", "shop-rome")
-        await phase(home, "shop", "Ready")
+    async with borrower(cluster, TEXT) as context:
+        await nursery.start(Offloading(context).run)
+        await offload(context.client, "shop")
+        await peer_of(context, "milan")
+        await virtual_node(context, "milan")
+        await mapped(context, "milan", {"shop": "shop-rome"})
+        await answer(context, "milan", "shop", "shop-rome")
+        await phase(context, "shop", "Ready")
         notes = {claims.PROVISIONER_NOTES[0]: "liqo.io/storage"}
-        await home.client.create(CLAIMS, claim("db", annotations=notes), "shop")
-        made = await home.client.get(CLAIMS, "db", "shop")
-        await home.client.create(VOLUMES, claims.peer_volume(made, "milan", "Delete"))
-        await home.client.delete(NAMESPACE_OFFLOADINGS, "offloading", "shop")
+        await context.client.create(CLAIMS, claim("db", annotations=notes), "shop")
+        made = await context.client.get(CLAIMS, "db", "shop")
+        await context.client.create(VOLUMES, claims.peer_volume(made, "milan", "Delete"))
+        await context.client.delete(NAMESPACE_OFFLOADINGS, "offloading", "shop")
 
         async def kept():
-            found = await home.client.get(NAMESPACE_OFFLOADINGS, "offloading", "shop")
+            found = await context.client.get(NAMESPACE_OFFLOADINGS, "offloading", "shop")
             told = found["status"].get("remoteNamespacesConditions", {}).get("milan", ())
             return any("volumes of db lie there" in each.get("message", "") for each in told)
 
         await eventually(kept)
-        await mapped(home, "milan", {"shop": "shop-rome"})
+        await mapped(context, "milan", {"shop": "shop-rome"})
         kubeconfig = tmp_path / "rome.kubeconfig"
         kubeconfig.write_text(cluster.kubeconfig)
         asked = ("unoffload", "namespace", "shop", "--yes", "--kubeconfig", str(kubeconfig))
@@ -138,13 +138,13 @@ async def test_volumes_keep_their_namespace_at_a_peer_until_they_are_deleted(
             1,
             True,
         )
-        await home.client.delete(CLAIMS, "db", "shop")
+        await context.client.delete(CLAIMS, "db", "shop")
 
         async def ended():
-            return await home.client.find(NAMESPACE_OFFLOADINGS, "offloading", "shop") is None
+            return await context.client.find(NAMESPACE_OFFLOADINGS, "offloading", "shop") is None
 
         await eventually(ended)
-        await mapped(home, "milan", {})
+        await mapped(context, "milan", {})
 
 
 async def test_the_rights_of_an_installation_with_storage_are_enough(nursery):
@@ -162,8 +162,8 @@ async def test_the_rights_of_an_installation_with_storage_are_enough(nursery):
             await admin.create(NODES, node("own"))
             data = await daemon_kubeconfig(admin, found, "liqo", "rome", print)
             daemon = EmbeddedAs(rome, data)
-            async with borrower(daemon, TEXT) as home, trio.open_nursery() as rooms:
-                await rooms.start(Claims(home).run)
+            async with borrower(daemon, TEXT) as context, trio.open_nursery() as rooms:
+                await rooms.start(Claims(context).run)
                 await admin.create(CLAIMS, claim("db", annotations={SELECTED: "own"}), "default")
 
                 async def bound():

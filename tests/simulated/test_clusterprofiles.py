@@ -53,27 +53,27 @@ async def test_profiles_are_waited_for_read_and_kept(monkeypatch, caplog):
         blocked=["manual"],
     )
     state = await defined("rome")
-    async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as home:
+    async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as context:
         rome, milan = signed("rome"), signed("milan")
-        inbox = Discovery(home, PluginHost(plugins), rome)
+        inbox = Discovery(context, PluginHost(plugins), rome)
         async with trio.open_nursery() as nursery:
             await nursery.start(inbox.run)
-            await home.client.create(NAMESPACES, {"metadata": {"name": "fleet"}})
+            await context.client.create(NAMESPACES, {"metadata": {"name": "fleet"}})
             await trio.sleep(0.3)  # nothing is defined, and it is said once
             assert len(caplog.records) <= 1, caplog.text
-            await home.client.create(CUSTOM_RESOURCES, DEFINITION)
+            await context.client.create(CUSTOM_RESOURCES, DEFINITION)
 
             async def kept() -> bool:
-                found = await home.client.find(PROFILES, "rome", "fleet")
+                found = await context.client.find(PROFILES, "rome", "fleet")
                 return found is not None and bool(found.get("status"))
 
             await eventually(kept, seconds=20)
             told = milan.announcement()
             assert told is not None
             theirs = manifest("milan", "fleet", told)
-            await home.client.create(PROFILES, theirs, "fleet")
+            await context.client.create(PROFILES, theirs, "fleet")
             status = {"status": theirs["status"]}
-            await home.client.patch(PROFILES, "milan", status, "fleet", subresource="status")
+            await context.client.patch(PROFILES, "milan", status, "fleet", subresource="status")
 
             async def seen() -> bool:
                 found = inbox.seen("milan")
@@ -84,7 +84,7 @@ async def test_profiles_are_waited_for_read_and_kept(monkeypatch, caplog):
             assert found is not None
             assert found.addresses() == ("milan.example:6446",)
             assert inbox.seen("rome") is None
-            await home.client.delete(PROFILES, "milan", "fleet")
+            await context.client.delete(PROFILES, "milan", "fleet")
 
             async def gone() -> bool:
                 return inbox.seen("milan") is None

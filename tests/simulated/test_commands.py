@@ -134,8 +134,8 @@ async def look(rome: Site) -> None:
     assert [pod["name"] for pod in detail["waiting"]] == ["stuck"]
     unknown = await rome.liqod("status", "turin", "-o", "json", check=False)
     assert (unknown.status, "there is no peer turin" in unknown.err) == (1, True)
-    home = await rome.liqod("logs", "local", check=False)
-    assert (home.status, "not on a peer: `kubectl logs`" in home.err) == (1, True)
+    context = await rome.liqod("logs", "local", check=False)
+    assert (context.status, "not on a peer: `kubectl logs`" in context.err) == (1, True)
 
 
 async def follow_the_logs(rome: Site) -> None:

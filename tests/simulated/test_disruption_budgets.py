@@ -67,7 +67,7 @@ async def spread() -> AsyncIterator[tuple[Pair, Pair]]:
         beside(milan, "turin") as turin,
         trio.open_nursery() as nursery,
     ):
-        await nursery.start(Retractions(milan.home, milan.voices).run)
+        await nursery.start(Retractions(milan.context, milan.voices).run)
         for at in (milan, turin):
             await takes(at, labels.TRUE)
             await at.start(nursery)
@@ -175,7 +175,7 @@ async def lending(
             meta = {"name": "milan", "labels": REPLICA}
             wanted = {"desiredMapping": {"shop": MAPPED}}
             await admin.create(NAMESPACE_MAPS, {"metadata": meta, "spec": wanted}, TENANT)
-        made.home.fence.known = True
+        made.context.fence.known = True
         await nursery.start(NamespaceMaps(made.peer, timings).run)
         yield made
         nursery.cancel_scope.cancel()
@@ -215,11 +215,11 @@ async def test_it_is_taken_back_while_a_policy_is_missing():
         lending(client, kubeconfig, TAKES, ProviderTimings(unfenced=0.1)) as made,
     ):
         await eventually(lambda: bound(client))
-        made.home.fence.missing = ("liqod-guest-budgets",)
+        made.context.fence.missing = ("liqod-guest-budgets",)
 
         async def unbound() -> bool:
             return not await bound(client)
 
         await eventually(unbound)
-        made.home.fence.missing = ()
+        made.context.fence.missing = ()
         await eventually(lambda: bound(client))

@@ -29,25 +29,25 @@ async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expire
     monkeypatch.setattr(introducing, "CHECK_EVERY", 0.05)
     asked: list[str] = []
 
-    async def introduce(home, peer, path):
+    async def introduce(context, peer, path):
         asked.append(peer)
 
     monkeypatch.setattr(introducing, "introduce", introduce)
     state = await defined("rome")
-    async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as home:
-        await peer_of(home, "milan")
+    async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as context:
+        await peer_of(context, "milan")
         authority = certificates.make_ca("milan")
         good = certificates.make_client(authority, "rome").certificate
         async with trio.open_nursery() as nursery:
             scope = trio.CancelScope()
             nursery.start_soon(
-                Discovery(home, PluginHost(Plugins()))._introduce, "milan", "/nowhere", scope
+                Discovery(context, PluginHost(Plugins()))._introduce, "milan", "/nowhere", scope
             )
-            await home.client.create(IDENTITIES, identity(good), AT_ROME)
+            await context.client.create(IDENTITIES, identity(good), AT_ROME)
             await trio.sleep(0.5)
             assert asked == ["milan"]
             old = certificates.make_client(authority, "rome", now=time.time() - 900, life=600)
-            await home.client.patch(
+            await context.client.patch(
                 IDENTITIES, "controlplane-milan", identity(old.certificate), AT_ROME
             )
 
@@ -56,8 +56,8 @@ async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expire
 
             await eventually(again, seconds=10)
             # A peer that was left stays left.
-            await home.client.delete(IDENTITIES, "controlplane-milan", AT_ROME)
-            await home.client.delete(NAMESPACES, AT_ROME)
+            await context.client.delete(IDENTITIES, "controlplane-milan", AT_ROME)
+            await context.client.delete(NAMESPACES, AT_ROME)
             await trio.sleep(0.3)
             before = len(asked)
             await trio.sleep(0.3)

@@ -32,11 +32,11 @@ NODE = "192.0.2.5"
 async def site(**network: Any) -> AsyncIterator[Site]:
     """milan, whose daemon is a pod on the node 192.0.2.5."""
     async with installed_lender() as (milan, nursery):
-        home = milan.peer.home
+        context = milan.peer.context
         config = msgspec.structs.replace(
-            home.config, network=msgspec.structs.replace(home.config.network, **network)
+            context.config, network=msgspec.structs.replace(context.config.network, **network)
         )
-        object.__setattr__(milan.peer, "home", _with(home, config=config, node_address=NODE))
+        object.__setattr__(milan.peer, "home", _with(context, config=config, node_address=NODE))
         ends, exposed, role = Latest(Ends()), Latest(Exposed()), Role()
         wanted = Here(
             namespace="liqo", backends={"wireguard": Listening()}, networks=("10.244.0.0/16",)
@@ -46,8 +46,8 @@ async def site(**network: Any) -> AsyncIterator[Site]:
         yield Site(milan, ends, Connections(milan.peer, ends, role))
 
 
-def _with(home: Any, **changes: Any) -> Any:
-    made = copy.copy(home)
+def _with(context: Any, **changes: Any) -> Any:
+    made = copy.copy(context)
     for name, value in changes.items():
         object.__setattr__(made, name, value)
     return made

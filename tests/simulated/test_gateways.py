@@ -307,7 +307,7 @@ async def test_what_is_made_for_a_gateway_goes_with_it():
         await milan.known(lambda now: now.gateway is None)
         # The private key goes when nothing on the machine is the peer's any more.
         assert await milan.lender.admin.find(SECRETS, "gw-rome", "liqo") is not None
-        await keysecrets.forget(milan.lender.home.client, "rome", "liqo")
+        await keysecrets.forget(milan.lender.context.client, "rome", "liqo")
         assert await milan.lender.admin.find(SECRETS, "gw-rome", "liqo") is None
 
 

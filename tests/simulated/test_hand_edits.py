@@ -128,12 +128,12 @@ async def test_a_service_that_was_made_again_meanwhile_is_made_anew_where_it_mus
 
 async def test_a_node_that_lost_its_marks_gets_them_back(nursery: trio.Nursery):
     state = await defined("rome")
-    async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as home:
-        peer = await peer_of(home, "milan")
+    async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as context:
+        peer = await peer_of(context, "milan")
         await nursery.start(VirtualNodes(peer).run)
-        await virtual_node(home, "milan")
+        await virtual_node(context, "milan")
 
-        async def node(client: Client = home.client) -> Json | None:
+        async def node(client: Client = context.client) -> Json | None:
             found = await client.find(NODES, "milan")
             marks = {} if found is None else found["metadata"]["labels"]
             marked = marks.get("liqo.io/type"), marks.get("liqo.io/remote-cluster-id")
@@ -142,7 +142,7 @@ async def test_a_node_that_lost_its_marks_gets_them_back(nursery: trio.Nursery):
         before = await eventually(node)
         gone = {"liqo.io/type": "other", "liqo.io/remote-cluster-id": None, "mine": "kept"}
         edited = {"metadata": {"labels": gone}, "spec": {"taints": None}}
-        await home.client.patch(NODES, "milan", edited)
+        await context.client.patch(NODES, "milan", edited)
         after = await eventually(node)
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         assert after["metadata"]["labels"]["mine"] == "kept"

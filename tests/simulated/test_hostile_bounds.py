@@ -112,7 +112,7 @@ async def test_a_consumer_that_has_too_much_here_is_told_and_keeps_what_it_has()
                 await made.ask_for(f"fat-{number}", annotations=note, cpu="1m")
             status = await made.told("fat-29", "reason", "TooMuch")
             assert "max_bytes under [guests]" in status["message"]
-            holdings = made.home.informers.holdings
+            holdings = made.context.informers.holdings
             assert holdings is not None
             assert holdings.held(SHOP) <= 1.25 * MIB
             await made.settled()

@@ -83,7 +83,7 @@ async def test_a_huge_one_is_refused_and_not_kept(cluster):
         assert "(max_pod_bytes under [guests])" in status["message"]
         assert await made.pod("huge") is None
         kept = {"trim": trim_to(131072), "counted": without_room}
-        async with made.home.informers.share(SHADOW_PODS, **kept) as shared:
+        async with made.context.informers.share(SHADOW_PODS, **kept) as shared:
             assert len(shared.store.get((SHOP, "huge")) or b"") < 1500
         await made.admin.patch(SHADOW_PODS, "huge", {"metadata": {"annotations": None}}, SHOP)
         await made.made("huge")

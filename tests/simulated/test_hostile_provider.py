@@ -42,7 +42,7 @@ async def test_a_provider_gets_no_namespace_that_was_not_offloaded_to_it():
 
 async def test_a_trial_holds_no_more_than_a_daemon():
     async with pair() as both:
-        assert both.home.informers.holdings is not None
+        assert both.context.informers.holdings is not None
         assert both.lender.informers.holdings is not None
 
 

@@ -25,7 +25,7 @@ WAYS = (
 )
 
 
-async def api_servers(home: Rome, *addresses: str) -> None:
+async def api_servers(context: Rome, *addresses: str) -> None:
     """Writes the EndpointSlice in which API servers publish their addresses."""
     metadata = {"name": "kubernetes", "labels": {labels.SERVICE_NAME: "kubernetes"}}
     ready = {"conditions": {"ready": True}}
@@ -35,18 +35,18 @@ async def api_servers(home: Rome, *addresses: str) -> None:
         "endpoints": [{"addresses": [each], **ready} for each in addresses],
         "ports": [{"name": "https", "port": 7443}],
     }
-    await home.client.create(ENDPOINT_SLICES, wanted, "default")
+    await context.client.create(ENDPOINT_SLICES, wanted, "default")
 
 
 @asynccontextmanager
-async def known(home: Rome, name: str) -> AsyncIterator[Peer]:
+async def known(context: Rome, name: str) -> AsyncIterator[Peer]:
     """A peer with whom the networks are joined."""
-    peer = Peer(name, home.home, f"liqo-tenant-{name}")
-    await home.configured(name, ["10.244.0.0/16"], ["10.70.0.0/20"])
-    await home.seen(name)
+    peer = Peer(name, context.context, f"liqo-tenant-{name}")
+    await context.configured(name, ["10.244.0.0/16"], ["10.70.0.0/20"])
+    await context.seen(name)
     local = {"cidr": {"pod": ["10.244.0.0/16"], "external": ["10.70.0.0/20"]}}
     patch = {"spec": {"local": local}}
-    await home.client.patch(CONFIGURATIONS, name, patch, f"liqo-tenant-{name}")
+    await context.client.patch(CONFIGURATIONS, name, patch, f"liqo-tenant-{name}")
     async with trio.open_nursery() as nursery:
         await nursery.start(KnownRanges(peer).run)
         yield peer
@@ -63,9 +63,13 @@ async def entrances(peer: Peer, count: int) -> tuple[Entrance, ...]:
 
 
 async def test_those_who_are_named_reach_the_api_server_and_nobody_else() -> None:
-    async with rome(LETS_MILAN) as home:
-        await api_servers(home, "172.20.0.9", "172.20.0.10")
-        async with home.kept(), known(home, "milan") as milan, known(home, "turin") as turin:
+    async with rome(LETS_MILAN) as context:
+        await api_servers(context, "172.20.0.9", "172.20.0.10")
+        async with (
+            context.kept(),
+            known(context, "milan") as milan,
+            known(context, "turin") as turin,
+        ):
             assert await entrances(milan, 2) == WAYS
             assert await entrances(turin, 0) == ()
             for peer in (milan, turin):
@@ -73,11 +77,11 @@ async def test_those_who_are_named_reach_the_api_server_and_nobody_else() -> Non
                 # It is lent to nobody as other hosts are, with all of their ports.
                 assert "10.70.0.1" not in peer.network.ranges.lent
             # Other hosts are lent beside it.
-            await home.lend("printer", "192.168.1.77")
-            assert await home.lent("printer") == "10.70.0.2"
+            await context.lend("printer", "192.168.1.77")
+            assert await context.lent("printer") == "10.70.0.2"
             # It moves.
             patch = {"endpoints": [{"addresses": ["172.20.0.11"]}]}
-            await home.client.patch(ENDPOINT_SLICES, "kubernetes", patch, "default")
+            await context.client.patch(ENDPOINT_SLICES, "kubernetes", patch, "default")
 
             async def moved() -> bool | None:
                 return (await entrances(milan, 2))[0].host == "172.20.0.11" or None
@@ -88,38 +92,42 @@ async def test_those_who_are_named_reach_the_api_server_and_nobody_else() -> Non
 async def test_those_whose_pods_may_reach_the_api_server_and_nobody_else() -> None:
     """At the port at which pods look for it, and by no proxy."""
     settings = SETTINGS + '[[peers]]\nid = "milan"\napi_server = "asked"\n'
-    async with rome(settings) as home:
-        await api_servers(home, "172.20.0.10")
-        async with home.kept(), known(home, "milan") as milan, known(home, "turin") as turin:
+    async with rome(settings) as context:
+        await api_servers(context, "172.20.0.10")
+        async with (
+            context.kept(),
+            known(context, "milan") as milan,
+            known(context, "turin") as turin,
+        ):
             expected = Entrance("10.70.0.1", "tcp", 443, "172.20.0.10", 7443)
             assert await entrances(milan, 1) == (expected,)
             assert await entrances(turin, 0) == ()
     elsewhere = settings + '[api_server]\nfor_pods = "api.rome.example"\n'
-    async with rome(elsewhere) as home, home.kept(), known(home, "milan") as milan:
+    async with rome(elsewhere) as context, context.kept(), known(context, "milan") as milan:
         assert await entrances(milan, 0) == ()
 
 
 async def test_it_goes_with_the_setting() -> None:
-    async with rome(LETS_MILAN) as home:
-        async with home.kept(), known(home, "milan") as milan:
+    async with rome(LETS_MILAN) as context:
+        async with context.kept(), known(context, "milan") as milan:
             # Nothing is said by API servers: what the configuration says is an address, too.
             found = await entrances(milan, 2)
             assert (found[0].host, found[0].to) == ("172.20.0.1", 6443)
-        without = Rome(with_settings(home, SETTINGS), home.client)
+        without = Rome(with_settings(context, SETTINGS), context.client)
         async with without.kept():
-            await gone(home.client, IPS, labels.API_SERVER_PROXY, "liqo")
+            await gone(context.client, IPS, labels.API_SERVER_PROXY, "liqo")
 
 
 async def test_one_that_somebody_else_made_is_left_and_opens_nothing() -> None:
     """Of a Liqo that was here before, say, or by hand."""
-    async with rome() as home, home.kept(), known(home, "milan") as milan:
+    async with rome() as context, context.kept(), known(context, "milan") as milan:
         metadata = {
             "name": labels.API_SERVER_PROXY,
             "annotations": {labels.API_SERVER: "172.20.0.1:6443"},
         }
         wanted = {"metadata": metadata, "spec": {"ip": "172.20.0.1"}}
-        await home.client.create(IPS, wanted, "liqo")
-        await home.lent(labels.API_SERVER_PROXY)
+        await context.client.create(IPS, wanted, "liqo")
+        await context.lent(labels.API_SERVER_PROXY)
         assert await entrances(milan, 0) == ()
         assert milan.network.ranges is not None
         assert dict(milan.network.ranges.lent) == {}
@@ -127,7 +135,7 @@ async def test_one_that_somebody_else_made_is_left_and_opens_nothing() -> None:
 
 async def test_a_peers_own_ip_of_that_name_opens_nothing() -> None:
     """A peering user writes IPs in its tenant namespace."""
-    async with rome(LETS_MILAN) as home, home.kept(), known(home, "milan") as milan:
+    async with rome(LETS_MILAN) as context, context.kept(), known(context, "milan") as milan:
         await entrances(milan, 2)
         marks = {labels.IP_TYPE: labels.API_SERVER_PROXY}
         metadata = {
@@ -136,31 +144,31 @@ async def test_a_peers_own_ip_of_that_name_opens_nothing() -> None:
             "annotations": {labels.API_SERVER: "192.168.1.10:10250"},
         }
         wanted = {"metadata": metadata, "spec": {"ip": "192.168.1.10"}}
-        await home.client.create(IPS, wanted, "liqo-tenant-milan")
-        assert "one of this cluster's nodes" in await home.failed("liqo-tenant-milan/api-server")
+        await context.client.create(IPS, wanted, "liqo-tenant-milan")
+        assert "one of this cluster's nodes" in await context.failed("liqo-tenant-milan/api-server")
         assert [each.port for each in await entrances(milan, 2)] == [6443, 8118]
         assert milan.network.ranges is not None
         assert dict(milan.network.ranges.lent) == {}
 
 
 async def test_an_address_that_leads_nowhere_is_refused_by_name() -> None:
-    async with rome(LETS_MILAN) as home:
-        await api_servers(home, "127.0.0.1")
-        async with home.kept():
-            said = await home.failed("in_band")
+    async with rome(LETS_MILAN) as context:
+        await api_servers(context, "127.0.0.1")
+        async with context.kept():
+            said = await context.failed("in_band")
             assert "the API server is at '127.0.0.1'" in said
             assert "default/kubernetes" in said
 
 
-def with_settings(home: Rome, settings: str) -> ClusterContext:
+def with_settings(context: Rome, settings: str) -> ClusterContext:
     """The same cluster, configured otherwise."""
-    return dataclasses.replace(home.home, config=config.parse(settings))
+    return dataclasses.replace(context.context, config=config.parse(settings))
 
 
 async def test_that_nothing_is_joined_is_known_at_once() -> None:
     """Waiting tasks need this report: a peering without a network would wait in vain."""
-    async with rome(SETTINGS) as home, trio.open_nursery() as nursery:
-        milan = Peer("milan", home.home, "liqo-tenant-milan")
+    async with rome(SETTINGS) as context, trio.open_nursery() as nursery:
+        milan = Peer("milan", context.context, "liqo-tenant-milan")
         await nursery.start(KnownRanges(milan).run)
         with trio.fail_after(1.0):
             await milan.network.looked.wait()

@@ -71,12 +71,12 @@ async def test_an_operator_grants_less_than_was_asked_and_that_bounds_later_slic
 
 async def test_what_is_granted_is_not_free_any_more():
     async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
-        before = free_now(milan.home)
+        before = free_now(milan.context)
         assert before["cpu"] == "4"
         await ask(rome, milan, key=await key_of(milan), resources={"cpu": "3"})
         await peered(rome, "milan")
-        assert free_now(milan.home)["cpu"] == "1"
-        assert free_now(rome.home) == before
+        assert free_now(milan.context)["cpu"] == "1"
+        assert free_now(rome.context) == before
 
 
 async def _suffix(milan: Member) -> str:
@@ -117,7 +117,7 @@ def name_the_key(guest: Member, host: Member, key: str) -> None:
     entry = f'\n[[peers]]\nid = "{host.id}"\nkey = "{key}"\n'
     assert guest.handshake is not None
     changed = config.parse(guest.settings + entry)
-    guest.handshake.reload(dataclasses.replace(guest.home, config=changed))
+    guest.handshake.reload(dataclasses.replace(guest.context, config=changed))
 
 
 async def test_who_has_the_key_that_the_configuration_names_needs_no_words():
@@ -204,7 +204,10 @@ async def test_one_that_takes_a_free_port_takes_nothing_back(monkeypatch: pytest
 
     monkeypatch.setattr(Handshake, "_annotate", recorded)
     async with meeting("milan") as [milan]:
-        assert (milan.home.config.handshake.enabled, milan.home.config.handshake.port) == (True, 0)
+        assert (milan.context.config.handshake.enabled, milan.context.config.handshake.port) == (
+            True,
+            0,
+        )
         assert milan.handshake is not None
         assert said == [milan.handshake.met_at]
         keys = await milan.admin.get(SECRETS, labels.KEYS_SECRET, "liqo")

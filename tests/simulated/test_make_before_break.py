@@ -99,10 +99,10 @@ async def shops(*peers: str, **offloading: Any) -> AsyncIterator[list[Member]]:
     plugins = loader.load(sources=loader.built_in())
     async with members(*names, nodes=1, settings=SETTINGS, plugins=plugins) as made:
         rome = made[0]
-        hook = PodWebhook(rome.home, Account())
+        hook = PodWebhook(rome.context, Account())
         await rome.nursery.start(hook.run)
         await rome.nursery.start(hook.lead)
-        await rome.nursery.start(MissedPods(rome.home, hook.doubt).run)
+        await rome.nursery.start(MissedPods(rome.context, hook.doubt).run)
         for peer in made[1:]:
             await rome.peer(peer)
         await offload(rome.admin, "shop", podOffloadingStrategy="Remote", **offloading)

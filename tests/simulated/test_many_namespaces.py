@@ -54,7 +54,7 @@ async def test_many_namespaces_are_made_furnished_and_taken_back(nursery):
             for name in (wanted["shop-0"], wanted[f"shop-{MANY - 1}"]):
                 assert await admin.list(ROLE_BINDINGS, Selection(name))
                 assert await admin.list(RESOURCE_QUOTAS, Selection(name))
-            asked = made.home.client.stats.requests
+            asked = made.context.client.stats.requests
             assert asked["create", "namespaces"] == MANY
             assert asked["patch", "namespacemaps/status"] <= MANY / 50, "one write for many"
 

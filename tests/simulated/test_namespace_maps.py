@@ -22,12 +22,12 @@ async def cluster():
 
 
 async def test_map_comes_and_goes_with_the_virtual_nodes(cluster, nursery):
-    async with borrower(cluster) as home:
-        await nursery.start(Offloading(home).run)
-        await peer_of(home, "milan")
-        await virtual_node(home, "milan")
-        await virtual_node(home, "milan", "milan-gpu")
-        await mapped(home, "milan", {})
+    async with borrower(cluster) as context:
+        await nursery.start(Offloading(context).run)
+        await peer_of(context, "milan")
+        await virtual_node(context, "milan")
+        await virtual_node(context, "milan", "milan-gpu")
+        await mapped(context, "milan", {})
         replica = {
             "metadata": {
                 "name": "rome",
@@ -36,34 +36,34 @@ async def test_map_comes_and_goes_with_the_virtual_nodes(cluster, nursery):
             },
             "spec": {"desiredMapping": {"theirs": "theirs-milan"}},
         }
-        await home.client.create(NAMESPACE_MAPS, replica)
-        await home.client.delete(VIRTUAL_NODES, "milan", "liqo-tenant-milan")
+        await context.client.create(NAMESPACE_MAPS, replica)
+        await context.client.delete(VIRTUAL_NODES, "milan", "liqo-tenant-milan")
         await trio.sleep(0.2)
-        assert await mapping(home, "milan") == {}
-        await home.client.delete(VIRTUAL_NODES, "milan-gpu", "liqo-tenant-milan")
+        assert await mapping(context, "milan") == {}
+        await context.client.delete(VIRTUAL_NODES, "milan-gpu", "liqo-tenant-milan")
 
         async def gone():
-            return await mapping(home, "milan") is None
+            return await mapping(context, "milan") is None
 
         await eventually(gone)
-        left = await home.client.get(NAMESPACE_MAPS, "rome", "liqo-tenant-milan")
+        left = await context.client.get(NAMESPACE_MAPS, "rome", "liqo-tenant-milan")
         assert left["spec"]["desiredMapping"] == {"theirs": "theirs-milan"}
 
 
 async def test_a_map_made_again_has_all_its_entries_from_the_start(cluster, nursery):
     """Its replica follows it: an empty one would end the provider's namespaces."""
-    async with borrower(cluster) as home:
-        await nursery.start(Offloading(home).run)
-        await peer_of(home, "milan")
-        await virtual_node(home, "milan")
-        await offload(home.client, "shop")
-        await offload(home.client, "bank")
+    async with borrower(cluster) as context:
+        await nursery.start(Offloading(context).run)
+        await peer_of(context, "milan")
+        await virtual_node(context, "milan")
+        await offload(context.client, "shop")
+        await offload(context.client, "bank")
         both = {"shop": "shop-rome", "bank": "bank-rome"}
-        await mapped(home, "milan", both)
+        await mapped(context, "milan", both)
         seen = []
-        async with home.informers.share(NAMESPACE_MAPS) as maps:
+        async with context.informers.share(NAMESPACE_MAPS) as maps:
             stop = maps.subscribe(lambda change: seen.append(change.new))
-            await home.client.delete(NAMESPACE_MAPS, "milan", "liqo-tenant-milan")
+            await context.client.delete(NAMESPACE_MAPS, "milan", "liqo-tenant-milan")
 
             async def again():
                 return None in seen and seen[-1]
@@ -77,35 +77,35 @@ async def test_a_map_made_again_has_all_its_entries_from_the_start(cluster, nurs
 
 
 async def test_without_the_definition_of_virtual_nodes_no_map_goes(cluster, nursery):
-    async with borrower(cluster) as home:
-        await nursery.start(Offloading(home).run)
-        await peer_of(home, "milan")
-        await virtual_node(home, "milan")
-        await offload(home.client, "shop")
-        await mapped(home, "milan", {"shop": "shop-rome"})
-        home.client.missing[VIRTUAL_NODES] = trio.current_time()
-        await home.client.delete(VIRTUAL_NODES, "milan", "liqo-tenant-milan")
+    async with borrower(cluster) as context:
+        await nursery.start(Offloading(context).run)
+        await peer_of(context, "milan")
+        await virtual_node(context, "milan")
+        await offload(context.client, "shop")
+        await mapped(context, "milan", {"shop": "shop-rome"})
+        context.client.missing[VIRTUAL_NODES] = trio.current_time()
+        await context.client.delete(VIRTUAL_NODES, "milan", "liqo-tenant-milan")
         await trio.sleep(1)
-        assert await mapping(home, "milan") == {"shop": "shop-rome"}
-        await virtual_node(home, "milan")
+        assert await mapping(context, "milan") == {"shop": "shop-rome"}
+        await virtual_node(context, "milan")
         await trio.sleep(0.2)
-        assert await mapping(home, "milan") == {"shop": "shop-rome"}
+        assert await mapping(context, "milan") == {"shop": "shop-rome"}
 
 
 async def test_nodes_that_a_list_lacks_cost_no_namespace(cluster, nursery):
     """A label that somebody gave the Node selects the provider."""
-    async with borrower(cluster) as home:
-        await nursery.start(Offloading(home).run)
-        await peer_of(home, "milan")
+    async with borrower(cluster) as context:
+        await nursery.start(Offloading(context).run)
+        await peer_of(context, "milan")
         marks = {"liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": "milan"}
         node = {"metadata": {"name": "milan", "labels": {**marks, "tier": "gold"}}}
-        await home.client.create(NODES, node)
-        await virtual_node(home, "milan")
-        await offload(home.client, "shop", **selector(tier="gold"))
-        await mapped(home, "milan", {"shop": "shop-rome"})
-        nodes = home.informers.find(NODES, Selection(labels=SELECTOR))
+        await context.client.create(NODES, node)
+        await virtual_node(context, "milan")
+        await offload(context.client, "shop", **selector(tier="gold"))
+        await mapped(context, "milan", {"shop": "shop-rome"})
+        nodes = context.informers.find(NODES, Selection(labels=SELECTOR))
         assert nodes is not None
         await nodes._replace({}, ())
-        await virtual_node(home, "milan", "milan-2")  # has everything looked at again
+        await virtual_node(context, "milan", "milan-2")  # has everything looked at again
         await trio.sleep(0.5)
-        assert await mapping(home, "milan") == {"shop": "shop-rome"}
+        assert await mapping(context, "milan") == {"shop": "shop-rome"}

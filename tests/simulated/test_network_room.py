@@ -219,7 +219,7 @@ async def test_a_tunnel_that_goes_another_way_says_so_once(monkeypatch):
     async with joined(monkeypatch) as site:
 
         def told() -> list[tuple[str, str]]:
-            seen = (each.told for each in site.lender.peer.home.hub.history)
+            seen = (each.told for each in site.lender.peer.context.hub.history)
             found = (each for each in seen if isinstance(each, TunnelChanged))
             return [(each.path, each.endpoint) for each in found if each.path]
 

@@ -61,7 +61,7 @@ async def caller() -> AsyncIterator[Peered]:
         trio.open_nursery() as nursery,
     ):
         places = Account()
-        port = await nursery.start(KubeletServer(rome.home, rome.rooms.pod_ways, places).run)
+        port = await nursery.start(KubeletServer(rome.context, rome.rooms.pod_ways, places).run)
         await borrow_a_pod(rome, milan)
         started = [{"name": "web", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
         status = {"status": {"phase": "Running", "containerStatuses": started}}

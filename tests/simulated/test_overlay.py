@@ -50,7 +50,7 @@ async def written(made: Rome, holder: str = "me") -> AsyncIterator[Noting]:
     kernel = Noting()
     kernel.machine = machine = Machine(addresses=("192.168.1.10",))
     async with trio.open_nursery() as nursery:
-        await nursery.start(OverlayWriter(made.home, machine, kernel, holder).run)
+        await nursery.start(OverlayWriter(made.context, machine, kernel, holder).run)
         yield kernel
         nursery.cancel_scope.cancel()
 
@@ -213,7 +213,7 @@ async def test_a_daemon_on_none_of_the_nodes_takes_nothing_away():
         kernel = Noting()
         async with trio.open_nursery() as nursery:
             elsewhere = Machine(addresses=("203.0.113.9",))
-            await nursery.start(OverlayWriter(made.home, elsewhere, kernel, "me").run)
+            await nursery.start(OverlayWriter(made.context, elsewhere, kernel, "me").run)
             assert "none of the cluster's 2 nodes" in await made.failed("none of the cluster's")
             nursery.cancel_scope.cancel()
         assert await fabric(made) == before

@@ -325,7 +325,7 @@ async def test_a_peering_at_rest_writes_nothing():
             return {
                 (member.id, *what): number
                 for member in (rome, milan)
-                for what, number in member.home.client.stats.requests.items()
+                for what, number in member.context.client.stats.requests.items()
                 if what[0] not in ("get", "list", "watch") and what[1] not in ("leases",)
             }
 

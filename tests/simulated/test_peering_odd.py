@@ -259,9 +259,9 @@ async def test_a_nonce_that_another_program_brings_is_signed():
 async def test_a_key_that_was_lost_is_made_anew_and_used():
     async with members("rome") as [rome]:
         before = await cluster_keys(rome.admin)
-        own = OwnKeys(rome.home)
+        own = OwnKeys(rome.context)
         async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
-            await own.watched.open(stack, nursery, rome.home.informers, KeyedQueue())
+            await own.watched.open(stack, nursery, rome.context.informers, KeyedQueue())
             await own.watched.synced()
             assert await own.now() == before
             await rome.admin.delete(SECRETS, KEYS_SECRET, "liqo")

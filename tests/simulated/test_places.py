@@ -176,7 +176,7 @@ async def test_an_authority_that_was_changed_in_place_is_peered_with_again():
 
 async def test_an_address_inside_its_cluster_is_given_to_nobody():
     async with members("rome", "milan") as [rome, milan]:
-        endpoint = dataclasses.replace(milan.home.endpoint, problem="it is inside its cluster")
-        object.__setattr__(milan.home, "endpoint", endpoint)
+        endpoint = dataclasses.replace(milan.context.endpoint, problem="it is inside its cluster")
+        object.__setattr__(milan.context, "endpoint", endpoint)
         with pytest.raises(ConfigError, match="milan refuses this cluster: it is inside its clus"):
             await rome.peer(milan)

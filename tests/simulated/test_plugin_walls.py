@@ -69,7 +69,7 @@ async def test_one_that_blocks_is_named_while_it_does_and_parked(
     # The package of the test's own is not liqod.
     assert not ours.own
     async with pair(plugins=ours) as both, trio.open_nursery() as nursery:
-        stalls = Stalls(both.home.hub, late=0.4)
+        stalls = Stalls(both.context.hub, late=0.4)
         await nursery.start(stalls.run)
         await both.start(nursery)
         await both.here.create(SECRETS, {"metadata": {"name": "one"}}, SHOP)

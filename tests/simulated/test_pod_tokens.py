@@ -122,7 +122,7 @@ async def test_none_goes_where_none_is_let_or_the_pod_is_at_home():
             for each in await both.there.list(SECRETS, Selection(THERE), decode=Partial)
         }
         assert names == {"asks-token"}
-        requests = both.home.client.stats.requests
+        requests = both.context.client.stats.requests
         assert requests[ASKED] == 1
 
 
@@ -132,7 +132,7 @@ async def test_they_are_renewed_in_time_and_not_by_a_daemon_that_only_begins_aga
         first = token_in(await both.comes(SECRETS, "web-token"))
         shadow = await both.comes(SHADOW_PODS, "web")
         pod = await both.comes(PODS, "web")
-        asked = both.home.client.stats.requests
+        asked = both.context.client.stats.requests
         assert asked[ASKED] == 1
         both.stop()
         async with trio.open_nursery() as nursery:
@@ -236,7 +236,7 @@ async def test_a_token_is_nowhere_but_in_its_secret(caplog):
                 for item in cluster.registry.storage.of(resource).items():
                     if resource != "secrets":
                         seen.add(resource, item.raw.decode())
-        seen.add("history", repr(list(both.home.hub.history)))
+        seen.add("history", repr(list(both.context.hub.history)))
         seen.add("log", caplog.text)
         assert seen.texts["history"]
         assert "pods" in seen.texts
@@ -257,7 +257,7 @@ async def test_500_renewals_in_a_minute_keep_no_pod_waiting(monkeypatch):
     async with pair(text=BY_NAME) as both, trio.open_nursery() as nursery:
         await prepare(both)
         await both.start(nursery)
-        asked = both.home.client.stats.requests
+        asked = both.context.client.stats.requests
         began = time.time()
         for number in range(AT_ONCE):
             await robot(both, f"web-{number}")

@@ -100,8 +100,8 @@ async def test_of_who_lends_and_who_leaves(tmp_path: Path, nursery: trio.Nursery
         await run(rome, tmp_path, "offload", "namespace", "shop")
         how = ("--namespace-mapping-strategy", "EnforceSameName")
         fixed = await run(rome, tmp_path, "offload", "namespace", "shop", *how)
-        home = await run(rome, tmp_path, *taken(fixed.err, "unoffload namespace x"), "--yes")
-        assert home.status == 0, home.err
+        context = await run(rome, tmp_path, *taken(fixed.err, "unoffload namespace x"), "--yes")
+        assert context.status == 0, context.err
 
         marks = {labels.REMOTE_CLUSTER_ID: "milan"}
         broken = {

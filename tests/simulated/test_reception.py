@@ -274,7 +274,7 @@ async def test_who_was_denied_for_ever_is_let_in_by_no_invitation_and_no_policy(
         await answering.taken_up(milan.admin, "liqo", found, within=30)
         if settings:
             config = parse(milan.settings + settings)
-            host = Reception(Inbox(dataclasses.replace(milan.home, config=config)))
+            host = Reception(Inbox(dataclasses.replace(milan.context, config=config)))
         for ask in (await invited(milan), request()):
             with trio.fail_after(30):
                 answer = await host.asked(rome, "192.0.2.1", ask, ignored)
@@ -327,7 +327,7 @@ async def test_a_key_that_was_revoked_is_left_to_a_person_by_whichever_id():
                 peeringusers.generate,
                 *(milan.admin, "rome"),
                 here="milan",
-                server=milan.home.endpoint.server,
+                server=milan.context.endpoint.server,
                 ca=b"",
                 anew=True,
             )

@@ -236,7 +236,7 @@ async def test_a_remote_pod_that_leaves_the_watch_by_its_phase_is_looked_for_and
 
 async def test_pods_on_own_nodes_are_not_followed_and_others_whatever_was_left_out():
     async with pair() as both:
-        own = both.home.own_pods
+        own = both.context.own_pods
         own.leave_out(["milan", "worker"])  # a node that had the virtual node's name
         async with lending_to(both):
             await both.pod("elsewhere", node="worker")
@@ -244,7 +244,7 @@ async def test_pods_on_own_nodes_are_not_followed_and_others_whatever_was_left_o
             await here(both, "web")
 
             def followed() -> set[str]:
-                informer = both.home.informers.find(PODS, own.selection)
+                informer = both.context.informers.find(PODS, own.selection)
                 return set() if informer is None else {key[1] for key in informer.store}
 
             assert followed() == {"web"}

@@ -24,7 +24,7 @@ def reason(code: str) -> Any:
 
 def statuses(both: Pair) -> list[str]:
     """The reasons that were shown on pods, in order."""
-    told = (event.told for event in both.home.hub.history)
+    told = (event.told for event in both.context.hub.history)
     return [
         each.reason
         for each in told
@@ -128,7 +128,7 @@ async def test_a_start_that_sees_nothing_of_what_the_peer_has_removes_nothing():
 
         async def doubted() -> bool:
             return any(
-                event.told.facts().get("action") == "waiting" for event in both.home.hub.history
+                event.told.facts().get("action") == "waiting" for event in both.context.hub.history
             )
 
         await eventually(doubted)
@@ -244,7 +244,7 @@ async def test_what_happens_between_two_watches_of_pods_is_made_up_for(monkeypat
         await both.start(nursery)
         await both.pod("web")
         await both.comes(SHADOW_PODS, "web")
-        share = both.home.informers.share
+        share = both.context.informers.share
 
         @asynccontextmanager
         async def late(kind, *selected, **more):
@@ -252,8 +252,8 @@ async def test_what_happens_between_two_watches_of_pods_is_made_up_for(monkeypat
             async with share(kind, *selected, **more) as informer:
                 yield informer
 
-        monkeypatch.setattr(both.home.informers, "share", late)
-        both.home.own_pods.leave_out(["worker"])
+        monkeypatch.setattr(both.context.informers, "share", late)
+        both.context.own_pods.leave_out(["worker"])
         await trio.sleep(0.1)
         await both.here.delete(PODS, "web", SHOP, grace=0)
         await both.second_slice("second")

@@ -209,7 +209,9 @@ async def test_a_reflector_that_raises_fails_for_that_object_alone(monkeypatch):
         await both.comes(SECRETS, "good")
 
         async def named() -> bool:
-            return any(event.told.facts().get("failed") == FAULT for event in both.home.hub.history)
+            return any(
+                event.told.facts().get("failed") == FAULT for event in both.context.hub.history
+            )
 
         await eventually(named)
 

@@ -20,13 +20,13 @@ from tests.simulated.addressed import MILAN, Rome, rome
 TOLD = Endpoint(addresses=("192.0.2.7",), port=51840, protocol="UDP")
 
 
-async def relays_to(home: Rome, peer: str, address: str) -> None:
+async def relays_to(context: Rome, peer: str, address: str) -> None:
     """The relay has an address for a peer."""
     metadata = {"name": f"relay-{peer}", "labels": {labels.IP_TYPE: labels.RELAY}}
     wanted: dict[str, Any] = {"metadata": metadata, "spec": {"ip": "169.254.19.1"}}
-    await home.client.create(IPS, wanted, labels.LIQO_NAMESPACE)
+    await context.client.create(IPS, wanted, labels.LIQO_NAMESPACE)
     status = {"status": {"ip": address, "cidr": "10.70.0.0/20"}}
-    await home.client.patch(
+    await context.client.patch(
         IPS, f"relay-{peer}", status, labels.LIQO_NAMESPACE, subresource="status"
     )
 

@@ -23,69 +23,71 @@ def way(shown: str, gateway: str) -> Entrance:
 
 
 async def test_peers_that_are_named_reach_each_others_gateways_and_not_their_own() -> None:
-    async with rome(RELAYS) as home, home.kept():
-        async with known(home, "milan") as milan, known(home, "turin") as turin:
+    async with rome(RELAYS) as context, context.kept():
+        async with known(context, "milan") as milan, known(context, "turin") as turin:
             [to_turin], [to_milan] = await entrances(milan, 1), await entrances(turin, 1)
             # Where a peer's gateway is: the first of its external range, as it is seen here.
             first = {
-                peer: (await home.seen(peer))["external"][0].partition("/")[0]
+                peer: (await context.seen(peer))["external"][0].partition("/")[0]
                 for peer in ("milan", "turin")
             }
-            shown = {peer: await home.lent(f"relay-{peer}") for peer in first}
+            shown = {peer: await context.lent(f"relay-{peer}") for peer in first}
             assert to_turin == way(shown["turin"], first["turin"])
             assert to_milan == way(shown["milan"], first["milan"])
             for peer in (milan, turin):
                 assert peer.network.ranges is not None
                 assert dict(peer.network.ranges.lent) == {}
         # One that goes is relayed to no more.
-        await home.client.delete(CONFIGURATIONS, "turin", TURIN)
-        await gone(home.client, IPS, "relay-turin", "liqo")
+        await context.client.delete(CONFIGURATIONS, "turin", TURIN)
+        await gone(context.client, IPS, "relay-turin", "liqo")
 
 
 @pytest.mark.parametrize("relay", ['relay = ["milan"]', 'relay = ["turin"]', ""])
 async def test_who_is_not_named_is_relayed_neither_way(relay: str) -> None:
     async with (
-        rome(SETTINGS + relay) as home,
-        home.kept(),
-        known(home, "milan") as milan,
-        known(home, "turin") as turin,
+        rome(SETTINGS + relay) as context,
+        context.kept(),
+        known(context, "milan") as milan,
+        known(context, "turin") as turin,
     ):
-        await home.lend("printer", "192.168.1.77")
-        await home.lent("printer")
+        await context.lend("printer", "192.168.1.77")
+        await context.lent("printer")
         assert await entrances(milan, 0) == await entrances(turin, 0) == ()
 
 
 async def test_it_goes_with_the_setting() -> None:
-    async with rome(RELAYS) as home:
-        async with home.kept(), known(home, "milan") as milan, known(home, "turin"):
+    async with rome(RELAYS) as context:
+        async with context.kept(), known(context, "milan") as milan, known(context, "turin"):
             await entrances(milan, 1)
-        without = Rome(with_settings(home, SETTINGS), home.client)
+        without = Rome(with_settings(context, SETTINGS), context.client)
         async with without.kept():
             for peer in ("milan", "turin"):
-                await gone(home.client, IPS, f"relay-{peer}", "liqo")
+                await gone(context.client, IPS, f"relay-{peer}", "liqo")
 
 
 async def test_a_peers_own_ip_of_such_a_name_relays_nothing() -> None:
     """A peering user writes IPs in its tenant namespace."""
-    async with rome(RELAYS) as home, home.kept(), known(home, "milan") as milan:
+    async with rome(RELAYS) as context, context.kept(), known(context, "milan") as milan:
         metadata = {
             "name": "relay-turin",
             "labels": {labels.IP_TYPE: labels.RELAY},
             "annotations": {labels.RELAYS_TO: "turin", labels.RELAYED_AT: "192.168.1.10"},
         }
         wanted = {"metadata": metadata, "spec": {"ip": "192.168.7.7"}}
-        await home.client.create(IPS, wanted, MILAN)
-        await home.lent("relay-turin", MILAN)
+        await context.client.create(IPS, wanted, MILAN)
+        await context.lent("relay-turin", MILAN)
         assert await entrances(milan, 0) == ()
         assert milan.network.ranges is not None
 
 
-async def server(home: Rome, peer: str, port: int, *, accepted: bool, protocol: str = "") -> None:
+async def server(
+    context: Rome, peer: str, port: int, *, accepted: bool, protocol: str = ""
+) -> None:
     """A gateway of this cluster's for a peer."""
     metadata = {"name": peer, "labels": {labels.REMOTE_CLUSTER_ID: peer}}
     place = f"liqo-tenant-{peer}"
     wanted: dict[str, Any] = {"metadata": metadata, "spec": {"mtu": 1340}}
-    await home.client.create(GATEWAY_SERVERS, wanted, place)
+    await context.client.create(GATEWAY_SERVERS, wanted, place)
     condition = {
         "type": "Accepted",
         "status": "True" if accepted else "False",
@@ -95,29 +97,29 @@ async def server(home: Rome, peer: str, port: int, *, accepted: bool, protocol: 
     }
     endpoint = {"addresses": ["192.168.1.10"], "port": port, "protocol": protocol or "UDP"}
     patch = {"status": {"endpoint": endpoint, "conditions": [condition]}}
-    await home.client.patch(GATEWAY_SERVERS, peer, patch, place, subresource="status")
+    await context.client.patch(GATEWAY_SERVERS, peer, patch, place, subresource="status")
 
 
 async def test_a_relay_that_is_named_is_let_in_to_gateways_alone() -> None:
-    async with rome(SETTINGS + 'relayed_by = ["milan"]') as home, home.kept():
-        await server(home, "turin", 51841, accepted=True)
+    async with rome(SETTINGS + 'relayed_by = ["milan"]') as context, context.kept():
+        await server(context, "turin", 51841, accepted=True)
         # Its own gateway it reaches as it does; and what is refused is nowhere.
-        await server(home, "milan", 51840, accepted=True)
-        async with known(home, "milan") as milan, known(home, "turin") as turin:
+        await server(context, "milan", 51840, accepted=True)
+        async with known(context, "milan") as milan, known(context, "turin") as turin:
             found = await entrances(milan, 1)
             assert found == (Entrance("10.70.0.0", "udp", 51841, "169.254.19.1", 51841),)
             assert await entrances(turin, 0) == ()
-            await home.client.delete(GATEWAY_SERVERS, "turin", TURIN)
+            await context.client.delete(GATEWAY_SERVERS, "turin", TURIN)
             assert await entrances(milan, 0) == ()
 
 
 async def test_gateways_that_are_refused_or_carry_no_udp_are_not_opened() -> None:
-    async with rome(SETTINGS + 'relayed_by = ["*"]') as home, home.kept():
-        await server(home, "turin", 443, accepted=True, protocol="TCP")
-        await server(home, "milan", 51840, accepted=False)
-        async with known(home, "milan") as milan, known(home, "turin") as turin:
-            await home.lend("printer", "192.168.1.77")
-            await home.lent("printer")
+    async with rome(SETTINGS + 'relayed_by = ["*"]') as context, context.kept():
+        await server(context, "turin", 443, accepted=True, protocol="TCP")
+        await server(context, "milan", 51840, accepted=False)
+        async with known(context, "milan") as milan, known(context, "turin") as turin:
+            await context.lend("printer", "192.168.1.77")
+            await context.lent("printer")
 
             async def lent() -> bool | None:
                 ranges = milan.network.ranges

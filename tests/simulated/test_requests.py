@@ -101,7 +101,7 @@ async def test_who_was_sent_away_since_asks_again_and_is_not_told_that_all_is_we
 async def test_a_request_is_given_up_in_its_time_whether_it_was_heard_or_not(phase: str):
     async with members("rome") as [rome]:
         await made(rome, phase=phase or None, ends="2026-01-01T00:00:00Z")
-        assert await Pursuit(rome.home, "milan", nobody).run()
+        assert await Pursuit(rome.context, "milan", nobody).run()
         assert (await found(rome)).status.phase == "Expired"
 
 
@@ -109,7 +109,9 @@ async def test_a_request_is_given_up_in_its_time_whether_it_was_heard_or_not(pha
 async def test_who_only_answered_first_is_not_known_by_that(phase: str, known: bool):
     async with members("rome") as [rome]:
         request = await made(rome, phase=phase, clusterID="milan", key=FIRST)
-        problem = await Pursuit(rome.home, "milan", nobody)._key_problem(request, "milan", SECOND)
+        problem = await Pursuit(rome.context, "milan", nobody)._key_problem(
+            request, "milan", SECOND
+        )
         assert bool(problem) is known
 
 
@@ -128,7 +130,7 @@ async def test_who_finds_by_a_write_that_the_request_was_deleted_takes_it_back_o
 
     async with members("rome") as [rome]:
         request = await made(rome, phase="Waiting")
-        pursuit = Pursuit(rome.home, "milan", dialling)
+        pursuit = Pursuit(rome.context, "milan", dialling)
 
         async def meets(meeting: Meeting) -> bool:
             await rome.admin.delete(OUTGOING_PEERINGS, "milan", "liqo")
@@ -145,7 +147,7 @@ async def test_a_lender_that_was_revoked_comes_back_by_an_invitation_for_its_key
         namespace = await ensure_tenant_namespace(rome.admin, "milan")
         mark = {"metadata": {"annotations": {labels.REVOKED_PROVIDER: "2026-01-01T00:00:00Z"}}}
         await rome.admin.patch(NAMESPACES, namespace, mark)
-        milan, lenders = somebody("milan"), Lenders(rome.home)
+        milan, lenders = somebody("milan"), Lenders(rome.context)
         for key, comes in ("", False), (milan.key, True):
             wanted = Wanted(addresses=("192.0.2.9:6446",), key=FIRST, lifetime=600, borrow=True)
             line, _ = await invite(rome.admin, "liqo", replace(wanted, for_key=key))

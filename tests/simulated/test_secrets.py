@@ -132,8 +132,8 @@ async def looking(members: list[Member], folder: Path, secrets: set[str]) -> Asy
             for member in members:
                 socket = folder / f"{member.id}.sock"
                 settings = config.parse(f'{member.settings}[inspector]\nsocket = "{socket}"\n')
-                home = replace(member.home, config=settings)
-                await nursery.start(Inspector(home, member.rooms, member.host, Account()).run)
+                context = replace(member.context, config=settings)
+                await nursery.start(Inspector(context, member.rooms, member.host, Account()).run)
                 await nursery.start(view, socket, seen)
                 nursery.start_soon(read_objects, member, seen, secrets)
             yield seen

@@ -49,7 +49,7 @@ async def borrow(guest: Member, host: Member) -> None:
     """The operator writes a policy to ask that one, and has the configuration read."""
     assert guest.handshake is not None
     changed = config.parse(guest.settings + BORROWS.format(await key_of(host)))
-    guest.handshake.reload(dataclasses.replace(guest.home, config=changed))
+    guest.handshake.reload(dataclasses.replace(guest.context, config=changed))
 
 
 async def test_who_is_seen_is_asked_where_a_policy_says_so_and_nobody_else():
@@ -125,7 +125,7 @@ async def test_a_crowd_is_not_asked_all_at_once(monkeypatch: pytest.MonkeyPatch)
             told = Verified(cluster_id=name, key=f"{number:064x}", addresses=("127.0.0.1:9",))
             entry = Entry(seen=Sighting(cluster_id=name, plugin="mdns"), since=0.0, verified=told)
             rome.around.append(Seen(cluster_id=name, entries=(entry,)))
-        rome.handshake.reload(dataclasses.replace(rome.home, config=wants))
+        rome.handshake.reload(dataclasses.replace(rome.context, config=wants))
 
         async def asked() -> bool:
             return len(await requests(rome)) == 3

@@ -98,7 +98,7 @@ async def three(timings: ReflectionTimings = ORDINARY, **more: Any) -> AsyncIter
             await client.create(CUSTOM_RESOURCES, DEFINITION)
         for client in (milan.here, milan.there, turin.there):
             await eventually(partial(served, client))
-        await nursery.start(Retractions(milan.home, milan.voices).run)
+        await nursery.start(Retractions(milan.context, milan.voices).run)
         await milan.start(nursery, timings=timings)
         await turin.start(nursery, timings=timings)
         await milan.here.create(GADGETS, LAMP, SHOP)
@@ -196,7 +196,7 @@ async def test_an_ingress_shows_the_addresses_of_both_peers():
         beside(milan, "turin") as turin,
         trio.open_nursery() as nursery,
     ):
-        await nursery.start(Retractions(milan.home, milan.voices).run)
+        await nursery.start(Retractions(milan.context, milan.voices).run)
         await milan.start(nursery)
         await turin.start(nursery)
         backend = {"service": {"name": "web", "port": {"number": 80}}}

@@ -74,7 +74,7 @@ async def test_a_list_that_lacks_it_ends_no_slice(cluster):
         await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
         before = await addresses(made, "10.1.0.1")
         informer = next(
-            each for each in made.home.informers.all() if each.kind == SHADOW_ENDPOINT_SLICES
+            each for each in made.context.informers.all() if each.kind == SHADOW_ENDPOINT_SLICES
         )
         await informer._replace({}, ())
         await trio.sleep(0.5)
@@ -131,7 +131,7 @@ async def test_addresses_of_this_cluster_are_refused_by_name(cluster):
         async def told():
             reasons = [
                 event.told.reason
-                for event in made.home.hub.history
+                for event in made.context.hub.history
                 if isinstance(event.told, EndpointsRefused)
             ]
             return any(all(address in reason for address in bad) for reason in reasons)
@@ -228,7 +228,7 @@ async def test_what_was_made_stays_where_its_consumer_has_too_much_here(cluster)
         await addresses(made, "10.1.0.1")
         grown = shadow_slice("web-1", "10.1.0.1", "10.1.0.2")
         grown["spec"]["template"]["endpoints"][0]["hints"] = {"a": "b" * (1 << 19)}
-        holdings = made.home.informers.holdings
+        holdings = made.context.informers.holdings
         holdings.change(SHOP, 1 << 19)
         await made.admin.patch(SHADOW_ENDPOINT_SLICES, "web-1", {"spec": grown["spec"]}, SHOP)
         await told(made, "too much here already")
@@ -311,7 +311,7 @@ async def test_a_slice_of_that_name_that_is_not_ours_is_left_alone(cluster):
         await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
 
         async def told():
-            return any("not this one's" in str(event.told) for event in made.home.hub.history)
+            return any("not this one's" in str(event.told) for event in made.context.hub.history)
 
         await eventually(told)
         assert await made.admin.get(ENDPOINT_SLICES, "web-1", SHOP) == before

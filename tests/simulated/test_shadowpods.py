@@ -243,7 +243,7 @@ async def test_a_list_that_lacks_shadow_pods_ends_no_pod(cluster, count):
         for name in names:
             await made.ask_for(name)
         before = [(await made.made(name))["metadata"]["uid"] for name in names]
-        informer = made.home.informers.find(SHADOW_PODS)
+        informer = made.context.informers.find(SHADOW_PODS)
         await informer._replace({}, ())
         await trio.sleep(0.5)
         assert [(await made.pod(name))["metadata"]["uid"] for name in names] == before

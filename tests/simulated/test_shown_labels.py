@@ -22,14 +22,14 @@ def test_other_arguments_stay():
 async def test_they_are_shown_and_put_back_after_an_upgrade(nursery):
     async with (
         EmbeddedCluster("rome", state=await defined("rome")) as cluster,
-        borrower(cluster, SETTINGS) as home,
+        borrower(cluster, SETTINGS) as context,
     ):
-        await nursery.start(ShownLabels(home).run)
+        await nursery.start(ShownLabels(context).run)
         stand_in = workload.stand_in("liqo", "https://rome:6443")
-        await home.client.create(DEPLOYMENTS, stand_in, "liqo")
+        await context.client.create(DEPLOYMENTS, stand_in, "liqo")
 
         async def container() -> Json:
-            found = await home.client.get(DEPLOYMENTS, workload.STAND_IN, "liqo")
+            found = await context.client.get(DEPLOYMENTS, workload.STAND_IN, "liqo")
             made: Json = found["spec"]["template"]["spec"]["containers"][0]
             return made
 
@@ -37,7 +37,9 @@ async def test_they_are_shown_and_put_back_after_an_upgrade(nursery):
             return bool((await container())["args"] == [SERVER, SHOWN])
 
         await eventually(shown)
-        await home.client.patch(DEPLOYMENTS, workload.STAND_IN, {"spec": stand_in["spec"]}, "liqo")
+        await context.client.patch(
+            DEPLOYMENTS, workload.STAND_IN, {"spec": stand_in["spec"]}, "liqo"
+        )
         await eventually(shown)
         # Its version is read from the same container.
         assert (await container())["image"].startswith("liqod:v")

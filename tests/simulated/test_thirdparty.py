@@ -101,7 +101,7 @@ def test_the_package_is_found_by_its_entry_point(plugins: Plugins) -> None:
 async def test_its_discovery_is_run_and_peers_with_nobody(
     plugins: Plugins, hosts: Path, nursery: trio.Nursery
 ) -> None:
-    home: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         cluster_id="rome",
         hub=Hub(),
         config=config.parse(""),
@@ -109,7 +109,7 @@ async def test_its_discovery_is_run_and_peers_with_nobody(
         client=None,
     )
     loaded = msgspec.structs.replace(plugins, discovery=plugins.discovery[1:])
-    inbox = Discovery(home, PluginHost(loaded))
+    inbox = Discovery(context, PluginHost(loaded))
     await nursery.start(inbox.run)
 
     async def seen() -> bool:

@@ -47,9 +47,9 @@ def pod(name, namespace="shop", **spec):
     }
 
 
-async def verdict(home, expected=None):
+async def verdict(context, expected=None):
     async def look():
-        found = await home.client.find(MUTATING_WEBHOOKS, webhook.NAME)
+        found = await context.client.find(MUTATING_WEBHOOKS, webhook.NAME)
         notes = ((found or {}).get("metadata") or {}).get("annotations") or {}
         text = notes.get(labels.WEBHOOK_REACHABLE)
         return text if text and expected in (None, text) else None
@@ -61,22 +61,22 @@ def tolerated(value):
     return dict(TOLERATION) in (value["spec"].get("tolerations") or [])
 
 
-async def started(home, nursery):
-    hook = PodWebhook(home, Account())
+async def started(context, nursery):
+    hook = PodWebhook(context, Account())
     await nursery.start(hook.run)
     await nursery.start(hook.lead)
     return hook
 
 
 async def test_pods_of_offloaded_namespaces_are_changed_and_others_are_not(cluster, nursery):
-    async with borrower(cluster) as home:
-        await nursery.start(Offloading(home).run)
-        await started(home, nursery)
-        await offload(home.client, "shop", podOffloadingStrategy="Remote")
-        assert await verdict(home) == "true"
+    async with borrower(cluster) as context:
+        await nursery.start(Offloading(context).run)
+        await started(context, nursery)
+        await offload(context.client, "shop", podOffloadingStrategy="Remote")
+        assert await verdict(context) == "true"
 
         async def admitted():
-            made = await home.client.create_full(PODS, pod("probe"), dry_run=True)
+            made = await context.client.create_full(PODS, pod("probe"), dry_run=True)
             return made if tolerated(made) else None
 
         made = await eventually(admitted)
@@ -84,69 +84,73 @@ async def test_pods_of_offloaded_namespaces_are_changed_and_others_are_not(clust
             "requiredDuringSchedulingIgnoredDuringExecution"
         ]
         assert required == {"nodeSelectorTerms": [{"matchExpressions": [VIRTUAL]}]}
-        other = await home.client.create_full(PODS, pod("p", "default"), dry_run=True)
+        other = await context.client.create_full(PODS, pod("p", "default"), dry_run=True)
         assert not tolerated(other)
-        await home.client.create(RUNTIME_CLASSES, {"metadata": {"name": "liqo"}, "handler": "liqo"})
+        await context.client.create(
+            RUNTIME_CLASSES, {"metadata": {"name": "liqo"}, "handler": "liqo"}
+        )
         runtime = pod("p", runtimeClassName="liqo")
-        assert not tolerated(await home.client.create_full(PODS, runtime, dry_run=True))
+        assert not tolerated(await context.client.create_full(PODS, runtime, dry_run=True))
 
 
 async def test_standby_serves_with_the_leaders_certificate(cluster, nursery):
-    async with borrower(cluster) as home:
-        standby = PodWebhook(home, Account())
+    async with borrower(cluster) as context:
+        standby = PodWebhook(context, Account())
         await nursery.start(standby.run)
-        leader = await started(home, nursery)
-        assert await verdict(home) == "true"
+        leader = await started(context, nursery)
+        assert await verdict(context) == "true"
         assert leader.port != standby.port
-        found = await home.client.get(MUTATING_WEBHOOKS, webhook.NAME)
+        found = await context.client.get(MUTATING_WEBHOOKS, webhook.NAME)
         for each in found["webhooks"]:
             each["clientConfig"]["url"] = f"https://127.0.0.1:{standby.port}{webhook.PATH}"
         number = "17"
         # The leader mends the announcement at once, so the standby is asked by another one.
         other = {"metadata": {"name": "standby"}, "webhooks": found["webhooks"][1:]}
-        await home.client.create(MUTATING_WEBHOOKS, other)
-        await home.client.delete(MUTATING_WEBHOOKS, webhook.NAME)
+        await context.client.create(MUTATING_WEBHOOKS, other)
+        await context.client.delete(MUTATING_WEBHOOKS, webhook.NAME)
 
         async def proved():
             probe = webhook.probe_pod("liqo", number)
-            made = await home.client.create_full(PODS, probe, dry_run=True)
+            made = await context.client.create_full(PODS, probe, dry_run=True)
             return webhook.proved(made, number)
 
         await eventually(proved)
 
 
 async def test_announcement_is_mended(cluster, nursery):
-    async with borrower(cluster) as home:
-        await started(home, nursery)
-        await verdict(home)
-        await home.client.delete(MUTATING_WEBHOOKS, webhook.NAME)
-        await verdict(home, "true")
-        found = await home.client.get(MUTATING_WEBHOOKS, webhook.NAME)
+    async with borrower(cluster) as context:
+        await started(context, nursery)
+        await verdict(context)
+        await context.client.delete(MUTATING_WEBHOOKS, webhook.NAME)
+        await verdict(context, "true")
+        found = await context.client.get(MUTATING_WEBHOOKS, webhook.NAME)
         found["webhooks"][0]["failurePolicy"] = "Fail"
-        await home.client.patch(MUTATING_WEBHOOKS, webhook.NAME, {"webhooks": found["webhooks"]})
+        await context.client.patch(MUTATING_WEBHOOKS, webhook.NAME, {"webhooks": found["webhooks"]})
 
         async def mended():
-            now = await home.client.get(MUTATING_WEBHOOKS, webhook.NAME)
+            now = await context.client.get(MUTATING_WEBHOOKS, webhook.NAME)
             return now["webhooks"][0]["failurePolicy"] == "Ignore"
 
         await eventually(mended)
 
 
 async def test_lost_certificates_are_made_again_and_proved(cluster, nursery):
-    async with borrower(cluster) as home:
-        await started(home, nursery)
-        await verdict(home)
-        before = await home.client.get(SECRETS, "liqod-webhook", "liqo")
-        await home.client.delete(SECRETS, "liqod-webhook", "liqo")
+    async with borrower(cluster) as context:
+        await started(context, nursery)
+        await verdict(context)
+        before = await context.client.get(SECRETS, "liqod-webhook", "liqo")
+        await context.client.delete(SECRETS, "liqod-webhook", "liqo")
 
         async def another():
-            now = await home.client.find(SECRETS, "liqod-webhook", "liqo")
+            now = await context.client.find(SECRETS, "liqod-webhook", "liqo")
             return now is not None and now["data"]["ca.crt"] != before["data"]["ca.crt"]
 
         await eventually(another)
 
         async def proved():
-            made = await home.client.create_full(PODS, webhook.probe_pod("liqo", "1"), dry_run=True)
+            made = await context.client.create_full(
+                PODS, webhook.probe_pod("liqo", "1"), dry_run=True
+            )
             return webhook.proved(made, "1")
 
         await eventually(proved)
@@ -155,9 +159,9 @@ async def test_lost_certificates_are_made_again_and_proved(cluster, nursery):
 async def test_unreachable_webhook_is_told(cluster, nursery, monkeypatch):
     monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
     text = '[webhook]\nport = 0\nhost = "127.0.0.1"\nadvertise = "127.0.0.1:1"\n'
-    async with borrower(cluster, text) as home:
-        await started(home, nursery)
-        assert "https://127.0.0.1:1/mutate-pod" in await verdict(home)
+    async with borrower(cluster, text) as context:
+        await started(context, nursery)
+        assert "https://127.0.0.1:1/mutate-pod" in await verdict(context)
 
 
 async def test_the_way_is_not_judged_before_a_pod_of_the_service_is_ready(
@@ -165,9 +169,9 @@ async def test_the_way_is_not_judged_before_a_pod_of_the_service_is_ready(
 ):
     monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
     monkeypatch.setattr(controller, "READY_AGAIN", 0.05)
-    async with borrower(cluster, in_cluster=True) as home:
-        hook = await started(home, nursery)
-        await eventually(lambda: home.client.find(MUTATING_WEBHOOKS, webhook.NAME))
+    async with borrower(cluster, in_cluster=True) as context:
+        hook = await started(context, nursery)
+        await eventually(lambda: context.client.find(MUTATING_WEBHOOKS, webhook.NAME))
         care = hook.controller
         assert care is not None
         ready: dict[str, Any] = {"conditions": {"ready": False}, "addresses": ["10.0.0.1"]}
@@ -176,21 +180,21 @@ async def test_the_way_is_not_judged_before_a_pod_of_the_service_is_ready(
             "addressType": "IPv4",
             "endpoints": [ready],
         }
-        await home.client.create(ENDPOINT_SLICES, body, "liqo")
+        await context.client.create(ENDPOINT_SLICES, body, "liqo")
         for _ in range(3):
             await care.prove()
             assert care.reachable is None
-        found = await home.client.get(MUTATING_WEBHOOKS, webhook.NAME)
+        found = await context.client.get(MUTATING_WEBHOOKS, webhook.NAME)
         assert labels.WEBHOOK_REACHABLE not in (found["metadata"].get("annotations") or {})
         # One that stays without is told as that, and not as an address that is wrong.
         with monkeypatch.context() as late:
             late.setattr(controller, "READY_WITHIN", 0.0)
-            await verdict(home, webhook.NO_ENDPOINT)
+            await verdict(context, webhook.NO_ENDPOINT)
         assert "pod is not ready" in webhook.remedy(webhook.NO_ENDPOINT)
         ready = {"endpoints": [{**ready, "conditions": {"ready": True}}]}
-        await home.client.patch(ENDPOINT_SLICES, "liqod-1", ready, "liqo")
+        await context.client.patch(ENDPOINT_SLICES, "liqod-1", ready, "liqo")
         await care.prove()
-        assert await verdict(home, "nothing answers it at liqod.liqo.svc")
+        assert await verdict(context, "nothing answers it at liqod.liqo.svc")
 
 
 @pytest.mark.parametrize(
@@ -201,30 +205,30 @@ async def test_a_namespace_that_fails_closed_has_no_pod_made_while_nobody_answer
 ):
     monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
     closed = f'[webhook]\nport = 0\nhost = "127.0.0.1"\nfail_closed = {setting}\n'
-    async with borrower(cluster, closed + 'advertise = "127.0.0.1:1"\n') as home:
-        await started(home, nursery)
-        await nursery.start(Offloading(home).run)
-        await verdict(home)
-        await offload(home.client, "shop", chosen, podOffloadingStrategy="Remote")
-        await offload(home.client, "open", chosen)
-        await marked(home, "shop", closed=True)
-        await marked(home, "open", closed=False)
+    async with borrower(cluster, closed + 'advertise = "127.0.0.1:1"\n') as context:
+        await started(context, nursery)
+        await nursery.start(Offloading(context).run)
+        await verdict(context)
+        await offload(context.client, "shop", chosen, podOffloadingStrategy="Remote")
+        await offload(context.client, "open", chosen)
+        await marked(context, "shop", closed=True)
+        await marked(context, "open", closed=False)
         with pytest.raises(LiqodError, match=r'failed calling webhook "closed\.liqod\.io"'):
-            await home.client.create(PODS, pod("slipped"))
-        await home.client.create(PODS, pod("slipped", "open"))
+            await context.client.create(PODS, pod("slipped"))
+        await context.client.create(PODS, pod("slipped", "open"))
         # Who asks no more for it has pods made again, and who leaves leaves no label.
         patch = {"metadata": {"annotations": {labels.FAIL_CLOSED: "false"}}}
-        await home.client.patch(NAMESPACE_OFFLOADINGS, "offloading", patch, "shop")
-        await marked(home, "shop", closed=False)
-        await home.client.create(PODS, pod("slipped"))
+        await context.client.patch(NAMESPACE_OFFLOADINGS, "offloading", patch, "shop")
+        await marked(context, "shop", closed=False)
+        await context.client.create(PODS, pod("slipped"))
 
 
-async def marked(home, namespace, *, closed):
+async def marked(context, namespace, *, closed):
     """Wait until a namespace is offloaded, and fails closed or does not."""
     wanted = dict.fromkeys(webhook.CHOSEN if closed else webhook.CHOSEN[:1], "true")
 
     async def look():
-        found = await home.client.get(NAMESPACES, namespace)
+        found = await context.client.get(NAMESPACES, namespace)
         marks = found["metadata"].get("labels") or {}
         return {key: marks[key] for key in webhook.CHOSEN if key in marks} == wanted
 
@@ -232,18 +236,18 @@ async def marked(home, namespace, *, closed):
 
 
 async def test_in_a_namespace_that_fails_closed_who_answers_places_pods(cluster, nursery):
-    async with borrower(cluster) as home:
-        await nursery.start(Offloading(home).run)
-        hook = await started(home, nursery)
-        await verdict(home, "true")
+    async with borrower(cluster) as context:
+        await nursery.start(Offloading(context).run)
+        hook = await started(context, nursery)
+        await verdict(context, "true")
         await offload(
-            home.client, "shop", {labels.FAIL_CLOSED: "true"}, podOffloadingStrategy="Remote"
+            context.client, "shop", {labels.FAIL_CLOSED: "true"}, podOffloadingStrategy="Remote"
         )
-        await marked(home, "shop", closed=True)
-        made = await home.client.create_full(PODS, pod("web"))
+        await marked(context, "shop", closed=True)
+        made = await context.client.create_full(PODS, pod("web"))
         assert tolerated(made)
         # A replica that has read nothing yet lets nothing by.
-        monkey = PodWebhook(home, Account())
+        monkey = PodWebhook(context, Account())
         body = msgspec.json.encode({"request": {"uid": "1", "namespace": "shop", "object": made}})
         asked = Request("POST", webhook.CLOSED_PATH, {}, {}, body)
         assert (await monkey.answer(asked)).status == 503
@@ -252,102 +256,104 @@ async def test_in_a_namespace_that_fails_closed_who_answers_places_pods(cluster,
 
 async def test_a_pod_that_came_by_has_the_webhook_asked_at_once(cluster, nursery, monkeypatch):
     monkeypatch.setattr(controller, "DOUBT_PAUSE", 0.0)
-    async with borrower(cluster) as home:
-        await nursery.start(Offloading(home).run)
-        hook = await started(home, nursery)
-        await nursery.start(MissedPods(home, hook.doubt).run)
-        await verdict(home, "true")
-        await offload(home.client, "shop", podOffloadingStrategy="Remote")
-        await marked(home, "shop", closed=False)
+    async with borrower(cluster) as context:
+        await nursery.start(Offloading(context).run)
+        hook = await started(context, nursery)
+        await nursery.start(MissedPods(context, hook.doubt).run)
+        await verdict(context, "true")
+        await offload(context.client, "shop", podOffloadingStrategy="Remote")
+        await marked(context, "shop", closed=False)
         # Somebody cuts the way, which nobody is told.
-        found = await home.client.get(MUTATING_WEBHOOKS, webhook.NAME)
+        found = await context.client.get(MUTATING_WEBHOOKS, webhook.NAME)
         for each in found["webhooks"]:
             each["clientConfig"]["url"] = "https://127.0.0.1:1/gone"
         monkeypatch.setattr(controller.WebhookController, "_configure", no_step)
-        await home.client.patch(MUTATING_WEBHOOKS, webhook.NAME, {"webhooks": found["webhooks"]})
+        await context.client.patch(MUTATING_WEBHOOKS, webhook.NAME, {"webhooks": found["webhooks"]})
         monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
         with trio.fail_after(10):
-            await home.client.create(PODS, pod("slipped"))
-            assert "nothing answers it" in await eventually(lambda: not_true(home))
+            await context.client.create(PODS, pod("slipped"))
+            assert "nothing answers it" in await eventually(lambda: not_true(context))
 
 
 async def no_step(self):
     """The leader mends nothing."""
 
 
-async def not_true(home):
-    text = await verdict(home)
+async def not_true(context):
+    text = await verdict(context)
     return text if text != "true" else None
 
 
 async def test_webhook_switched_off_is_withdrawn(cluster, nursery):
-    async with borrower(cluster) as home, trio.open_nursery() as first:
-        await started(home, first)
-        await verdict(home)
+    async with borrower(cluster) as context, trio.open_nursery() as first:
+        await started(context, first)
+        await verdict(context)
         first.cancel_scope.cancel()
     async with trio.open_nursery() as second:
         text = "[webhook]\nenabled = false\n"
-        async with borrower(cluster, text) as home:
-            await second.start(PodWebhook(home, Account()).lead)
-            assert await home.client.find(MUTATING_WEBHOOKS, webhook.NAME) is None
+        async with borrower(cluster, text) as context:
+            await second.start(PodWebhook(context, Account()).lead)
+            assert await context.client.find(MUTATING_WEBHOOKS, webhook.NAME) is None
             second.cancel_scope.cancel()
 
 
 async def test_missed_pod_gets_its_toleration(cluster, nursery):
-    async with borrower(cluster) as home:
-        await nursery.start(Offloading(home).run)
-        await nursery.start(MissedPods(home, PodWebhook(home, Account()).doubt).run)
-        await offload(home.client, "shop")
-        await home.client.create(PODS, pod("early", nodeSelector={"liqo.io/type": "virtual-node"}))
-        await home.client.create(PODS, pod("elsewhere", "default"))
+    async with borrower(cluster) as context:
+        await nursery.start(Offloading(context).run)
+        await nursery.start(MissedPods(context, PodWebhook(context, Account()).doubt).run)
+        await offload(context.client, "shop")
+        await context.client.create(
+            PODS, pod("early", nodeSelector={"liqo.io/type": "virtual-node"})
+        )
+        await context.client.create(PODS, pod("elsewhere", "default"))
 
         async def given():
-            return tolerated(await home.client.get(PODS, "early", "shop"))
+            return tolerated(await context.client.get(PODS, "early", "shop"))
 
         await eventually(given)
-        assert not tolerated(await home.client.get(PODS, "elsewhere", "default"))
+        assert not tolerated(await context.client.get(PODS, "elsewhere", "default"))
 
 
 async def test_missed_pod_that_was_there_before_its_namespace_was_offloaded(cluster, nursery):
-    async with borrower(cluster) as home:
-        await nursery.start(MissedPods(home, PodWebhook(home, Account()).doubt).run)
-        await offload(home.client, "shop", podOffloadingStrategy="Local")
-        await home.client.create(PODS, pod("early"))
+    async with borrower(cluster) as context:
+        await nursery.start(MissedPods(context, PodWebhook(context, Account()).doubt).run)
+        await offload(context.client, "shop", podOffloadingStrategy="Local")
+        await context.client.create(PODS, pod("early"))
         await trio.sleep(0.1)
-        assert not tolerated(await home.client.get(PODS, "early", "shop"))
+        assert not tolerated(await context.client.get(PODS, "early", "shop"))
         spec = {"spec": {"podOffloadingStrategy": "LocalAndRemote"}}
-        await home.client.patch(NAMESPACE_OFFLOADINGS, "offloading", spec, "shop")
+        await context.client.patch(NAMESPACE_OFFLOADINGS, "offloading", spec, "shop")
 
         async def given():
-            return tolerated(await home.client.get(PODS, "early", "shop"))
+            return tolerated(await context.client.get(PODS, "early", "shop"))
 
         await eventually(given)
 
 
 async def test_pod_that_cannot_follow_is_told_why(cluster, nursery):
-    async with borrower(cluster) as home:
-        await nursery.start(MissedPods(home, PodWebhook(home, Account()).doubt).run)
-        await offload(home.client, "shop")
+    async with borrower(cluster) as context:
+        await nursery.start(MissedPods(context, PodWebhook(context, Account()).doubt).run)
+        await offload(context.client, "shop")
         volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "db"}}]
-        await home.client.create(PODS, pod("db", volumes=volumes))
+        await context.client.create(PODS, pod("db", volumes=volumes))
 
         async def told():
-            return condition(await home.client.get(PODS, "db", "shop"), CONDITION) or None
+            return condition(await context.client.get(PODS, "db", "shop"), CONDITION) or None
 
         found = await eventually(told)
         assert (found["status"], found["reason"]) == ("False", "PersistentVolumeClaim")
-        assert not tolerated(await home.client.get(PODS, "db", "shop"))
+        assert not tolerated(await context.client.get(PODS, "db", "shop"))
         await trio.sleep(0.1)
-        version = (await home.client.get(PODS, "db", "shop"))["metadata"]["resourceVersion"]
+        version = (await context.client.get(PODS, "db", "shop"))["metadata"]["resourceVersion"]
         await trio.sleep(0.2)
-        after = await home.client.get(PODS, "db", "shop")
+        after = await context.client.get(PODS, "db", "shop")
         assert after["metadata"]["resourceVersion"] == version
 
 
 async def test_port_in_use_is_named(cluster):
     free = '[kubelet]\nport = 0\nlisten = "127.0.0.1"\n'
-    async with borrower(cluster, free) as home, trio.open_nursery() as nursery:
-        port = await nursery.start(KubeletServer(home, PodWays(), Account()).run)
+    async with borrower(cluster, free) as context, trio.open_nursery() as nursery:
+        port = await nursery.start(KubeletServer(context, PodWays(), Account()).run)
         taken = free.replace("= 0", f"= {port}")
         async with borrower(cluster, taken) as other:
             with pytest.RaisesGroup(
@@ -359,25 +365,25 @@ async def test_port_in_use_is_named(cluster):
 
 
 async def test_way_is_proved_again_after_a_rotation(cluster, nursery):
-    async with borrower(cluster) as home:
-        hook = await started(home, nursery)
-        await verdict(home, "true")
-        before = await home.client.get(SECRETS, "liqod-webhook", "liqo")
-        probes = home.client.stats.requests[("create", "pods")]
+    async with borrower(cluster) as context:
+        hook = await started(context, nursery)
+        await verdict(context, "true")
+        before = await context.client.get(SECRETS, "liqod-webhook", "liqo")
+        probes = context.client.stats.requests[("create", "pods")]
         # Hosts are what a certificate is made for: other ones make it due.
-        await home.client.patch(SECRETS, "liqod-webhook", {"data": {"hosts": "eA=="}}, "liqo")
+        await context.client.patch(SECRETS, "liqod-webhook", {"data": {"hosts": "eA=="}}, "liqo")
 
         async def rotated():
-            now = await home.client.get(SECRETS, "liqod-webhook", "liqo")
+            now = await context.client.get(SECRETS, "liqod-webhook", "liqo")
             return now["data"]["tls.crt"] != before["data"]["tls.crt"]
 
         await eventually(rotated)
 
         async def proved():
-            return home.client.stats.requests[("create", "pods")] > probes
+            return context.client.stats.requests[("create", "pods")] > probes
 
         await eventually(proved)
-        after = await home.client.get(SECRETS, "liqod-webhook", "liqo")
+        after = await context.client.get(SECRETS, "liqod-webhook", "liqo")
         assert after["data"]["ca.crt"] == before["data"]["ca.crt"]
         assert hook.controller is not None
         assert hook.controller.reachable is True

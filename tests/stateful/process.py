@@ -113,26 +113,28 @@ class Process:
             trio.open_nursery() as servers,
             trio.open_nursery() as infra,
         ):
-            home = self._home(client, infra)
+            context = self._context(client, infra)
             if site.inspected:
-                self.inspector = inspector = Inspector(home, self._rooms, self._plugins, Account())
+                self.inspector = inspector = Inspector(
+                    context, self._rooms, self._plugins, Account()
+                )
                 servers.start_soon(inspector.sampler.run)
                 servers.start_soon(inspector.doctor.run)
             webhook = self._rooms.admission = PodWebhook(
-                home, Account(), open_listeners=site.network.listen
+                context, Account(), open_listeners=site.network.listen
             )
-            if home.config.webhook.enabled:
+            if context.config.webhook.enabled:
                 await servers.start(webhook.run)
             while True:
                 await _installed(client)
                 try:
-                    async with self._leadership(home):
-                        await self._lead(home, webhook, infra)
+                    async with self._leadership(context):
+                        await self._lead(context, webhook, infra)
                 except* LeadershipLost:
                     pass  # it stands by again
         raise AssertionError("it ends by cancellation only")
 
-    def _home(self, client: Client, infra: trio.Nursery) -> ClusterContext:
+    def _context(self, client: Client, infra: trio.Nursery) -> ClusterContext:
         site, name = self._site, self._site.name
         webhook = str(name == CONSUMER).lower()
         settings = config.parse(SETTINGS.format(name=name, webhook=webhook))
@@ -147,15 +149,19 @@ class Process:
         )
 
     @asynccontextmanager
-    async def _leadership(self, home: ClusterContext) -> AsyncIterator[None]:
+    async def _leadership(self, context: ClusterContext) -> AsyncIterator[None]:
         if not self._elects:
             yield
             return
         identity = self.name.replace("#", "-")
-        async with Election(home.client, labels.LEADER_LEASE, home.namespace, identity).held():
+        async with Election(
+            context.client, labels.LEADER_LEASE, context.namespace, identity
+        ).held():
             yield
 
-    async def _lead(self, home: ClusterContext, webhook: PodWebhook, infra: trio.Nursery) -> None:
+    async def _lead(
+        self, context: ClusterContext, webhook: PodWebhook, infra: trio.Nursery
+    ) -> None:
         """Runs the work of a leader."""
         if self._site.leader is not None:
             self._site.crashes.append(Broken(f"{self._site.leader.name} leads beside {self.name}"))
@@ -164,14 +170,14 @@ class Process:
         try:
             async with trio.open_nursery() as rooms:
                 self._work = (infra, rooms)
-                await rooms.start(Keys(home).run)
-                if home.config.webhook.enabled:
+                await rooms.start(Keys(context).run)
+                if context.config.webhook.enabled:
                     await rooms.start(webhook.lead)
-                await rooms.start(MissedPods(home, webhook.doubt).run)
+                await rooms.start(MissedPods(context, webhook.doubt).run)
                 for room in (Offloading, ForeignClusters, Fences, Orphans):
-                    await rooms.start(room(home).run)
+                    await rooms.start(room(context).run)
                 tasks = PeerTasks(self._plugins, rooms=self._rooms)
-                await rooms.start(Peers(home, tasks.run, tasks.voices.end).run)
+                await rooms.start(Peers(context, tasks.run, tasks.voices.end).run)
         finally:
             self.leads = False
             self._become("standing by")

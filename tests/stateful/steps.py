@@ -80,7 +80,7 @@ class Pod(Step):
     node: str
 
     async def act(self, world: World) -> None:
-        await world.home.hand.create(PODS, pod_manifest(self.name, self.node), SHOP)
+        await world.context.hand.create(PODS, pod_manifest(self.name, self.node), SHOP)
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class Recreate(Step):
     node: str
 
     async def act(self, world: World) -> None:
-        await world.home.hand.delete(PODS, self.name, SHOP, grace=0)
-        await world.home.hand.create(PODS, pod_manifest(self.name, self.node), SHOP)
+        await world.context.hand.delete(PODS, self.name, SHOP, grace=0)
+        await world.context.hand.create(PODS, pod_manifest(self.name, self.node), SHOP)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Deployment(Step):
     replicas: int
 
     async def act(self, world: World) -> None:
-        hand = world.home.hand
+        hand = world.context.hand
         if await hand.find(DEPLOYMENTS, self.name, SHOP) is None:
             await hand.create(DEPLOYMENTS, deployment_manifest(self.name, self.replicas), SHOP)
         await hand.patch(DEPLOYMENTS, self.name, {"spec": {"replicas": self.replicas}}, SHOP)
@@ -121,7 +121,7 @@ class Put(Step):
     value: str
 
     async def act(self, world: World) -> None:
-        hand, kind = world.home.hand, KINDS[self.kind]
+        hand, kind = world.context.hand, KINDS[self.kind]
         content = _content(self.kind, self.value)
         if await hand.find(kind, self.name, SHOP) is None:
             meta = {"name": self.name, "namespace": SHOP}
@@ -139,7 +139,7 @@ class Delete(Step):
 
     async def act(self, world: World) -> None:
         kind = DEPLOYMENTS if self.kind == "deployment" else KINDS[self.kind]
-        await world.home.hand.delete(kind, self.name, SHOP)
+        await world.context.hand.delete(kind, self.name, SHOP)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Label(Step):
 
     async def act(self, world: World) -> None:
         patch = {"metadata": {"labels": {"colour": self.value}}}
-        await world.home.hand.patch(KINDS[self.kind], self.name, patch, SHOP)
+        await world.context.hand.patch(KINDS[self.kind], self.name, patch, SHOP)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Offload(Step):
 
     async def act(self, world: World) -> None:
         manifest = {"metadata": {"name": "offloading", "namespace": SHOP}, "spec": {}}
-        await world.home.hand.create(NAMESPACE_OFFLOADINGS, manifest, SHOP)
+        await world.context.hand.create(NAMESPACE_OFFLOADINGS, manifest, SHOP)
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Unoffload(Step):
     """It is offloaded no more."""
 
     async def act(self, world: World) -> None:
-        await world.home.hand.delete(NAMESPACE_OFFLOADINGS, "offloading", SHOP)
+        await world.context.hand.delete(NAMESPACE_OFFLOADINGS, "offloading", SHOP)
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ class DropSlice(Step):
 
     async def act(self, world: World) -> None:
         namespace = f"liqo-tenant-{self.provider}"
-        await world.home.hand.delete(RESOURCE_SLICES, self.provider, namespace)
+        await world.context.hand.delete(RESOURCE_SLICES, self.provider, namespace)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class DropVirtualNode(Step):
 
     async def act(self, world: World) -> None:
         namespace = f"liqo-tenant-{self.provider}"
-        await world.home.hand.delete(VIRTUAL_NODES, self.provider, namespace)
+        await world.context.hand.delete(VIRTUAL_NODES, self.provider, namespace)
 
 
 @dataclass(frozen=True)

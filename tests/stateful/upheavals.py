@@ -253,4 +253,4 @@ class DropWebhook(Step):
     """The announcement of the webhook is deleted by hand."""
 
     async def act(self, world: World) -> None:
-        await world.home.hand.delete(MUTATING_WEBHOOKS, webhook.NAME)
+        await world.context.hand.delete(MUTATING_WEBHOOKS, webhook.NAME)

@@ -88,7 +88,7 @@ class World:
         return self.sites[name]
 
     @property
-    def home(self) -> Site:
+    def context(self) -> Site:
         """The consumer."""
         return self.sites[CONSUMER]
 
@@ -131,7 +131,7 @@ class World:
 
     async def peer(self, provider: str) -> None:
         """Have rome become that cluster's consumer, as ``liqod peer`` does it."""
-        there, rome = self.sites[provider], self.home
+        there, rome = self.sites[provider], self.context
         user = await peeringusers.generate(
             there.admin,
             CONSUMER,
@@ -243,7 +243,7 @@ def baseline() -> Baseline:
         await made.start()
         for provider in PROVIDERS:
             await made.peer(provider)
-        hand = made.home.hand
+        hand = made.context.hand
         await hand.create(NAMESPACES, {"metadata": {"name": SHOP}})
         offloading = {"metadata": {"name": "offloading", "namespace": SHOP}, "spec": {}}
         await hand.create(NAMESPACE_OFFLOADINGS, offloading, SHOP)

@@ -88,8 +88,8 @@ def test_what_goes_on_is_said_now_and_then():
 
 
 def test_a_room_that_fails_is_logged_once_for_each_key_and_reason(caplog):
-    home = cast("Any", SimpleNamespace(hub=Hub()))
-    peer = Peer("milan", home, "liqo-tenant-milan")
+    context = cast("Any", SimpleNamespace(hub=Hub()))
+    peer = Peer("milan", context, "liqo-tenant-milan")
     failed = peer.failures("lent")
 
     async def report():
@@ -102,4 +102,4 @@ def test_a_room_that_fails_is_logged_once_for_each_key_and_reason(caplog):
     lines = [(each.key, each.reason, bool(each.exc_info)) for each in caplog.records]
     assert lines == [("services/web", "too many ports", False), ("web", "a mistake of ours", True)]
     assert {each.message for each in caplog.records} == {"failed, and is tried again"}
-    assert len(peer.home.hub.history) == 7
+    assert len(peer.context.hub.history) == 7

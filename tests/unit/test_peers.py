@@ -42,7 +42,7 @@ class Namespaces:
 async def test_a_peer_that_was_started_again_fails_no_longer(autojump_clock):
     tries = 0
 
-    async def run_peer(home, peer, namespace):
+    async def run_peer(context, peer, namespace):
         nonlocal tries
         tries += 1
         if tries < 3:
@@ -51,8 +51,10 @@ async def test_a_peer_that_was_started_again_fails_no_longer(autojump_clock):
 
     nobody: Any = None
     informers: Any = Namespaces()
-    home = ClusterContext("rome", nobody, informers, config.parse(""), Hub(), ApiEndpoint("", b""))
-    peers = Peers(home, run_peer, Voices().end)
+    context = ClusterContext(
+        "rome", nobody, informers, config.parse(""), Hub(), ApiEndpoint("", b"")
+    )
+    peers = Peers(context, run_peer, Voices().end)
     async with trio.open_nursery() as nursery:
         await nursery.start(peers.run)
         await trio.sleep(0.1)
@@ -65,7 +67,7 @@ async def test_a_peer_that_was_started_again_fails_no_longer(autojump_clock):
 async def test_a_successor_waits_until_its_predecessor_has_ended(autojump_clock):
     told: list[str] = []
 
-    async def run_peer(home, peer, namespace):
+    async def run_peer(context, peer, namespace):
         told.append("begins")
         try:
             await trio.sleep_forever()
@@ -75,18 +77,18 @@ async def test_a_successor_waits_until_its_predecessor_has_ended(autojump_clock)
             told.append("ended")
 
     hub, nobody, there = Hub(), cast("Any", None), cast("Any", Namespaces())
-    home = ClusterContext("rome", nobody, there, config.parse(""), hub, ApiEndpoint("", b""))
+    context = ClusterContext("rome", nobody, there, config.parse(""), hub, ApiEndpoint("", b""))
     other = dataclasses.replace(
-        home,
+        context,
         config=config.parse(
             '[[peers]]\nid = "milan"\npod_network = "routed"\npod_cidrs = ["10.0.0.0/8"]\n'
         ),
     )
-    peers = Peers(home, run_peer, Voices().end)
+    peers = Peers(context, run_peer, Voices().end)
     async with trio.open_nursery() as nursery:
         await nursery.start(peers.run)
         await trio.sleep(1)
-        for each in (other, home, other):
+        for each in (other, context, other):
             assert peers.reload(each) == ["milan"]
             await trio.sleep(1)
         await trio.sleep(20)
@@ -97,15 +99,15 @@ async def test_a_successor_waits_until_its_predecessor_has_ended(autojump_clock)
 async def test_a_peer_that_has_gone_fails_no_more(autojump_clock, caplog):
     caplog.set_level("INFO", "liqod.peers.peers")
 
-    async def run_peer(home, peer, namespace):
+    async def run_peer(context, peer, namespace):
         try:
             await trio.sleep_forever()
         finally:
             raise Unreachable("closed under its hands")
 
     hub, nobody, there = Hub(), cast("Any", None), cast("Any", Namespaces())
-    home = ClusterContext("rome", nobody, there, config.parse(""), hub, ApiEndpoint("", b""))
-    peers = Peers(home, run_peer, Voices().end)
+    context = ClusterContext("rome", nobody, there, config.parse(""), hub, ApiEndpoint("", b""))
+    peers = Peers(context, run_peer, Voices().end)
     async with trio.open_nursery() as nursery:
         await nursery.start(peers.run)
         await trio.sleep(0.1)

@@ -17,8 +17,8 @@ from simulator.trial import Switch
 async def followed(way="tunnel"):
     """A peer of which nothing is known yet, while it is followed."""
     own = PeerSettings("milan", pod_network=way)
-    home = SimpleNamespace(config=SimpleNamespace(peer=lambda id: own))
-    peer = Provider("milan", cast("Any", home), "liqo-tenant-milan", link=cast("Any", Switch()))
+    context = SimpleNamespace(config=SimpleNamespace(peer=lambda id: own))
+    peer = Provider("milan", cast("Any", context), "liqo-tenant-milan", link=cast("Any", Switch()))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reach.follow, peer)
         await trio.testing.wait_all_tasks_blocked()

@@ -22,7 +22,7 @@ from liqod.runtime.places import Places
 HERE = "127.0.0.1"
 
 
-def home(port: int) -> Any:
+def context(port: int) -> Any:
     """This cluster, with every server at that port."""
 
     @asynccontextmanager
@@ -48,8 +48,8 @@ def home(port: int) -> Any:
 
 SERVERS: dict[str, Callable[[int], Awaitable[object]]] = {
     "health": lambda port: HealthServer().serve(Health(port=port), Places(4)),
-    "kubelet": lambda port: KubeletServer(home(port), PodWays(), Account()).run(),
-    "webhook": lambda port: PodWebhook(home(port), Account()).run(),
+    "kubelet": lambda port: KubeletServer(context(port), PodWays(), Account()).run(),
+    "webhook": lambda port: PodWebhook(context(port), Account()).run(),
     "inspector": lambda port: tcp_listeners(Inspector(host=HERE).host, port),
 }
 

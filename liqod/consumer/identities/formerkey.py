@@ -128,15 +128,15 @@ class FormerKey(Controller[str]):
     """Destroys the former key in time.
 
     Args:
-        home: this cluster.
+        context: this cluster.
 
     Attributes:
         providers: those that know this cluster by its former key alone.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
-        self._own = OwnKeys(home, KEY)
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
+        self._own = OwnKeys(context, KEY)
         self._identities = Watched(IDENTITIES, _always)
         self._slices = Watched(RESOURCE_SLICES, _always)
         self._tenants = Watched(TENANTS, _always)
@@ -145,14 +145,14 @@ class FormerKey(Controller[str]):
         self._idle: tuple[bytes, float] | None = None
         """The former key, and since when nobody has needed it."""
         super().__init__(
-            *(home, "formerkey", self._own.watched, self._identities, self._slices),
+            *(context, "formerkey", self._own.watched, self._identities, self._slices),
             *(self._tenants, self._renews),
             first=(KEY,),
         )
 
     async def reconcile(self, key: str) -> float | None:
         """Wait for the last provider, and a while more; then let the former key go."""
-        own, client = await self._own.now(), self._home.client
+        own, client = await self._own.now(), self._context.client
         who = self.providers = needing(own, self._bound())
         if own.former is None:
             self._idle = None
@@ -171,7 +171,7 @@ class FormerKey(Controller[str]):
         # No list of before is believed where something is destroyed.
         if needing(own, await bound(client)):
             return DOUBT
-        await forget_former(client, self._home.namespace, own.former)
+        await forget_former(client, self._context.namespace, own.former)
         log.info("the former key of this cluster is destroyed: no peer knows it by that any more")
         return None
 

@@ -88,8 +88,8 @@ class Identities(Controller[str]):
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._client = peer.home.client
-        self._own = OwnKeys(peer.home, ids.control_plane_identity(peer.id))
+        self._client = peer.context.client
+        self._own = OwnKeys(peer.context, ids.control_plane_identity(peer.id))
         namespace = peer.tenant_namespace
         self._identities = Watched(IDENTITIES, self._on_identity, within=(namespace,))
         self._renews = Watched(RENEWS, by_name, within=(namespace,))
@@ -161,7 +161,7 @@ class Identities(Controller[str]):
         garbage collector takes each at once, and the store still shows the Identity.
         """
         key = (identity.namespace, identity.name)
-        here = self._peer.home.cluster_id
+        here = self._peer.context.cluster_id
         live = self._renews.store.decode(key, Renew)
         offer, own = self._offer(identity, own, live), self._standing(own)
         patch: dict[str, Any] = {}
@@ -255,7 +255,7 @@ class Identities(Controller[str]):
             return ""
         known = "" if live is None else live.metadata.annotations.get(labels.SUCCESSION, "")
         same = known.partition(" ")[0] == own.succession
-        return "" if same else offer_of(own, self._peer.home.cluster_id)
+        return "" if same else offer_of(own, self._peer.context.cluster_id)
 
     def _offered(self, identity: Identity, own: ClusterKeys) -> AuthParams | None:
         """The newer way in that the provider's answer to our Renew offers."""
@@ -278,11 +278,13 @@ class Identities(Controller[str]):
         present = identity.spec.auth_params
         if same_place(offered, present):
             return True
-        known = self._peer.home.addressing
+        known = self._peer.context.addressing
         why = places.own_place(offered, present, (*known.pod_cidrs, *known.service_cidrs))
         if not why and not may_move(offered, present):
             why = "it has another address and another authority: peer again with --replace"
-        if not why and not await places.answers(identity, offered, own, dial=self._peer.home.dial):
+        if not why and not await places.answers(
+            identity, offered, own, dial=self._peer.context.dial
+        ):
             why = "it does not answer there"
         if not why:
             return True

@@ -138,25 +138,25 @@ class OwnKeys:
     """The cluster's keys as they are now, for a controller that has :attr:`watched` opened.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         keys: what of the controller's comes to be looked at when they change.
 
     Attributes:
         watched: the Secret; its informer is shared by all peers.
     """
 
-    def __init__(self, home: ClusterContext, *keys: str) -> None:
-        self._home = home
+    def __init__(self, context: ClusterContext, *keys: str) -> None:
+        self._context = context
         fields = f"metadata.name={labels.KEYS_SECRET}"
-        selection = Selection(home.namespace, fields=fields)
+        selection = Selection(context.namespace, fields=fields)
         self.watched: Watched[str] = Watched(SECRETS, lambda change: keys, selection)
 
     async def now(self) -> ClusterKeys:
         """The keys. Raises the same as :func:`cluster_keys`."""
-        namespace = self._home.namespace
+        namespace = self._context.namespace
         found = self.watched.store.decode((namespace, labels.KEYS_SECRET), Secret)
         if found is None:  # not seen yet, or deleted: it is looked for, or made anew
-            return await cluster_keys(self._home.client, namespace)
+            return await cluster_keys(self._context.client, namespace)
         return _usable(found, namespace)
 
 
@@ -248,11 +248,11 @@ class Keys:
     """Makes sure, before the peers start, that this cluster has its keys.
 
     Args:
-        home: this cluster.
+        context: this cluster.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -264,11 +264,11 @@ class Keys:
         """
         while True:
             try:
-                await cluster_keys(self._home.client, self._home.namespace)
+                await cluster_keys(self._context.client, self._context.namespace)
                 await self._note_id()
                 break
             except TransientError as error:
-                self._home.hub.publish(KeysFailed(failed=str(error)))
+                self._context.hub.publish(KeysFailed(failed=str(error)))
                 await trio.sleep(RETRY)
         task_status.started()
         await trio.sleep_forever()
@@ -276,9 +276,11 @@ class Keys:
 
     async def _note_id(self) -> None:
         """Keep with the key the id by which peers come to know it, so that it is not mistaken."""
-        client, namespace = self._home.client, self._home.namespace
+        client, namespace = self._context.client, self._context.namespace
         noted = await notes(client, namespace)
         if not noted.keys() >= {labels.KNOWN_AS, labels.KNOWN_IN}:
             uid = noted.get(labels.KNOWN_IN) or await cluster_uid(client)
-            note = {"annotations": {labels.KNOWN_AS: self._home.cluster_id, labels.KNOWN_IN: uid}}
+            note = {
+                "annotations": {labels.KNOWN_AS: self._context.cluster_id, labels.KNOWN_IN: uid}
+            }
             await client.patch(SECRETS, labels.KEYS_SECRET, {"metadata": note}, namespace)

@@ -66,7 +66,7 @@ class Signing(Controller[str]):
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         namespace = peer.tenant_namespace
-        self._own = OwnKeys(peer.home)
+        self._own = OwnKeys(peer.context)
         self._secrets = Watched(SECRETS, by_name, Selection(namespace))
         self._identities = Watched(IDENTITIES, _signature, within=(namespace,))
         self._used: dict[str, float] = {}
@@ -88,7 +88,7 @@ class Signing(Controller[str]):
             return await self._forget(name, secret.metadata.uid)
         signature = b64encode(keys.sign(own.private, secret.nonce)).decode()
         patch = {"data": {labels.SIGNED_NONCE_FIELD: signature}}
-        await self._peer.home.client.patch(SECRETS, name, patch, self._peer.tenant_namespace)
+        await self._peer.context.client.patch(SECRETS, name, patch, self._peer.tenant_namespace)
         self._peer.report(NonceSigned(secret=name))
         return None
 
@@ -105,6 +105,6 @@ class Signing(Controller[str]):
         left = self._used.setdefault(uid, now) + KEPT - now
         if given and left > 0:
             return left
-        await self._peer.home.client.delete(SECRETS, name, namespace, uid=uid)
+        await self._peer.context.client.delete(SECRETS, name, namespace, uid=uid)
         del self._used[uid]
         return None

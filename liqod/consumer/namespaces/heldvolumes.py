@@ -35,7 +35,7 @@ def would_be_lost(names: list[str], where: str) -> str:
     )
 
 
-async def held_by(home: ClusterContext, namespace: str, peer: str) -> str:
+async def held_by(context: ClusterContext, namespace: str, peer: str) -> str:
     """The reason why a namespace stays at a peer that it leaves; empty if nothing keeps it.
 
     With the namespace there its claims go, and with them the data: the one who deletes those is
@@ -44,7 +44,7 @@ async def held_by(home: ClusterContext, namespace: str, peer: str) -> str:
     Raises:
         LiqodError: as the client raises; nothing is given up then.
     """
-    if not home.config.storage.enabled:
+    if not context.config.storage.enabled:
         return ""
-    names = (await lying(home.client, namespace)).get(peer)
+    names = (await lying(context.client, namespace)).get(peer)
     return would_be_lost(names, "there") if names else ""

@@ -18,13 +18,13 @@ class NamespaceLabels:
     """The labels of this cluster's namespaces.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         namespaces: all namespaces, as they are watched.
     """
 
-    def __init__(self, home: ClusterContext, namespaces: Store) -> None:
-        self._home = home
-        self._client = home.client
+    def __init__(self, context: ClusterContext, namespaces: Store) -> None:
+        self._context = context
+        self._client = context.client
         self._namespaces = namespaces
 
     async def put_on(self, offloading: NamespaceOffloading) -> None:
@@ -33,7 +33,7 @@ class NamespaceLabels:
         found = self._namespaces.decode(("", namespace), Partial)
         if found is None or found.metadata.deletion_timestamp is not None:
             return
-        closed = offloadplan.fails_closed(offloading, self._home.config.webhook)
+        closed = offloadplan.fails_closed(offloading, self._context.config.webhook)
         wanted = dict.fromkeys(webhook.CHOSEN if closed else webhook.CHOSEN[:1], labels.TRUE)
         if {
             each: n for each, n in found.metadata.labels.items() if each in webhook.CHOSEN

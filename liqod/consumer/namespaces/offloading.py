@@ -64,10 +64,10 @@ EMPTY = NamespaceMap()
 class Offloading(Controller[Task]):
     """Keeps maps, labels and status as the NamespaceOffloadings of this cluster say."""
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
-        self._client = home.client
-        self._relocations = Relocations(home.client)
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
+        self._client = context.client
+        self._relocations = Relocations(context.client)
         self._holding: set[str] = set()
         """Namespaces that volumes keep at a provider."""
         self._outdone: set[str] = set()
@@ -86,15 +86,15 @@ class Offloading(Controller[Task]):
             self._maps,
             self._nodes,
         )
-        super().__init__(home, "offloading", *watches, concurrency=CONCURRENCY)
+        super().__init__(context, "offloading", *watches, concurrency=CONCURRENCY)
 
     @cached_property
     def _staying(self) -> Staying:
-        return Staying(self._home.namespace, self._namespaces.store)
+        return Staying(self._context.namespace, self._namespaces.store)
 
     @cached_property
     def _labels(self) -> NamespaceLabels:
-        return NamespaceLabels(self._home, self._namespaces.store)
+        return NamespaceLabels(self._context, self._namespaces.store)
 
     @cached_property
     def _views(self) -> ClusterViews:
@@ -215,7 +215,7 @@ class Offloading(Controller[Task]):
     # NamespaceOffloadings
 
     def _plan(self, offloading: NamespaceOffloading, views: Sequence[ClusterView]) -> Outcome:
-        stays, here = self._staying.problem(offloading.namespace), self._home.cluster_id
+        stays, here = self._staying.problem(offloading.namespace), self._context.cluster_id
         return offloadplan.plan(offloading, here, views, times.now(), stays=stays)
 
     async def _keep_offloading(self, offloading: NamespaceOffloading) -> float | None:
@@ -281,14 +281,14 @@ class Offloading(Controller[Task]):
         """Move the next pods off the providers that are given up; returns what each waits for."""
         found = self._namespaces.store.decode(("", namespace), Partial)
         ending = found is None or found.metadata.deletion_timestamp is not None
-        timeout = self._home.config.consumer.drain_timeout
+        timeout = self._context.config.consumer.drain_timeout
         moving = {}
         self._holding.discard(namespace)
         for cluster in clusters:
             if ending or mapping.get(cluster, "") is not None:
                 self._relocations.forget(namespace, cluster)
                 continue
-            held = await held_by(self._home, namespace, cluster)
+            held = await held_by(self._context, namespace, cluster)
             if held:
                 moving[cluster] = held
                 self._holding.add(namespace)
@@ -368,7 +368,7 @@ class Offloading(Controller[Task]):
                 offloading.namespace,
                 subresource="status",
             )
-        self._home.hub.publish(
+        self._context.hub.publish(
             OffloadingChanged(
                 namespace=offloading.namespace,
                 phase=outcome.status["offloadingPhase"],
@@ -384,4 +384,4 @@ class Offloading(Controller[Task]):
         self._ending.pop(offloading.namespace, None)
         ours, meta = (FINALIZER, finalizers.NAMESPACE_OFFLOADING), offloading.metadata
         if await set_finalizers(self._client, NAMESPACE_OFFLOADINGS, meta, remove=ours):
-            self._home.hub.publish(OffloadingChanged(namespace=offloading.namespace, ended=True))
+            self._context.hub.publish(OffloadingChanged(namespace=offloading.namespace, ended=True))

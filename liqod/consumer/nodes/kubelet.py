@@ -74,7 +74,7 @@ class KubeletServer:
     """Listens for every virtual node of this daemon.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         ways: to the pods at peers.
         callers: what callers may take.
         open_listeners: what listens; tests have listeners without sockets.
@@ -86,15 +86,15 @@ class KubeletServer:
 
     def __init__(
         self,
-        home: ClusterContext,
+        context: ClusterContext,
         ways: PodWays,
         callers: Account,
         *,
         open_listeners: Open = trio.open_tcp_listeners,
     ) -> None:
-        self._home, self._ways, self._account = home, ways, callers
+        self._context, self._ways, self._account = context, ways, callers
         self._open_listeners = open_listeners
-        self._access = Access(home, ways)
+        self._access = Access(context, ways)
         self._places = callers[account.KUBELET]
         self.port = 0
         self.streams = 0
@@ -105,7 +105,7 @@ class KubeletServer:
         Raises:
             ConfigError: the address cannot be bound.
         """
-        settings = self._home.config.kubelet
+        settings = self._context.config.kubelet
         await self._access.renew()  # else who comes first is a stranger
         async with trio.open_nursery() as nursery:
             self.port = await nursery.start(
@@ -113,7 +113,7 @@ class KubeletServer:
                     listen,
                     "kubelet",
                     self.answer,
-                    host=settings.listen or wildcard(self._home.node_address),
+                    host=settings.listen or wildcard(self._context.node_address),
                     port=settings.port,
                     ssl_context=self._access.context,
                     limits=LIMITS,
@@ -149,7 +149,7 @@ class KubeletServer:
                 return await self._page(request, page)
             user = await self._access.user(request)
             asked = pod_request(request.path, request.query)
-            found = await self._home.client.find(PODS, asked.pod, asked.namespace, decode=Pod)
+            found = await self._context.client.find(PODS, asked.pod, asked.namespace, decode=Pod)
             node = found.spec.node_name if found is not None else ""
             await self._access.check(user, node)
             way = next((each for each in self._ways.values() if each.has(node)), None)

@@ -37,7 +37,7 @@ class Access:
     """Authenticates the callers of the kubelet API, and asks the API server for their rights.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         ways: to the pods at peers.
 
     Attributes:
@@ -45,24 +45,24 @@ class Access:
         serving: keeps the certificate that is shown.
     """
 
-    def __init__(self, home: ClusterContext, ways: PodWays) -> None:
-        self._home = home
+    def __init__(self, context: ClusterContext, ways: PodWays) -> None:
+        self._context = context
         self._authority = self.problem = ""
-        self.serving = Serving(home, ways, self._show)
+        self.serving = Serving(context, ways, self._show)
         self._kept: dict[Hashable, tuple[float, User | None]] = {}
 
     def context(self) -> ssl.SSLContext:
         """The TLS context for the next connection."""
-        return self._context
+        return self._tls
 
     def _show(self, pair: Pair) -> None:
         self._pair = pair
-        self._context = self._certified()
+        self._tls = self._certified()
 
     async def renew(self) -> None:
         """Read the authority anew."""
         try:
-            found = await self._home.client.get(CONFIG_MAPS, AUTHORITY, SYSTEM)
+            found = await self._context.client.get(CONFIG_MAPS, AUTHORITY, SYSTEM)
             authority, self.problem = (found.get("data") or {}).get("client-ca-file", ""), ""
         except LiqodError as error:
             # The one that is known stays: a moment without the API server changes no authority.
@@ -73,11 +73,11 @@ class Access:
             return
         self._authority = authority
         try:
-            self._context = self._certified()
+            self._tls = self._certified()
         except (ssl.SSLError, ValueError) as error:
             self._authority = ""
             self.problem = f"{SYSTEM}/{AUTHORITY} has no certificates: {error}"
-            self._context = self._certified()
+            self._tls = self._certified()
 
     def _certified(self) -> ssl.SSLContext:
         """A context with what is known now; open connections keep theirs."""
@@ -100,7 +100,7 @@ class Access:
         if request.peer_certificate is not None:
             return certified(request.peer_certificate)
         token = bearer_in(request.headers.get("authorization", ""))
-        found = await user_of(self._home.client, token) if token else None
+        found = await user_of(self._context.client, token) if token else None
         if found is None:
             why = f" (client certificates: {self.problem})" if self.problem else ""
             raise Unauthorized(f"a virtual node answers its API server{why}")
@@ -152,7 +152,7 @@ class Access:
 
     async def _may(self, user: User, verb: str, subresource: str, node: str) -> bool:
         asked = {"verb": verb, "resource": "nodes", "subresource": subresource, "name": node}
-        return await may(self._home.client, user, **asked)
+        return await may(self._context.client, user, **asked)
 
     def _remembered(self, key: Hashable) -> User | None:
         until, user = self._kept.get(key, (0.0, None))

@@ -62,7 +62,7 @@ class NodeKeeper(Controller[str]):
     def __init__(self, peer: Provider, name: str, virtual_nodes: Store, nodes: Store) -> None:
         self._peer = peer
         self._name = name
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._virtual_nodes = virtual_nodes
         self._nodes = nodes
         self._ended = trio.Event()
@@ -125,7 +125,7 @@ class NodeKeeper(Controller[str]):
         return self._virtual_nodes.decode((self._peer.tenant_namespace, self._name), VirtualNode)
 
     def _facts(self) -> nodeplan.NodeFacts:
-        home, link, network = self._peer.home, self._peer.link, self._peer.network
+        context, link, network = self._peer.context, self._peer.link, self._peer.network
         asked = link.reason != IDLE
         tunnel = self._peer.settings.pod_network == "tunnel"
         return nodeplan.NodeFacts(
@@ -135,9 +135,9 @@ class NodeKeeper(Controller[str]):
             pod_network=self._peer.pod_network,
             unjoined=network.waits if tunnel and network.ranges is None else "",
             broken=network.why if network.stands is False else "",
-            address=home.node_address,
-            port=home.kubelet_port,
-            version=home.version,
+            address=context.node_address,
+            port=context.kubelet_port,
+            version=context.version,
             daemon=link.daemon.verdict if asked else Verdict(),
         )
 
@@ -168,7 +168,7 @@ class NodeKeeper(Controller[str]):
             await self._tell(node, RUNNING, NONE, reason="WrongCluster", message=message)
             return None
         if node.spec.create_node is False:
-            await self._empty(node, self._peer.home.config.consumer.drain_timeout)
+            await self._empty(node, self._peer.context.config.consumer.drain_timeout)
             await self._tell(node, RUNNING, NONE)
             return None
         return await self._exist(node)
@@ -343,7 +343,7 @@ class NodeKeeper(Controller[str]):
         That was by this host's clock; the time of the deletion is by the API server's, which may
         be minutes behind.
         """
-        timeout = self._peer.home.config.consumer.drain_timeout
+        timeout = self._peer.context.config.consumer.drain_timeout
         since = virtualnodestatus.draining_since(msgspec.to_builtins(node.status.conditions))
         return timeout if not since else max(0.0, timeout - times.age(since))
 

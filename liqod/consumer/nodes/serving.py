@@ -44,7 +44,7 @@ class Serving:
     """Keeps the certificate of the kubelet API.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         ways: to the pods at peers: nothing is asked for while there is none.
         shown: called with each certificate that is to be shown from now on.
         clock: epoch seconds.
@@ -55,12 +55,12 @@ class Serving:
 
     def __init__(
         self,
-        home: ClusterContext,
+        context: ClusterContext,
         ways: PodWays,
         shown: Callable[[Pair], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._home, self._ways, self._shown, self._clock = home, ways, shown, clock
+        self._context, self._ways, self._shown, self._clock = context, ways, shown, clock
         self._failures = 0
         self._again = 0.0
         self.problem = "it was not asked for yet"
@@ -70,8 +70,8 @@ class Serving:
         """Show one that the daemon has made itself, as long as there is no other."""
         now = self._clock()
         signer = certificates.make_ca("liqod kubelet", now=now, life=LIFE)
-        pair = certificates.make_server(signer, [self._home.node_address], now=now, life=LIFE)
-        self._until = now + LIFE * self._home.config.certificates.renew_at
+        pair = certificates.make_server(signer, [self._context.node_address], now=now, life=LIFE)
+        self._until = now + LIFE * self._context.config.certificates.renew_at
         self._shown(pair)
 
     async def run(self) -> NoReturn:
@@ -102,7 +102,7 @@ class Serving:
             self.problem = str(error)
             return
         self._failures, self._until = 0, facts.ends
-        self._again = certificates.renewal(facts, self._home.config.certificates.renew_at)
+        self._again = certificates.renewal(facts, self._context.config.certificates.renew_at)
         self.problem = ""
         self._shown(pair)
 
@@ -112,11 +112,11 @@ class Serving:
         Raises:
             LiqodError: it is not to be had, and why.
         """
-        client, in_hand = self._home.client, self._home.signing_requests
+        client, in_hand = self._context.client, self._context.signing_requests
         # Of a daemon that was killed while it waited.
         await client.delete_selected(SIGNING_REQUESTS, OURS, spared=in_hand)
         key = keys.generate_tls()
-        host = self._home.node_address
+        host = self._context.node_address
         request = certificates.request_server(key, NAME, GROUP, [host])
         certificate = await signingrequests.sign(
             client,

@@ -94,7 +94,7 @@ class VirtualNodes(Controller[str]):
         where = self._peer.tenant_namespace
         if not await self._virtual_nodes.surely_gone((where, name), ending=False):
             return DOUBT
-        client = self._peer.home.client
+        client = self._peer.context.client
         log.info("removing a Node without a VirtualNode", extra={"node": name})
         await client.delete(NODES, name, uid=node["metadata"]["uid"])
         await client.delete(LEASES, name, nodeplan.LEASE_NAMESPACE)

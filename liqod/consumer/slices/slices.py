@@ -62,8 +62,8 @@ class Slices(Controller[str]):
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._client = peer.home.client
-        self._own = OwnKeys(peer.home)
+        self._client = peer.context.client
+        self._own = OwnKeys(peer.context)
         within = (peer.tenant_namespace,)
         self._slices = Watched(RESOURCE_SLICES, by_name, within=within)
         self._identities = Watched(IDENTITIES, self._on_identity, within=within)
@@ -123,9 +123,9 @@ class Slices(Controller[str]):
 
     async def _keep_request(self, found: ResourceSlice) -> None:
         """Ids and request in ``spec``; a request of another key than ours is replaced."""
-        home = self._peer.home
+        context = self._peer.context
         own = await self._own.now()
-        wanted = {"consumerClusterID": home.cluster_id, "providerClusterID": self._peer.id}
+        wanted = {"consumerClusterID": context.cluster_id, "providerClusterID": self._peer.id}
         live = {
             "consumerClusterID": found.spec.consumer_cluster_id,
             "providerClusterID": found.spec.provider_cluster_id,
@@ -137,18 +137,18 @@ class Slices(Controller[str]):
             own = own.asked_with(found.spec.csr)
         else:
             own = own.of(identity.spec.auth_params.signed_crt)
-        group = group_of(identity, home.cluster_id, own.public)
+        group = group_of(identity, context.cluster_id, own.public)
         try:
             if identity is None:  # and nobody knows which names are signed there: it stays
                 group = requests.inspect(found.spec.csr).organization
             requests.check(
                 found.spec.csr,
-                common_name=ids.slice_user(found.name, home.cluster_id),
+                common_name=ids.slice_user(found.name, context.cluster_id),
                 organization=group,
                 public_key=own.public,
             )
         except ProtocolError:
-            wanted = request_of(found.name, home.cluster_id, self._peer.id, own.private, group)
+            wanted = request_of(found.name, context.cluster_id, self._peer.id, own.private, group)
         patch = {key: value for key, value in wanted.items() if live.get(key) != value}
         if patch:
             await self._client.patch(RESOURCE_SLICES, found.name, {"spec": patch}, found.namespace)

@@ -21,17 +21,17 @@ DEADLINE: Final = 2.0
 
 
 async def claimed(
-    home: ClusterContext, pod: dict[str, Any], namespace: str, placement: Placement
+    context: ClusterContext, pod: dict[str, Any], namespace: str, placement: Placement
 ) -> Placement:
     """The placement with what the claims of a pod are; what cannot be read counts as missing."""
-    settings = home.config.storage
+    settings = context.config.storage
     if not settings.enabled:
         return placement
     found: dict[str, claims.Sight] = {}
     with trio.move_on_after(DEADLINE):
         for name in claims.names(pod)[:ASKED]:
             try:
-                claim = await home.client.find(CLAIMS, name, namespace)
+                claim = await context.client.find(CLAIMS, name, namespace)
             except LiqodError:
                 break
             if claim is not None:

@@ -52,7 +52,7 @@ class WebhookController(Controller[str]):
     """One leadership's worth of care; its keys are its steps.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         port: where the webhook listens.
 
     Attributes:
@@ -60,13 +60,13 @@ class WebhookController(Controller[str]):
         proved: when that was tried (``trio.current_time``); None before the first time.
     """
 
-    def __init__(self, home: ClusterContext, port: int) -> None:
-        self._home = home
+    def __init__(self, context: ClusterContext, port: int) -> None:
+        self._context = context
         self._called, self._called_closed = (
             webhook.client_config(
-                advertise=home.config.webhook.advertise,
-                service=(home.namespace, SERVICE) if home.in_cluster else None,
-                address=home.node_address,
+                advertise=context.config.webhook.advertise,
+                service=(context.namespace, SERVICE) if context.in_cluster else None,
+                address=context.node_address,
                 port=port,
                 path=path,
             )
@@ -78,11 +78,13 @@ class WebhookController(Controller[str]):
         self._tried = News()
         self._unready_since: float | None = None
         which = Selection(fields=f"metadata.name={webhook.NAME}")
-        stored = Selection(home.namespace, fields=f"metadata.name={certificate.SECRET}")
+        stored = Selection(context.namespace, fields=f"metadata.name={certificate.SECRET}")
         self._configuration = Watched(MUTATING_WEBHOOKS, lambda change: (CONFIGURATION,), which)
         self._stored = Watched(SECRETS, lambda change: (CERTIFICATE,), stored)
         # Where there is no Secret yet, nothing else asks for the first certificate.
-        super().__init__(home, "webhook", self._stored, self._configuration, first=(CERTIFICATE,))
+        super().__init__(
+            context, "webhook", self._stored, self._configuration, first=(CERTIFICATE,)
+        )
 
     async def prove(self) -> None:
         """Try the way now, and wait for what comes of it."""
@@ -102,7 +104,7 @@ class WebhookController(Controller[str]):
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Keep everything as it should be until cancelled."""
-        if not self._home.config.webhook.enabled:
+        if not self._context.config.webhook.enabled:
             await self._withdraw()
             task_status.started()
             await trio.sleep_forever()
@@ -119,20 +121,20 @@ class WebhookController(Controller[str]):
 
     def failed(self, key: str, error: Exception) -> None:
         """A step failed; it is taken again."""
-        self._home.hub.publish(WebhookChanged(failed=key, reason=str(error)))
+        self._context.hub.publish(WebhookChanged(failed=key, reason=str(error)))
         log.warning("the webhook cannot be kept up", extra={"step": key, "reason": str(error)})
 
     def _hosts(self) -> list[str]:
         """The hosts that the certificate must be for."""
         if "url" in self._called:
-            return [urlsplit(self._called["url"]).hostname or self._home.node_address]
-        base = f"{SERVICE}.{self._home.namespace}"
+            return [urlsplit(self._called["url"]).hostname or self._context.node_address]
+        base = f"{SERVICE}.{self._context.namespace}"
         return [f"{base}.svc", f"{base}.svc.cluster.local"]
 
     async def _keep_certificate(self) -> float | None:
         """Make or renew what the Secret holds; the seconds until it is due again."""
-        namespace, name = self._home.namespace, certificate.SECRET
-        now, renew_at = time.time(), self._home.config.certificates.renew_at
+        namespace, name = self._context.namespace, certificate.SECRET
+        now, renew_at = time.time(), self._context.config.certificates.renew_at
         live = self._stored.store.decode((namespace, name), dict[str, Any])
         material = self._material()
         fresh = certificate.renewed(material, self._hosts(), renew_at, now)
@@ -145,15 +147,17 @@ class WebhookController(Controller[str]):
             owned = {labels.MANAGED_BY_LIQOD: labels.TRUE}
             body["metadata"] = {"name": name, "namespace": namespace, "labels": owned}
             with contextlib.suppress(AlreadyExists):  # the watch is about to bring it
-                await self._home.client.create(SECRETS, {"type": "Opaque", **body})
+                await self._context.client.create(SECRETS, {"type": "Opaque", **body})
         else:
             body["metadata"] = {"resourceVersion": live["metadata"]["resourceVersion"]}
-            await self._home.client.patch(SECRETS, name, body, namespace)
-        self._home.hub.publish(WebhookChanged(certified=tuple(fresh.hosts)))
+            await self._context.client.patch(SECRETS, name, body, namespace)
+        self._context.hub.publish(WebhookChanged(certified=tuple(fresh.hosts)))
         return None
 
     def _material(self) -> certificate.Material | None:
-        return certificate.read(self._stored.store.get((self._home.namespace, certificate.SECRET)))
+        return certificate.read(
+            self._stored.store.get((self._context.namespace, certificate.SECRET))
+        )
 
     async def _configure(self) -> None:
         """Create the configuration, or mend what differs in it; have it proved."""
@@ -162,15 +166,15 @@ class WebhookController(Controller[str]):
             return
         bundle = {"caBundle": base64.b64encode(material.bundle).decode()}
         wanted = webhook.configuration(
-            {**self._called, **bundle}, {**self._called_closed, **bundle}, self._home.namespace
+            {**self._called, **bundle}, {**self._called_closed, **bundle}, self._context.namespace
         )
         live = self._configuration.store.decode(("", webhook.NAME), dict[str, Any])
         if live is None:
             with contextlib.suppress(AlreadyExists):
-                await self._home.client.create(MUTATING_WEBHOOKS, wanted)
+                await self._context.client.create(MUTATING_WEBHOOKS, wanted)
         elif not _is_configured(wanted, live):
             patch = {"metadata": {"labels": wanted["metadata"]["labels"]}}
-            await self._home.client.patch(
+            await self._context.client.patch(
                 MUTATING_WEBHOOKS, webhook.NAME, {**patch, "webhooks": wanted["webhooks"]}
             )
         elif self._probed == material.certificate:
@@ -179,10 +183,10 @@ class WebhookController(Controller[str]):
 
     async def _withdraw(self) -> None:
         """The webhook is switched off: nobody shall be asked to call it."""
-        live = await self._home.client.find(MUTATING_WEBHOOKS, webhook.NAME)
+        live = await self._context.client.find(MUTATING_WEBHOOKS, webhook.NAME)
         if live is not None:
             uid = live["metadata"]["uid"]
-            await self._home.client.delete(MUTATING_WEBHOOKS, webhook.NAME, uid=uid)
+            await self._context.client.delete(MUTATING_WEBHOOKS, webhook.NAME, uid=uid)
 
     async def _probe(self) -> float:
         """Prove the way and note the verdict; seconds until the next time."""
@@ -197,13 +201,13 @@ class WebhookController(Controller[str]):
         if verdict != self.reachable:
             self.reachable = verdict
             why = "" if verdict is True else str(verdict)
-            self._home.hub.publish(WebhookChanged(reachable=verdict is True, reason=why))
+            self._context.hub.publish(WebhookChanged(reachable=verdict is True, reason=why))
         text = labels.TRUE if verdict is True else str(verdict)
         live = self._configuration.store.decode(("", webhook.NAME), dict[str, Any])
         notes = (live["metadata"].get("annotations") or {}) if live is not None else {}
         if live is not None and notes.get(labels.WEBHOOK_REACHABLE) != text:
             patch = {"metadata": {"annotations": {labels.WEBHOOK_REACHABLE: text}}}
-            await self._home.client.patch(MUTATING_WEBHOOKS, webhook.NAME, patch)
+            await self._context.client.patch(MUTATING_WEBHOOKS, webhook.NAME, patch)
         return WEBHOOK_PROOF_EVERY if verdict is True else PROBE_AGAIN
 
     async def _verdict(self) -> bool | str | None:
@@ -217,8 +221,8 @@ class WebhookController(Controller[str]):
 
     async def _has_endpoint(self) -> bool:
         """True if the Service leads to any pod now."""
-        which = Selection(self._home.namespace, labels=f"{labels.SERVICE_NAME}={SERVICE}")
-        found = await self._home.client.list(ENDPOINT_SLICES, which)
+        which = Selection(self._context.namespace, labels=f"{labels.SERVICE_NAME}={SERVICE}")
+        found = await self._context.client.list(ENDPOINT_SLICES, which)
         ends = (end for each in found for end in each.get("endpoints") or ())
         return any((end.get("conditions") or {}).get("ready") is not False for end in ends)
 
@@ -228,9 +232,9 @@ class WebhookController(Controller[str]):
             if attempt:
                 await trio.sleep(PROBE_PAUSE)
             number = secrets.token_hex(8)
-            pod = webhook.probe_pod(self._home.namespace, number)
+            pod = webhook.probe_pod(self._context.namespace, number)
             try:
-                made = await self._home.client.create_full(PODS, pod, dry_run=True)
+                made = await self._context.client.create_full(PODS, pod, dry_run=True)
             except LiqodError as error:
                 return f"a dry run could not be made: {error}"
             if webhook.proved(made, number):

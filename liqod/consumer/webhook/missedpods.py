@@ -47,12 +47,12 @@ class MissedPods:
     """Takes care of the unscheduled pods of offloaded namespaces, while there are some.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         doubt: has the way to the webhook proved again.
     """
 
-    def __init__(self, home: ClusterContext, doubt: Callable[[], None]) -> None:
-        self._home, self._doubt = home, doubt
+    def __init__(self, context: ClusterContext, doubt: Callable[[], None]) -> None:
+        self._context, self._doubt = context, doubt
         self._placements: dict[str, Placement] = {}
         self._changed = trio.Event()
 
@@ -60,7 +60,7 @@ class MissedPods:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Work until cancelled."""
-        async with self._home.informers.share(NAMESPACE_OFFLOADINGS) as offloadings:
+        async with self._context.informers.share(NAMESPACE_OFFLOADINGS) as offloadings:
             stop = offloadings.subscribe(self._on_offloading)
             try:
                 task_status.started()
@@ -74,7 +74,7 @@ class MissedPods:
 
     async def _while_offloaded(self) -> None:
         """Follow pods until no namespace is offloaded any more."""
-        pods = UnscheduledPods(self._home, self._doubt)
+        pods = UnscheduledPods(self._context, self._doubt)
         async with trio.open_nursery() as nursery:
             await nursery.start(pods.run)
             while self._placements:
@@ -94,7 +94,7 @@ class MissedPods:
         before = self._placements.pop(namespace, None)
         if change.new is not None:
             offloading = msgspec.json.decode(change.new, type=NamespaceOffloading)
-            if not (offloading.leaving or namespace_stays(namespace, {}, self._home.namespace)):
+            if not (offloading.leaving or namespace_stays(namespace, {}, self._context.namespace)):
                 self._placements[namespace] = offloadplan.placement(offloading)
         if self._placements.get(namespace) != before:
             self._changed.set()
@@ -104,18 +104,18 @@ class UnscheduledPods(Controller[Key]):
     """Gives the unscheduled pods of some namespaces what they may still get.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         doubt: has the way to the webhook proved again.
     """
 
-    def __init__(self, home: ClusterContext, doubt: Callable[[], None]) -> None:
-        self._home, self._doubt = home, doubt
+    def __init__(self, context: ClusterContext, doubt: Callable[[], None]) -> None:
+        self._context, self._doubt = context, doubt
         self._placements: dict[str, Placement] = {}
         self._pods = Watched(
-            PODS, self._if_unscheduled, home.own_pods.selection, within=(), debounce=SCHEDULING
+            PODS, self._if_unscheduled, context.own_pods.selection, within=(), debounce=SCHEDULING
         )
         self._slices = Watched[Key](RESOURCE_SLICES)
-        super().__init__(home, "missed", self._pods, self._slices, name="unscheduled pods")
+        super().__init__(context, "missed", self._pods, self._slices, name="unscheduled pods")
 
     def follow(self, placements: Mapping[str, Placement]) -> None:
         """Take care of the pods of these namespaces, and no others."""
@@ -153,12 +153,12 @@ class UnscheduledPods(Controller[Key]):
         if pod is None or placement is None or pod["metadata"].get("deletionTimestamp"):
             return None
         placement = msgspec.structs.replace(placement, providers=rules_of(self._slices.store))
-        placement = await claimed(self._home, pod, key[0], placement)
+        placement = await claimed(self._context, pod, key[0], placement)
         try:
             patch = scheduling.late_patch(pod, placement)
             if patch is not None:
-                await self._home.client.patch(PODS, key[1], patch, key[0])
-                self._home.hub.publish(MissedPod(pod="/".join(key), tolerates=True))
+                await self._context.client.patch(PODS, key[1], patch, key[0])
+                self._context.hub.publish(MissedPod(pod="/".join(key), tolerates=True))
                 return None
             verdict = scheduling.late_verdict(pod, placement)
             if verdict is not None or not pod["spec"].get("nodeName"):
@@ -193,4 +193,4 @@ class UnscheduledPods(Controller[Key]):
             "status": {"conditions": after},
         }
         with contextlib.suppress(NotFound):
-            await self._home.client.patch(PODS, key[1], patch, key[0], subresource="status")
+            await self._context.client.patch(PODS, key[1], patch, key[0], subresource="status")

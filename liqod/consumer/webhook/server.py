@@ -47,7 +47,7 @@ class PodWebhook:
     """Answers for new pods.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         callers: what callers may take.
         open_listeners: what listens; tests have listeners without sockets.
 
@@ -58,14 +58,14 @@ class PodWebhook:
 
     def __init__(
         self,
-        home: ClusterContext,
+        context: ClusterContext,
         callers: Account,
         *,
         open_listeners: Open = trio.open_tcp_listeners,
     ) -> None:
-        self._home, self._account = home, callers
+        self._context, self._account = context, callers
         self._open_listeners = open_listeners
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._offloadings: Store | None = None
         self._slices: Store | None = None
         self._told = Seldom()
@@ -81,10 +81,10 @@ class PodWebhook:
         Raises:
             ConfigError: the address cannot be bound.
         """
-        settings = self._home.config.webhook
+        settings = self._context.config.webhook
         async with (
-            self._home.informers.share(NAMESPACE_OFFLOADINGS, wait=False) as offloadings,
-            self._home.informers.share(RESOURCE_SLICES, wait=False) as slices,
+            self._context.informers.share(NAMESPACE_OFFLOADINGS, wait=False) as offloadings,
+            self._context.informers.share(RESOURCE_SLICES, wait=False) as slices,
             self._secret() as stored,
             trio.open_nursery() as nursery,
         ):
@@ -96,9 +96,9 @@ class PodWebhook:
                         listen,
                         "webhook",
                         self.answer,
-                        host=settings.host or wildcard(self._home.node_address),
+                        host=settings.host or wildcard(self._context.node_address),
                         port=settings.port,
-                        ssl_context=self._context,
+                        ssl_context=self._tls,
                         limits=LIMITS,
                         places=self._account[account.WEBHOOK_STRANGERS],
                         known=self._account[account.WEBHOOK],
@@ -117,7 +117,7 @@ class PodWebhook:
 
         Where the webhook is switched off, its configuration is withdrawn.
         """
-        self.controller = WebhookController(self._home, self.port)
+        self.controller = WebhookController(self._context, self.port)
         try:
             await self.controller.run(task_status=task_status)
         finally:
@@ -142,7 +142,9 @@ class PodWebhook:
             admission = webhook.read_review(request.body)
             placement = self._placement(admission.namespace)
             if placement is not None:
-                placement = await claimed(self._home, admission.pod, admission.namespace, placement)
+                placement = await claimed(
+                    self._context, admission.pod, admission.namespace, placement
+                )
             body = webhook.answer(admission, placement)
         except ProtocolError as error:
             if self._told.allows("malformed"):
@@ -152,8 +154,8 @@ class PodWebhook:
 
     def _secret(self) -> AbstractAsyncContextManager[Informer]:
         selection = f"metadata.name={certificate.SECRET}"
-        return self._home.informers.share(
-            SECRETS, Selection(self._home.namespace, fields=selection), wait=False
+        return self._context.informers.share(
+            SECRETS, Selection(self._context.namespace, fields=selection), wait=False
         )
 
     def _knows_offloadings(self) -> bool:
@@ -162,7 +164,7 @@ class PodWebhook:
     def _placement(self, namespace: str) -> Placement | None:
         if self._offloadings is None:
             return None
-        if namespace_stays(namespace, {}, self._home.namespace):
+        if namespace_stays(namespace, {}, self._context.namespace):
             return None
         key = (namespace, labels.NAMESPACE_OFFLOADING_NAME)
         offloading = self._offloadings.decode(key, NamespaceOffloading)
@@ -177,6 +179,6 @@ class PodWebhook:
         if material is None:
             return
         try:
-            tls.load_chain(self._context, material.certificate, material.key)
+            tls.load_chain(self._tls, material.certificate, material.key)
         except ConfigError as error:
             log.warning("webhook certificate not usable", extra={"reason": str(error)})

@@ -44,28 +44,28 @@ class Asking(Controller[str]):
     """Pursues each request, and releases those whose peering was ended.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         pursuing: makes what pursues a request.
         left: is notified of the id of a cluster of which nothing is borrowed any more.
     """
 
     def __init__(
-        self, home: ClusterContext, pursuing: Pursuing, left: Callable[[str], None]
+        self, context: ClusterContext, pursuing: Pursuing, left: Callable[[str], None]
     ) -> None:
-        self.home, self._client = home, home.client
+        self.context, self._client = context, context.client
         self._pursuing, self._left = pursuing, left
         self._pursued: dict[str, tuple[str, trio.CancelScope, Pursued]] = {}
         self._nursery: trio.Nursery
-        self._known = Watched(OUTGOING_PEERINGS, self._on_request, Selection(home.namespace))
+        self._known = Watched(OUTGOING_PEERINGS, self._on_request, Selection(context.namespace))
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
         watches = (self._known, self._namespaces)
-        super().__init__(home, "asking", *watches, beside=(self._pursue_all,))
+        super().__init__(context, "asking", *watches, beside=(self._pursue_all,))
 
-    def reload(self, home: ClusterContext) -> None:
+    def reload(self, context: ClusterContext) -> None:
         """Go by another configuration from now on, and ask those that it names."""
-        self.home = home
+        self.context = context
         for _, _, pursuit in self._pursued.values():
-            pursuit.reload(home)
+            pursuit.reload(context)
         self._nursery.start_soon(self._ask_configured)
 
     def requests(self) -> Iterator[OutgoingPeering]:
@@ -98,14 +98,14 @@ class Asking(Controller[str]):
 
     async def reconcile(self, name: str) -> float | None:
         """Begin with a request that is new, end one that is gone, release one that is over."""
-        request = self._known.store.decode((self.home.namespace, name), OutgoingPeering)
+        request = self._known.store.decode((self.context.namespace, name), OutgoingPeering)
         uid = request.metadata.uid if request is not None and not request.leaving else ""
         if name in self._pursued and self._pursued[name][0] != uid:
             self._nursery.start_soon(self._take_back, *self._pursued.pop(name))
         if request is None or not uid:
             return None
         if name not in self._pursued and not is_over(request):
-            scope, pursuit = trio.CancelScope(), self._pursuing(self.home, request)
+            scope, pursuit = trio.CancelScope(), self._pursuing(self.context, request)
             self._pursued[name] = (uid, scope, pursuit)
             self._nursery.start_soon(self._pursue, name, uid, scope, pursuit)
         return await self._follow(request) if request.status.phase == "Done" else None
@@ -121,7 +121,9 @@ class Asking(Controller[str]):
         peer = request.status.cluster_id
         if await find_tenant_namespace(self._client, peer) is None:
             uid = request.metadata.uid
-            await self._client.delete(OUTGOING_PEERINGS, request.name, self.home.namespace, uid=uid)
+            await self._client.delete(
+                OUTGOING_PEERINGS, request.name, self.context.namespace, uid=uid
+            )
         return None
 
     async def _pursue_all(self) -> NoReturn:
@@ -157,12 +159,12 @@ class Asking(Controller[str]):
         when = times.of(times.seconds(times.now()) + pause)
         patch = {"status": {"nextTry": when, "message": why[:1000]}}
         await self._client.patch(
-            OUTGOING_PEERINGS, name, patch, self.home.namespace, subresource="status"
+            OUTGOING_PEERINGS, name, patch, self.context.namespace, subresource="status"
         )
 
     async def _ask_configured(self) -> None:
         """Ask the clusters that the configuration names, unless they were asked before."""
-        for peer in self.home.config.peers:
+        for peer in self.context.config.peers:
             if peer.addresses:
                 with suppress(LiqodError):
                     await self._ask_one(peer)
@@ -175,8 +177,8 @@ class Asking(Controller[str]):
                 "clusterID": peer.id,
                 "key": peer.key,
                 "resources": dict(peer.resources),
-                "networking": self.home.config.network.enabled,
+                "networking": self.context.config.network.enabled,
             },
         }
         with suppress(AlreadyExists):
-            await self._client.create(OUTGOING_PEERINGS, made, self.home.namespace)
+            await self._client.create(OUTGOING_PEERINGS, made, self.context.namespace)

@@ -54,15 +54,15 @@ class Inbox(Controller[str]):
     """Carries out decisions about requests, and removes those that are over.
 
     Args:
-        home: this cluster.
+        context: this cluster.
 
     Attributes:
-        home: the same, with the configuration as it was read last.
+        context: the same, with the configuration as it was read last.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self.home = home
-        self._client = home.client
+    def __init__(self, context: ClusterContext) -> None:
+        self.context = context
+        self._client = context.client
         self._changed: dict[str, trio.Event] = {}
         self._moved: dict[str, trio.Event] = {}
         self._written: dict[str, tuple[str, float]] = {}
@@ -71,21 +71,21 @@ class Inbox(Controller[str]):
         self._let_in_at = trio.current_time()
         self._ids_let_in: set[str] = set()
         """For them no cache is believed, however late it may be."""
-        self._entries = Watched(INCOMING_PEERINGS, self._on_entry, Selection(home.namespace))
+        self._entries = Watched(INCOMING_PEERINGS, self._on_entry, Selection(context.namespace))
         self._namespaces = Watched(NAMESPACES, self._on_namespace, indexes={REVOKED: _revoked_keys})
-        super().__init__(home, "inbox", self._entries, self._namespaces)
+        super().__init__(context, "inbox", self._entries, self._namespaces)
 
-    def reload(self, home: ClusterContext) -> None:
+    def reload(self, context: ClusterContext) -> None:
         """Go by another configuration from now on."""
-        self.home = home
+        self.context = context
 
     async def known_key(self, cluster_id: str) -> str:
         """The key by which a consumer is known here; empty for one that is not, or was revoked."""
-        return await answering.known_key(self._client, self.home.namespace, cluster_id)
+        return await answering.known_key(self._client, self.context.namespace, cluster_id)
 
     async def known_keys(self, cluster_id: str) -> frozenset[str]:
         """That key, and the one before while both are a consumer's."""
-        return await answering.known_keys(self._client, self.home.namespace, cluster_id)
+        return await answering.known_keys(self._client, self.context.namespace, cluster_id)
 
     async def key_here(self, cluster_id: str, *, cached: bool = False) -> str:
         """The key by which a cluster is known here, as consumer or lender; empty for none.
@@ -94,7 +94,7 @@ class Inbox(Controller[str]):
             cluster_id: the cluster's.
             cached: be content with what was so a moment ago, where nobody was let in since.
         """
-        client, namespace = self._client, self.home.namespace
+        client, namespace = self._client, self.context.namespace
         cached = cached and not self.has_let_in(cluster_id)
         return await answering.key_here(client, namespace, cluster_id, cached=cached)
 
@@ -143,7 +143,7 @@ class Inbox(Controller[str]):
         self._written = {
             name: (place, until)
             for name, (place, until) in self._written.items()
-            if until > now and (self.home.namespace, name) not in self._entries.store
+            if until > now and (self.context.namespace, name) not in self._entries.store
         }
         return [*known.values(), *(place for place, _ in self._written.values())]
 
@@ -181,7 +181,7 @@ class Inbox(Controller[str]):
 
     async def reconcile(self, name: str) -> float | None:
         """Take a decision up, and remove an entry that is over."""
-        entry = self._entries.store.decode((self.home.namespace, name), IncomingPeering)
+        entry = self._entries.store.decode((self.context.namespace, name), IncomingPeering)
         if entry is None or entry.leaving or entry.spec.request != entry.status.request:
             return None
         match entry.status.phase:
@@ -224,7 +224,7 @@ class Inbox(Controller[str]):
 
     async def _accept(self, entry: IncomingPeering) -> str:
         """Let it in; why that cannot be done, empty where it is done."""
-        defaults = self.home.config.provider.default_resources
+        defaults = self.context.config.provider.default_resources
         try:
             granted = policies.accepted(
                 entry.spec.resources, entry.status.granted, entry.spec.granted, defaults
@@ -232,7 +232,7 @@ class Inbox(Controller[str]):
         except ConfigError as error:
             return f"the decision cannot be carried out: {error}"
         if answering.is_replaced(entry):
-            await answering.put_in_place(self._client, self.home.namespace, entry)
+            await answering.put_in_place(self._client, self.context.namespace, entry)
         why = "accepted by its operator"
         steps = {APPROVED: ("True", why)}
         await self.move(entry, "accepted", why, steps=steps, granted=granted)
@@ -252,7 +252,7 @@ class Inbox(Controller[str]):
         if await find_tenant_namespace(self._client, entry.spec.cluster_id) is None:
             if not entry.spec.always:
                 await self.remove(entry)
-                await agreements.end(self._client, self.home.namespace, entry.spec.cluster_id)
+                await agreements.end(self._client, self.context.namespace, entry.spec.cluster_id)
             return None
         return None
 
@@ -275,24 +275,24 @@ class Inbox(Controller[str]):
         if phase != entry.status.phase:
             status["expires"] = None if phase == "Done" else incoming.at_in(ENDED)
         patch = incoming.status_patch(entry, status, steps)
-        name, namespace = entry.name, self.home.namespace
+        name, namespace = entry.name, self.context.namespace
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
 
     async def used(self, entry: IncomingPeering) -> None:
         """Clear ``replace``: it allowed another key for this peering, and for no later one."""
         if entry.spec.replace:
             patch = {"metadata": {"uid": entry.metadata.uid}, "spec": {"replace": None}}
-            await self._client.patch(INCOMING_PEERINGS, entry.name, patch, self.home.namespace)
+            await self._client.patch(INCOMING_PEERINGS, entry.name, patch, self.context.namespace)
 
     async def find(self, name: str) -> IncomingPeering | None:
         """An entry as the API server has it."""
-        namespace = self.home.namespace
+        namespace = self.context.namespace
         return await self._client.find(INCOMING_PEERINGS, name, namespace, decode=IncomingPeering)
 
     async def remove(self, entry: IncomingPeering) -> None:
         """Take an entry out."""
         uid = entry.metadata.uid
-        await self._client.delete(INCOMING_PEERINGS, entry.name, self.home.namespace, uid=uid)
+        await self._client.delete(INCOMING_PEERINGS, entry.name, self.context.namespace, uid=uid)
 
     async def close(self, entry: IncomingPeering) -> None:
         """Clean up after a request that failed: revoke its way in, delete an unused namespace.

@@ -243,14 +243,14 @@ class Invitations(Controller[str]):
     """Keeps the condition of each invitation that shows if it is valid, and deletes old ones.
 
     Args:
-        home: this cluster.
+        context: this cluster.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._client = home.client
-        self._namespace = home.namespace
-        self._known = Watched(INVITATIONS, by_name, Selection(home.namespace))
-        super().__init__(home, "invitations", self._known)
+    def __init__(self, context: ClusterContext) -> None:
+        self._client = context.client
+        self._namespace = context.namespace
+        self._known = Watched(INVITATIONS, by_name, Selection(context.namespace))
+        super().__init__(context, "invitations", self._known)
 
     async def reconcile(self, name: str) -> float | None:
         """Write the condition where it has changed, or delete an invitation that is long over."""

@@ -72,17 +72,17 @@ class Lenders:
     """Decides about offers, and keeps the connections (:class:`.meeting.Borrower`).
 
     Args:
-        home: this cluster.
+        context: this cluster.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home, self._client = home, home.client
+    def __init__(self, context: ClusterContext) -> None:
+        self._context, self._client = context, context.client
         self._here: dict[str, _Kept] = {}
         self._came = trio.Event()
 
-    def reload(self, home: ClusterContext) -> None:
+    def reload(self, context: ClusterContext) -> None:
         """Go by another configuration from now on."""
-        self._home = home
+        self._context = context
 
     def __len__(self) -> int:
         return len(self._here)
@@ -107,7 +107,7 @@ class Lenders:
         if await self._is_kept_out(peer, bearer.name):
             why = f"{peer.cluster_id} was revoked here: only an invitation for its key lets it back"
             return Refused(code="invitation-other", reason=why)
-        wanted = await redeem(self._client, self._home.namespace, bearer)
+        wanted = await redeem(self._client, self._context.namespace, bearer)
         if isinstance(wanted, Refused):
             return wanted
         request = Request(
@@ -115,11 +115,11 @@ class Lenders:
             cluster_id=peer.cluster_id,
             key=peer.key,
             resources={name: str(amount) for name, amount in wanted.items()},
-            networking=self._home.config.network.enabled,
+            networking=self._context.config.network.enabled,
             awaited=True,
         )
-        await asking.ask(self._client, self._home.namespace, request)
-        await enter(self._client, self._home.namespace, bearer)
+        await asking.ask(self._client, self._context.namespace, request)
+        await enter(self._client, self._context.namespace, bearer)
         log.info("%s lends, by invitation", peer.cluster_id)
         return None
 
@@ -128,7 +128,7 @@ class Lenders:
         tenant = await find_tenant(self._client, peer.cluster_id)
         if tenant is None or labels.REVOKED_PROVIDER not in tenant.annotations:
             return False
-        namespace = self._home.namespace
+        namespace = self._context.namespace
         found = await self._client.find(INVITATIONS, invitation, namespace, decode=Invitation)
         return found is not None and found.spec.key != peer.key
 
@@ -136,7 +136,7 @@ class Lenders:
         """True if a request waits for this very lender."""
         name = incoming.name_of(peer.cluster_id, peer.key)
         found = await self._client.find(
-            OUTGOING_PEERINGS, name, self._home.namespace, decode=OutgoingPeering
+            OUTGOING_PEERINGS, name, self._context.namespace, decode=OutgoingPeering
         )
         if found is None or found.leaving or found.status.phase in ENDS:
             return False

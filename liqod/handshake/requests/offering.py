@@ -45,7 +45,7 @@ class Offering(Pursued):
     """Pursues one offer: each :meth:`run` is one connection, and this is its host.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         name: of the OutgoingPeering.
         dialler: meets others.
         host: decides about who asks to borrow.
@@ -53,9 +53,9 @@ class Offering(Pursued):
     """
 
     def __init__(
-        self, home: ClusterContext, name: str, dialler: Dialler, host: Host, door: Door
+        self, context: ClusterContext, name: str, dialler: Dialler, host: Host, door: Door
     ) -> None:
-        super().__init__(home, name)
+        super().__init__(context, name)
         self.pauses = PAUSES
         self._dialler, self._host, self._door = dialler, host, door
         self._peer: Peer | None = None
@@ -80,7 +80,7 @@ class Offering(Pursued):
         invited = await self._invited(request)
         who, key = spec.cluster_id or request.status.cluster_id, spec.key
         if phase == "Done":  # and a tenant, whose key another one may have followed
-            key = await known_key(self._client, self._home.namespace, who) or key
+            key = await known_key(self._client, self._context.namespace, who) or key
         expected = Expected(cluster_id=who, key=key)
         began = trio.current_time()
         try:

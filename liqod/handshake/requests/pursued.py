@@ -30,7 +30,7 @@ class Pursued(ABC):
     """One OutgoingPeering, and how it is pursued.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         name: of the OutgoingPeering.
 
     Attributes:
@@ -39,13 +39,13 @@ class Pursued(ABC):
 
     pauses: Backoff
 
-    def __init__(self, home: ClusterContext, name: str) -> None:
-        self._home, self._name = home, name
-        self._client = home.client
+    def __init__(self, context: ClusterContext, name: str) -> None:
+        self._context, self._name = context, name
+        self._client = context.client
 
-    def reload(self, home: ClusterContext) -> None:
+    def reload(self, context: ClusterContext) -> None:
         """Go by another configuration from now on."""
-        self._home = home
+        self._context = context
 
     @abstractmethod
     async def run(self) -> bool:
@@ -57,11 +57,11 @@ class Pursued(ABC):
 
     async def _read(self) -> OutgoingPeering | None:
         """The request as it is; where it expects no key yet, the one that the operator named."""
-        name, namespace = self._name, self._home.namespace
+        name, namespace = self._name, self._context.namespace
         found = await self._client.find(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
         if found is None or found.spec.key or not found.spec.cluster_id:
             return found
-        key = self._home.config.peer(found.spec.cluster_id).key
+        key = self._context.config.peer(found.spec.cluster_id).key
         if not key:
             return found
         await self._client.patch(OUTGOING_PEERINGS, name, {"spec": {"key": key}}, namespace)
@@ -74,7 +74,7 @@ class Pursued(ABC):
         steps: Mapping[str, tuple[str, ...]] = {},  # only read
     ) -> OutgoingPeering:
         """Write what has happened; the resource as it is then. Raises NotFound where it went."""
-        name, namespace = self._name, self._home.namespace
+        name, namespace = self._name, self._context.namespace
         before = await self._client.get(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
         wanted = dict(changes)
         if event is not None:
@@ -111,7 +111,7 @@ class Pursued(ABC):
         """The invitation that the request brings. Raises ProtocolError where it is damaged."""
         if not request.spec.invitation_secret:
             return None
-        name, namespace = request.spec.invitation_secret, self._home.namespace
+        name, namespace = request.spec.invitation_secret, self._context.namespace
         secret = await self._client.find(SECRETS, name, namespace, decode=Secret)
         if secret is None:
             return None  # it was used before: the request is known over there
@@ -127,7 +127,7 @@ class Pursued(ABC):
     async def _forget_invitation(self, request: OutgoingPeering) -> None:
         name = request.spec.invitation_secret
         if name:
-            await self._client.delete(SECRETS, name, self._home.namespace)
+            await self._client.delete(SECRETS, name, self._context.namespace)
 
 
 def is_over(request: OutgoingPeering) -> bool:

@@ -77,7 +77,7 @@ class Pursuit(Pursued):
     """Pursues one request; each :meth:`run` is one try.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         name: of the OutgoingPeering.
         dialling: meets the one that is asked.
         where: what discovery knows of a cluster's addresses.
@@ -86,13 +86,13 @@ class Pursuit(Pursued):
 
     def __init__(
         self,
-        home: ClusterContext,
+        context: ClusterContext,
         name: str,
         dialling: Dialling,
         where: Where = nowhere,
         let_in: LetIn = unheard,
     ) -> None:
-        super().__init__(home, name)
+        super().__init__(context, name)
         self.pauses = PAUSES
         self._dialling, self._where, self._let_in = dialling, where, let_in
         self._step = ""
@@ -206,13 +206,13 @@ class Pursuit(Pursued):
     async def _remember(self, request: OutgoingPeering) -> None:
         """Keep the words of the meeting before: whoever still reads them out is no alarm."""
         patch = {"metadata": {"annotations": remembered(shown_words(request))}}
-        await self._client.patch(OUTGOING_PEERINGS, self._name, patch, self._home.namespace)
+        await self._client.patch(OUTGOING_PEERINGS, self._name, patch, self._context.namespace)
 
     async def _key_problem(self, request: OutgoingPeering, peer: str, key: str) -> str:
         """Why a cluster that shows another key than before is asked nothing; empty where it may."""
         if request.spec.replace:
             return ""
-        mine = Selection(self._home.namespace)
+        mine = Selection(self._context.namespace)
         for each in await self._client.list(OUTGOING_PEERINGS, mine, decode=OutgoingPeering):
             known = each.status
             # Whoever only answered first, and was confirmed by nobody, is not known by that.
@@ -237,12 +237,12 @@ class Pursuit(Pursued):
             words = request.status.words or peer.words
             await self._tell(
                 f"{peer.cluster_id} has to agree: its operator says `liqod inbox accept "
-                f"{self._home.cluster_id}` there, if the words are the same: {words}"
+                f"{self._context.cluster_id}` there, if the words are the same: {words}"
             )
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(tell)
-            ask = outgoing.ask_of(request, self._home.config.handshake.labels, invited)
+            ask = outgoing.ask_of(request, self._context.config.handshake.labels, invited)
             answer = await meeting.ask(ask, lambda lifetime: waiting.set())
             nursery.cancel_scope.cancel()
         return answer
@@ -270,7 +270,7 @@ class Pursuit(Pursued):
                 remote,
                 Asked(name=spec.slice, resources=wanted),
                 progress=self._progress,
-                liqo=self._home.namespace,
+                liqo=self._context.namespace,
                 expected=peer.cluster_id,
                 replace=spec.replace,
                 joining=joining,
@@ -288,7 +288,7 @@ class Pursuit(Pursued):
         self, meeting: Meeting, request: OutgoingPeering, found: Credentials
     ) -> InBand | None:
         """By the channel, where the provider's API server does not answer directly."""
-        direct = Client(found, user_agent="liqod", deadline=DIRECT_WITHIN, dial=self._home.dial)
+        direct = Client(found, user_agent="liqod", deadline=DIRECT_WITHIN, dial=self._context.dial)
         async with direct:
             with trio.move_on_after(DIRECT_WITHIN):
                 try:
@@ -325,7 +325,7 @@ class Pursuit(Pursued):
 
     def _progress(self, step: str) -> None:
         self._step = step
-        self._home.hub.publish(PeeringStep(step=step), self._name)
+        self._context.hub.publish(PeeringStep(step=step), self._name)
 
     async def _keep_telling(self) -> None:
         """Write each step that lasts into the resource, for commands that wait elsewhere."""

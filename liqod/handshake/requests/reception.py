@@ -78,7 +78,7 @@ class Reception:
 
     def __init__(self, inbox: Inbox, seen: Seen = nobody) -> None:
         self._inbox = inbox
-        self._client = inbox.home.client
+        self._client = inbox.context.client
         self._seen = seen
         self._adding = trio.Lock()
         self._letting = trio.Lock()
@@ -121,7 +121,7 @@ class Reception:
     async def _rename(self, entry: IncomingPeering, words: str) -> None:
         """Show the words of this meeting, as the other side does."""
         patch = incoming.status_patch(entry, {"words": words}, {})
-        name, namespace = entry.name, self._inbox.home.namespace
+        name, namespace = entry.name, self._inbox.context.namespace
         with suppress(Conflict):
             await self._client.patch(
                 INCOMING_PEERINGS, name, patch, namespace, subresource="status"
@@ -202,7 +202,7 @@ class Reception:
         if refused is not None:
             return refused
         if verdict.action == "auto" and ask.invitation is not None:
-            await enter(self._client, self._inbox.home.namespace, _bearer(asker, ask))
+            await enter(self._client, self._inbox.context.namespace, _bearer(asker, ask))
         return Refused(code="key-changed", reason=problem, again=BACK) if problem else None
 
     async def _marks(self, cluster_id: str) -> Mapping[str, str]:
@@ -221,7 +221,7 @@ class Reception:
         )
 
     async def _verdict(self, asker: Asker, ask: Ask) -> Verdict | Refused:
-        config = self._inbox.home.config
+        config = self._inbox.context.config
         defaults = config.provider.default_resources
         if ask.invitation is None:
             verdict = policies.judge(config.policies, asker, ask.resources, defaults)
@@ -234,7 +234,7 @@ class Reception:
         if ask.invitation is None:
             return verdict
         bearer = _bearer(asker, ask)
-        offered = await redeem(self._client, self._inbox.home.namespace, bearer)
+        offered = await redeem(self._client, self._inbox.context.namespace, bearer)
         if isinstance(offered, Refused):
             return offered
         return policies.judge_invited(config.policies, asker, ask.resources, offered, defaults)
@@ -296,7 +296,7 @@ class Reception:
         verdict: Verdict,
         before: IncomingPeering | None,
     ) -> None:
-        name, namespace = incoming.name_of(peer.cluster_id, peer.key), self._inbox.home.namespace
+        name, namespace = incoming.name_of(peer.cluster_id, peer.key), self._inbox.context.namespace
         spec = incoming.spec_of(peer, source, ask, before)
         if before is None:
             await self._client.create(INCOMING_PEERINGS, incoming.made(peer, spec), namespace)
@@ -329,7 +329,7 @@ class Reception:
 
     async def _let_in(self, entry: IncomingPeering, peer: Peer, ask: Ask) -> Accepted | Refused:
         """Lets an accepted consumer in, and returns what it needs to do its part."""
-        home, granted = self._inbox.home, entry.status.granted
+        context, granted = self._inbox.context, entry.status.granted
         problem = await self._key_problem(peer)
         if problem:  # another one has taken its place since
             return Refused(code="key-changed", reason=problem, again=BACK)
@@ -347,10 +347,10 @@ class Reception:
                 given = await peeringusers.generate(
                     self._client,
                     peer.cluster_id,
-                    here=home.cluster_id,
-                    server=home.endpoint.server,
-                    ca=home.endpoint.ca,
-                    namespace=home.namespace,
+                    here=context.cluster_id,
+                    server=context.endpoint.server,
+                    ca=context.endpoint.ca,
+                    namespace=context.namespace,
                     key=peer.key,
                     anew=answering.is_replaced(entry),
                     lifts=marks.get(labels.REVOKED_TENANT, ""),
@@ -363,7 +363,7 @@ class Reception:
         return Accepted(
             granted={name: str(amount) for name, amount in granted.items()},
             kubeconfig=given.decode(),
-            networking=ask.networking and home.config.network.enabled,
+            networking=ask.networking and context.config.network.enabled,
             namespace=namespace,
         )
 

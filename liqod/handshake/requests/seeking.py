@@ -79,27 +79,27 @@ class Seeking:
     """Looks at the clusters that are seen, and asks.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         everybody: all that is seen.
         requests: the requests that there are, from memory.
     """
 
     def __init__(
         self,
-        home: ClusterContext,
+        context: ClusterContext,
         everybody: Everybody,
         requests: Callable[[], Iterable[OutgoingPeering]],
     ) -> None:
-        self._home, self._everybody, self._requests = home, everybody, requests
+        self._context, self._everybody, self._requests = context, everybody, requests
         self._asked: set[tuple[str, str]] = set()
         """Ids with their keys: who was asked, or is lent from already."""
         self._unseen: dict[str, float] = {}
         """Since when those that wait are not seen, by the request's name."""
         self._seldom = Seldom()
 
-    def reload(self, home: ClusterContext) -> None:
+    def reload(self, context: ClusterContext) -> None:
         """Go by another configuration from now on."""
-        self._home = home
+        self._context = context
 
     async def run(self) -> NoReturn:
         """Look until cancelled."""
@@ -112,10 +112,12 @@ class Seeking:
                     log.warning("nobody is asked by policy: %s", error)
 
     async def _look(self) -> None:
-        wishes = self._home.config.policies
+        wishes = self._context.config.policies
         around = self._everybody() if any(each.borrow for each in wishes) else ()
         found = (sought(wishes, each) for each in around)
-        wanted = {each.name: each for each in found if each and each.name != self._home.cluster_id}
+        wanted = {
+            each.name: each for each in found if each and each.name != self._context.cluster_id
+        }
         self._asked &= {(each.name, each.key) for each in wanted.values()}
         open_ = await self._take_back(wanted)
         for request in wanted.values():
@@ -126,18 +128,18 @@ class Seeking:
 
     async def _ask(self, request: Request) -> bool:
         """Ask, unless there is a reason not to: whether a request was made."""
-        peer, namespace = request.name, self._home.namespace
+        peer, namespace = request.name, self._context.namespace
         known = {name for each in self._requests() for name in (each.name, each.spec.cluster_id)}
         makes = peer not in known and not await self._is_known(peer, request.key)
         if makes:
-            await asking.ask(self._home.client, namespace, request)
+            await asking.ask(self._context.client, namespace, request)
             log.info("%s is seen, and asked to lend, by policy", peer)
         self._asked.add((peer, request.key))
         return makes
 
     async def _is_known(self, peer: str, key: str) -> bool:
         """True if this cluster borrows from a cluster, or it was revoked, under any id."""
-        client = self._home.client
+        client = self._context.client
         tenants = Selection(labels=f"{labels.TENANT_NAMESPACE}={labels.TRUE}")
         for each in await client.list(NAMESPACES, tenants, decode=Partial):
             if key in revoked_provider_keys(each.metadata.annotations):
@@ -161,8 +163,8 @@ class Seeking:
                 self._unseen.pop(each.name, None)
             elif now - self._unseen.setdefault(each.name, now) >= PATIENCE:
                 uid = each.metadata.uid
-                await self._home.client.delete(
-                    OUTGOING_PEERINGS, each.name, self._home.namespace, uid=uid
+                await self._context.client.delete(
+                    OUTGOING_PEERINGS, each.name, self._context.namespace, uid=uid
                 )
                 log.info("%s is not seen any more, and asked no more", each.name)
         self._unseen = {

@@ -23,16 +23,16 @@ from liqod.network.addressing.own import OwnRanges
 from liqod.network.addressing.relays import Relays
 
 
-async def run(home: ClusterContext) -> NoReturn:
+async def run(context: ClusterContext) -> NoReturn:
     """Keep addresses until cancelled."""
-    book = Book(home.config.network)
+    book = Book(context.config.network)
     async with trio.open_nursery() as nursery:
         # First what is there is known: nothing is given before.
-        await nursery.start(Networks(home, book).run)
-        nursery.start_soon(OwnRanges(home).run)
-        nursery.start_soon(Configurations(home, book).run)
+        await nursery.start(Networks(context, book).run)
+        nursery.start_soon(OwnRanges(context).run)
+        nursery.start_soon(Configurations(context, book).run)
         # Before other IPs, whose addresses come after its own.
-        await nursery.start(ServerAddress(home).run)
-        nursery.start_soon(IPs(home).run)
-        nursery.start_soon(Relays(home).run)
+        await nursery.start(ServerAddress(context).run)
+        nursery.start_soon(IPs(context).run)
+        nursery.start_soon(Relays(context).run)
     raise AssertionError("controllers end by cancellation only")

@@ -39,32 +39,32 @@ class ServerAddress(Controller[str]):
     """Keeps that IP; there is one key.
 
     Args:
-        home: this cluster.
+        context: this cluster.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
-        self._wanted = bool(home.config.network.in_band) or opens_api(home.config)
-        self._ips = Watched(IPS, self._on_ip, within=(home.namespace,))
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
+        self._wanted = bool(context.config.network.in_band) or opens_api(context.config)
+        self._ips = Watched(IPS, self._on_ip, within=(context.namespace,))
         self._slices = Watched(ENDPOINT_SLICES, _one, KUBERNETES)
         followed = (self._ips, self._slices) if self._wanted else (self._ips,)
         # There may be no such IP yet.
-        super().__init__(home, TOPIC, *followed, name="API server's address", first=(SERVER,))
+        super().__init__(context, TOPIC, *followed, name="API server's address", first=(SERVER,))
 
     def _on_ip(self, change: Change) -> tuple[str, ...]:
         return (SERVER,) if change.key[1] == labels.API_SERVER_PROXY else ()
 
     async def reconcile(self, key: str) -> float | None:
         """Have the IP, or not."""
-        home, place = self._home, (self._home.namespace, labels.API_SERVER_PROXY)
+        context, place = self._context, (self._context.namespace, labels.API_SERVER_PROXY)
         live = self._ips.store.get(place)
         if self._wanted:
             server = self._server()
-            await ensure(home.client, IPS, ip(home.namespace, *server), live=live)
+            await ensure(context.client, IPS, ip(context.namespace, *server), live=live)
             return None
         found = self._ips.store.decode(place, Partial)
         if found is not None and labels.MANAGED_BY_LIQOD in found.metadata.labels:
-            await delete_all(home.client, IPS, [found])
+            await delete_all(context.client, IPS, [found])
         return None
 
     def _server(self) -> tuple[str, int]:
@@ -76,7 +76,7 @@ class ServerAddress(Controller[str]):
         told = (
             place for each in self._slices.store.values(EndpointSlice) for place in places(each)
         )
-        host, port = min(told, default=place_of(self._home.endpoint.server))
+        host, port = min(told, default=place_of(self._context.endpoint.server))
         parsed = parse(host)
         if parsed is None or parsed.is_loopback or parsed.is_unspecified or parsed.is_link_local:
             raise ConfigError(

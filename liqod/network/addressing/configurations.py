@@ -53,20 +53,20 @@ class Configurations(Controller[Key]):
     are about are nobody's: a peer may speak for itself alone.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         book: why a range has no alias.
     """
 
-    def __init__(self, home: ClusterContext, book: Book) -> None:
-        self._home = home
+    def __init__(self, context: ClusterContext, book: Book) -> None:
+        self._context = context
         self._book = book
-        self._client = home.client
+        self._client = context.client
         self._configurations = Watched(CONFIGURATIONS, by_key)
         self._networks = Watched(NETWORKS, self._on_network)
         self._namespaces = Watched(NAMESPACES, self._in_namespace, Selection(labels=TENANTS))
         self._nodes: Watched[Key] = Watched(NODES)
         super().__init__(
-            home,
+            context,
             TOPIC,
             self._nodes,
             self._namespaces,
@@ -87,7 +87,7 @@ class Configurations(Controller[Key]):
         if body is None:
             return
         marks = msgspec.json.decode(body, type=Partial).metadata.labels
-        if change.key[0] == self._home.namespace and not marks.keys().isdisjoint(
+        if change.key[0] == self._context.namespace and not marks.keys().isdisjoint(
             (labels.NETWORK_TYPE, labels.SECOND_NETWORK_TYPE)
         ):
             yield from self._all()
@@ -135,7 +135,7 @@ class Configurations(Controller[Key]):
         by_kind: dict[str, list[str]] = {}
         for each in self._networks.store.values(Network):
             kind = each.kind_of_range
-            if each.namespace == self._home.namespace and each.status.cidr and not each.leaving:
+            if each.namespace == self._context.namespace and each.status.cidr and not each.leaving:
                 by_kind.setdefault(kind, []).append(each.status.cidr)
         of = {kind: tuple(sorted(found)) for kind, found in by_kind.items()}
         return Ranges(of.get(labels.POD_CIDR, ()), of.get(labels.EXTERNAL_CIDR, ()))
@@ -237,7 +237,7 @@ class Configurations(Controller[Key]):
             await self._say(found, None, OTHER_NAMESPACE, why)
 
     def _api_server(self) -> str:
-        return urlsplit(self._home.endpoint.server).hostname or ""
+        return urlsplit(self._context.endpoint.server).hostname or ""
 
 
 def alias_network(found: Configuration, kind: str, prefix: str) -> dict[str, Any]:

@@ -48,14 +48,14 @@ class IPs(Controller[Key]):
     """Gives each IP its address; a key is its namespace and name.
 
     Args:
-        home: this cluster.
+        context: this cluster.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
-        self._client = home.client
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
+        self._client = context.client
         self._given: dict[str, Addresses[Key]] = {}
-        self._networks = Watched(NETWORKS, self._on_network, within=(home.namespace,))
+        self._networks = Watched(NETWORKS, self._on_network, within=(context.namespace,))
         self._ips = Watched(IPS, self._on_ip)
         self._namespaces: Watched[Key] = Watched(NAMESPACES, self._in_namespace)
         self._nodes: Watched[Key] = Watched(NODES)
@@ -67,7 +67,7 @@ class IPs(Controller[Key]):
         self._services: Watched[Key] = of_ip(SERVICES, counted=nothing)
         self._slices: Watched[Key] = of_ip(ENDPOINT_SLICES, counted=nothing)
         super().__init__(
-            home,
+            context,
             TOPIC,
             self._nodes,
             self._namespaces,
@@ -125,7 +125,7 @@ class IPs(Controller[Key]):
             (
                 each
                 for each in self._networks.store.values(Network)
-                if each.namespace == self._home.namespace
+                if each.namespace == self._context.namespace
                 and each.kind_of_range == labels.EXTERNAL_CIDR
                 and each.status.cidr
             ),
@@ -152,14 +152,14 @@ class IPs(Controller[Key]):
 
     def _problem(self, found: IP) -> str:
         """Why peers may not reach it."""
-        if is_opened((found.namespace, found.name), found.metadata.labels, self._home.namespace):
+        if is_opened((found.namespace, found.name), found.metadata.labels, self._context.namespace):
             return ""  # It is lent to nobody.
         nodes = own_networks(self._nodes.informer).addresses
-        server = urlsplit(self._home.endpoint.server).hostname or ""
+        server = urlsplit(self._context.endpoint.server).hostname or ""
         problem = claims.refuse_lent(found.spec.ip, nodes, server)
         if problem or not self._is_tenants(found):
             return problem
-        if not claims.covered(found.spec.ip, self._home.config.network.lendable):
+        if not claims.covered(found.spec.ip, self._context.config.network.lendable):
             return f"{found.spec.ip} lies in nothing that [network] lendable names"
         if found.spec.service_template:
             return "a peer makes no Service here"

@@ -33,19 +33,19 @@ class Networks(Controller[Key]):
     """Gives each Network its range; a key is its namespace and name.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         book: what is taken; it is kept here.
     """
 
-    def __init__(self, home: ClusterContext, book: Book) -> None:
-        self._home = home
-        self._client = home.client
+    def __init__(self, context: ClusterContext, book: Book) -> None:
+        self._context = context
+        self._client = context.client
         self._book = book
         self._networks = Watched(NETWORKS, self._on_network)
         self._nodes: Watched[Key] = Watched(NODES)
         follow = partial(self.whenever, self._nodes_change, tuple)
         super().__init__(
-            home, TOPIC, self._nodes, self._networks, name="networks", beside=(follow,)
+            context, TOPIC, self._nodes, self._networks, name="networks", beside=(follow,)
         )
 
     async def prepare(self) -> None:
@@ -111,7 +111,7 @@ class Networks(Controller[Key]):
     def _is_fixed(self, found: Network) -> bool:
         """True if the range may not be remapped: only this cluster's administrator can say so."""
         told = found.metadata.labels.get(labels.NETWORK_NOT_REMAPPED) == labels.TRUE
-        return told and found.namespace == self._home.namespace
+        return told and found.namespace == self._context.namespace
 
     def _collides(self, found: Network) -> bool:
         """True if the range overlaps that of a Network with precedence: a fixed or an older one."""

@@ -32,33 +32,35 @@ class OwnRanges(Controller[str]):
     """Keeps the Networks of this cluster's own ranges; there is one key.
 
     Args:
-        home: this cluster.
+        context: this cluster.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
         self._nodes = Watched(NODES, _one)
-        self._networks = Watched(NETWORKS, _one, within=(home.namespace,))
+        self._networks = Watched(NETWORKS, _one, within=(context.namespace,))
         # There may be neither a node nor a Network yet.
-        super().__init__(home, TOPIC, self._nodes, self._networks, name="own ranges", first=(OWN,))
+        super().__init__(
+            context, TOPIC, self._nodes, self._networks, name="own ranges", first=(OWN,)
+        )
 
     async def reconcile(self, key: str) -> float | None:
         """Announce the ranges that are not announced yet."""
-        home = self._home
-        services = home.addressing.service_cidrs
+        context = self._context
+        services = context.addressing.service_cidrs
         pods = self._pods(services)
         for prefix in pods:
             await self._tell(labels.POD_CIDR, prefix)
         if services and not self._told(labels.SERVICE_CIDR):
             for place, prefix in enumerate(services):
                 await self._tell(labels.SERVICE_CIDR, prefix, second=place > 0)
-        for prefix in home.config.network.reserved:
+        for prefix in context.config.network.reserved:
             await self._tell(labels.RESERVED_CIDR, prefix)
         if not self._told(labels.INTERNAL_CIDR):
             await self._tell(labels.INTERNAL_CIDR, OVERLAY_NETWORK)
         families = {family_of(each) for each in (*pods, *self._told(labels.POD_CIDR))} or {4}
         there = {family_of(each) for each in self._told(labels.EXTERNAL_CIDR)}
-        said = home.config.network.external_cidr
+        said = context.config.network.external_cidr
         for family in sorted(families - there):
             chosen = said if said and family_of(said) == family else ""
             prefix = chosen or EXTERNAL[family]
@@ -70,7 +72,7 @@ class OwnRanges(Controller[str]):
     def _pods(self, services: tuple[str, ...]) -> tuple[str, ...]:
         """The ranges of pods that are not announced yet."""
         own = own_networks(self._nodes.informer)
-        configured = self._home.config.cluster.pod_cidrs
+        configured = self._context.config.cluster.pod_cidrs
         # What nodes say may be no pods' range at all ([network] node_pods): then it is configured.
         found = tuple(configured) or whole(own.pod_cidrs, (*addresses_of(own.addresses), *services))
         return uncovered(found, self._told(labels.POD_CIDR))
@@ -79,16 +81,16 @@ class OwnRanges(Controller[str]):
         return tuple(
             each.spec.cidr
             for each in self._networks.store.values(Network)
-            if each.namespace == self._home.namespace and each.kind_of_range == kind
+            if each.namespace == self._context.namespace and each.kind_of_range == kind
         )
 
     async def _tell(
         self, kind: str, prefix: str, *, fixed: bool = True, second: bool = False
     ) -> None:
-        wanted = network(kind, prefix, self._home.namespace, fixed=fixed, second=second)
-        live = self._networks.store.get((self._home.namespace, wanted["metadata"]["name"]))
+        wanted = network(kind, prefix, self._context.namespace, fixed=fixed, second=second)
+        live = self._networks.store.get((self._context.namespace, wanted["metadata"]["name"]))
         if live is None:
-            await ensure(self._home.client, NETWORKS, wanted, live=None)
+            await ensure(self._context.client, NETWORKS, wanted, live=None)
 
 
 def network(

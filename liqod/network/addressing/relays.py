@@ -32,16 +32,16 @@ class Relays(Controller[str]):
     """Keeps those IPs; a key is a peer's id.
 
     Args:
-        home: this cluster.
+        context: this cluster.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
         self._configurations = Watched(CONFIGURATIONS, self._on_configuration)
         self._namespaces: Watched[str] = Watched(NAMESPACES, None, Selection(labels=TENANTS))
-        self._ips = Watched(IPS, self._on_ip, within=(home.namespace,))
+        self._ips = Watched(IPS, self._on_ip, within=(context.namespace,))
         super().__init__(
-            home, TOPIC, self._namespaces, self._configurations, self._ips, name="relays"
+            context, TOPIC, self._namespaces, self._configurations, self._ips, name="relays"
         )
 
     def _on_configuration(self, change: Change) -> tuple[str]:
@@ -49,7 +49,7 @@ class Relays(Controller[str]):
 
     async def _is_there(self, at: Key) -> bool:
         """True if a Configuration exists after all, as the API server itself answers."""
-        found = await self._home.client.list(CONFIGURATIONS, Selection(at[0]), decode=Partial)
+        found = await self._context.client.list(CONFIGURATIONS, Selection(at[0]), decode=Partial)
         return any(each.metadata.name == at[1] for each in found)
 
     def _place_of(self, peer: str) -> str:
@@ -66,21 +66,21 @@ class Relays(Controller[str]):
 
     async def reconcile(self, peer: str) -> float | None:
         """Have the IP of a peer, or not."""
-        place: Key = (self._home.namespace, PREFIX + peer)
-        if is_named(peer, self._home.config.network.relay):
+        place: Key = (self._context.namespace, PREFIX + peer)
+        if is_named(peer, self._context.config.network.relay):
             at = (self._place_of(peer), peer)
             found = self._configurations.store.decode(at, Configuration)
             gateway = gateway_of(found) if found is not None else ""
             if gateway:
-                wanted = ip(self._home.namespace, peer, gateway)
-                await ensure(self._home.client, IPS, wanted, live=self._ips.store.get(place))
+                wanted = ip(self._context.namespace, peer, gateway)
+                await ensure(self._context.client, IPS, wanted, live=self._ips.store.get(place))
             if found is not None:
                 return None
             if at[0] and await self._is_there(at):
                 return DOUBT
         live = self._ips.store.decode(place, Partial)
         if live is not None and labels.MANAGED_BY_LIQOD in live.metadata.labels:
-            await delete_all(self._home.client, IPS, [live])
+            await delete_all(self._context.client, IPS, [live])
         return None
 
 

@@ -29,7 +29,7 @@ class FollowedGateways(Gateways):
 
     async def _accept(self, one: Object, port: int) -> None:
         given = one.spec.secret_ref.name if one.spec.secret_ref is not None else ""
-        place, own = self._peer.tenant_namespace, self._peer.home.namespace
+        place, own = self._peer.tenant_namespace, self._peer.context.namespace
         keys = await keysecrets.kept(self._client, self._peer.id, place, own, given)
         if keys is None or (isinstance(one, GatewayServer) and not port):
             self._ends.know(Ends(waits=UNTOLD, looked=True))

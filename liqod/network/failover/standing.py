@@ -35,20 +35,20 @@ UNKNOWN: Final = Where(active=None)
 log = logging.getLogger(__name__)
 
 
-def role_of(home: ClusterContext) -> Role:
+def role_of(context: ClusterContext) -> Role:
     """The role before any election: the gateway where it is alone, else not known yet."""
-    settings = home.config.network
+    settings = context.config.network
     several = bool(settings.enabled and settings.candidates)
     return Role(UNKNOWN, others=True) if several else Role()
 
 
 async def stand(
-    home: ClusterContext, role: Role, leads: Callable[[], bool], *, node: str | None = None
+    context: ClusterContext, role: Role, leads: Callable[[], bool], *, node: str | None = None
 ) -> NoReturn:
     """Be a candidate until cancelled, as often as it takes; of one that is alone, nothing.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         role: notified whether this machine is the gateway.
         leads: whether this daemon leads.
         node: name of the node's network namespace; None for the one that this process is in.
@@ -61,7 +61,7 @@ async def stand(
             log.warning("this node cannot be the gateway: %s", failure.reason)
 
     async def run() -> None:
-        await _stand(home, role, leads, node)
+        await _stand(context, role, leads, node)
 
     if role.others:
         await Supervision(run, report).forever()
@@ -69,12 +69,12 @@ async def stand(
 
 
 async def _stand(
-    home: ClusterContext, role: Role, leads: Callable[[], bool], node: str | None
+    context: ClusterContext, role: Role, leads: Callable[[], bool], node: str | None
 ) -> None:
-    settings = home.config.network
-    found = [members.member(msgspec.json.encode(each)) for each in await home.client.list(NODES)]
+    settings = context.config.network
+    found = [members.member(msgspec.json.encode(each)) for each in await context.client.list(NODES)]
     nodes = [each for each in found if each is not None]
-    own = (home.node_address, *own_addresses(home.node_address))
+    own = (context.node_address, *own_addresses(context.node_address))
     name = members.local(nodes, settings.node, own)
     if not name:
         raise ConfigError(
@@ -88,42 +88,42 @@ async def _stand(
     me = Me(
         name=name,
         address=address,
-        key=key_of(await secret_of(home), home.cluster_id),
+        key=key_of(await secret_of(context), context.cluster_id),
         reached=next((each for each in settings.advertise if len(each) <= SAID), address),
         port=settings.candidate_port,
     )
     candidate = Candidate(
-        home.client,
-        home.namespace,
+        context.client,
+        context.namespace,
         me,
-        Fence(home.cluster_id, node),
+        Fence(context.cluster_id, node),
         role,
         begins=leads,
-        eligible=await _is_named(home, name),
+        eligible=await _is_named(context, name),
         inside=partial(namespaces.inside, node),
     )
     await candidate.run()
 
 
-async def _is_named(home: ClusterContext, node: str) -> bool:
+async def _is_named(context: ClusterContext, node: str) -> bool:
     """True if the configuration has this node among the candidates."""
-    selector = home.config.network.candidates
+    selector = context.config.network.candidates
     if selector == EVERYBODY:
         return True
     key, _, value = selector.partition("=")
-    found = await home.client.get(NODES, node, decode=Partial)
+    found = await context.client.get(NODES, node, decode=Partial)
     has = found.metadata.labels.get(key)
     return has is not None and (not value or has == value)
 
 
-async def secret_of(home: ClusterContext) -> bytes:
+async def secret_of(context: ClusterContext) -> bytes:
     """The secret of which the candidates' key is made; made where there is none.
 
     Raises:
         NetworkError: there is one, and it is no such secret.
         LiqodError: as the client raises.
     """
-    client, own = home.client, home.namespace
+    client, own = context.client, context.namespace
     for _ in range(2):
         found = await client.find(SECRETS, SECRET, own, decode=Secret)
         if found is not None:

@@ -35,20 +35,22 @@ class Takeover(Controller[str]):
     """Keeps the InternalFabric and this node's kernel so, while this node is the gateway.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         role: whether it is.
         kernel: of this node.
         holder: what this daemon calls itself.
     """
 
-    def __init__(self, home: ClusterContext, role: Role, kernel: NodeKernel, holder: str) -> None:
-        self._home, self._role, self._kernel, self._holder = home, role, kernel, holder
-        self._client = home.client
+    def __init__(
+        self, context: ClusterContext, role: Role, kernel: NodeKernel, holder: str
+    ) -> None:
+        self._context, self._role, self._kernel, self._holder = context, role, kernel, holder
+        self._client = context.client
         self._nodes = Watched(INTERNAL_NODES, _one)
-        self._fabrics = Watched(INTERNAL_FABRICS, _one, Selection(home.namespace))
+        self._fabrics = Watched(INTERNAL_FABRICS, _one, Selection(context.namespace))
         told = (role.wait_changed, kernel.wait_disturbed)
         super().__init__(
-            home,
+            context,
             "network",
             self._nodes,
             self._fabrics,
@@ -59,7 +61,7 @@ class Takeover(Controller[str]):
 
     async def reconcile(self, key: str) -> float | None:
         """Write and apply that this node is the gateway, where it is."""
-        fabric = self._fabrics.store.decode((self._home.namespace, FABRIC), InternalFabric)
+        fabric = self._fabrics.store.decode((self._context.namespace, FABRIC), InternalFabric)
         if not self._role.now.active or fabric is None or fabric.spec is None:
             return None
         nodes = {
@@ -86,7 +88,7 @@ class Takeover(Controller[str]):
             }
             version = fabric.metadata.resource_version
             patch = {"metadata": {"resourceVersion": version}, "spec": {"gateway": gateway}}
-            await self._client.patch(INTERNAL_FABRICS, FABRIC, patch, self._home.namespace)
+            await self._client.patch(INTERNAL_FABRICS, FABRIC, patch, self._context.namespace)
         overlay = Overlay(
             pods=spec.pod_cidrs,
             aliases={each.cidr: each.mtu for each in spec.aliases},
@@ -95,7 +97,7 @@ class Takeover(Controller[str]):
             mtu=spec.mtu,
         )
         plan = nodeplan.plan(me, me, nodes.values(), overlay)
-        for line in await self._kernel.apply(self._home.cluster_id, plan):
+        for line in await self._kernel.apply(self._context.cluster_id, plan):
             log.info("the overlay: %s", line)
         return None
 

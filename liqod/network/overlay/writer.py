@@ -57,17 +57,17 @@ class OverlayWriter(Controller[str]):
     """Keeps the InternalNodes, the InternalFabric and this node's part of the overlay.
 
     Args:
-        home: this cluster.
+        context: this cluster.
         machine: this machine, which is the gateway.
         kernel: its kernel.
         holder: what this daemon calls itself in the Lease.
     """
 
     def __init__(
-        self, home: ClusterContext, machine: Machine, kernel: NodeKernel, holder: str
+        self, context: ClusterContext, machine: Machine, kernel: NodeKernel, holder: str
     ) -> None:
-        self._home = home
-        self._client = home.client
+        self._context = context
+        self._client = context.client
         self._machine = machine
         self._kernel = kernel
         self._holder = holder
@@ -78,14 +78,14 @@ class OverlayWriter(Controller[str]):
         self._seldom = Seldom()
         self._nodes = Watched(NODES, self._on_node, debounce=TOGETHER)
         self._internal = Watched(INTERNAL_NODES, self._on_internal, debounce=TOGETHER)
-        self._fabrics = Watched(INTERNAL_FABRICS, self._on_fabric, Selection(home.namespace))
-        self._networks = Watched(NETWORKS, _one, within=(home.namespace,), debounce=TOGETHER)
+        self._fabrics = Watched(INTERNAL_FABRICS, self._on_fabric, Selection(context.namespace))
+        self._networks = Watched(NETWORKS, _one, within=(context.namespace,), debounce=TOGETHER)
         self._configurations = Watched(CONFIGURATIONS, _one, debounce=TOGETHER)
         self._servers = Watched(GATEWAY_SERVERS, _one, debounce=TOGETHER)
         self._clients = Watched(GATEWAY_CLIENTS, _one, debounce=TOGETHER)
         told = (kernel.wait_disturbed, machine.role.wait_changed)
         super().__init__(
-            home,
+            context,
             "network",
             *(self._nodes, self._internal, self._fabrics, self._networks),
             *(self._configurations, self._servers, self._clients),
@@ -106,7 +106,7 @@ class OverlayWriter(Controller[str]):
             yield OVERLAY
 
     def _member(self, body: bytes) -> Member | None:
-        says = self._home.config.network.node_pods == "podCIDRs"
+        says = self._context.config.network.node_pods == "podCIDRs"
         return members.member(body, says_pods=says)
 
     def _on_internal(self, change: Change) -> Iterator[str]:
@@ -127,8 +127,8 @@ class OverlayWriter(Controller[str]):
         """Write and apply what is wanted now, or take it away."""
         mine = members.local(
             self._members.values(),
-            self._home.config.network.node,
-            (self._home.node_address, *self._machine.addresses),
+            self._context.config.network.node,
+            (self._context.node_address, *self._machine.addresses),
         )
         wanted = await self._wanted(mine, self._members.values(), *self._stored())
         if self._takes_away(wanted):
@@ -183,7 +183,7 @@ class OverlayWriter(Controller[str]):
         return tuple(
             each.status.cidr
             for each in self._networks.store.values(Network)
-            if each.namespace == self._home.namespace
+            if each.namespace == self._context.namespace
             and each.status.cidr
             and each.kind_of_range == labels.POD_CIDR
         )
@@ -219,7 +219,7 @@ class OverlayWriter(Controller[str]):
         return bool(ways - wanted.overlay.aliases.keys() or self._known().keys() - wanted.nodes)
 
     def _live(self) -> InternalFabric | None:
-        return self._fabrics.store.decode((self._home.namespace, FABRIC), InternalFabric)
+        return self._fabrics.store.decode((self._context.namespace, FABRIC), InternalFabric)
 
     async def _have_node(self, name: str, spec: dict[str, Any]) -> None:
         wanted = {"metadata": {"name": name, "labels": OWNED}, "spec": spec}
@@ -229,16 +229,16 @@ class OverlayWriter(Controller[str]):
 
     async def _have_fabric(self, wanted: Fabric) -> None:
         """Over the very version that was read: of two daemons one sees that it is not alone."""
-        home, live = self._home, self._live()
+        context, live = self._context, self._live()
         before = live.spec if live is not None else None
-        spec = members.fabric_spec(home.cluster_id, wanted, self._holder, before)
+        spec = members.fabric_spec(context.cluster_id, wanted, self._holder, before)
         if live is None:
-            metadata = {"name": FABRIC, "namespace": home.namespace, "labels": OWNED}
+            metadata = {"name": FABRIC, "namespace": context.namespace, "labels": OWNED}
             body = stamped(INTERNAL_FABRICS, {"metadata": metadata, "spec": spec})
-            await self._client.create(INTERNAL_FABRICS, body, home.namespace)
+            await self._client.create(INTERNAL_FABRICS, body, context.namespace)
         elif before is None or msgspec.convert(spec, type(before)) != before:
             patch = {"metadata": {"resourceVersion": live.metadata.resource_version}, "spec": spec}
-            await self._client.patch(INTERNAL_FABRICS, FABRIC, patch, home.namespace)
+            await self._client.patch(INTERNAL_FABRICS, FABRIC, patch, context.namespace)
 
     async def _drop_nodes(self, wanted: Fabric) -> None:
         for each in list(self._internal.store.values(InternalNode)):
@@ -248,7 +248,7 @@ class OverlayWriter(Controller[str]):
     async def _apply(self, wanted: Fabric) -> None:
         plan = nodeplan.plan(wanted.gateway, wanted.gateway, wanted.nodes.values(), wanted.overlay)
         self._left = True
-        for line in await self._kernel.apply(self._home.cluster_id, plan):
+        for line in await self._kernel.apply(self._context.cluster_id, plan):
             log.info("the overlay: %s", line)
 
     async def _take_away(self) -> None:
@@ -259,7 +259,7 @@ class OverlayWriter(Controller[str]):
         for each in list(self._internal.store.values(InternalNode)):
             await self._delete(INTERNAL_NODES, each)
         if self._left:
-            for line in await self._kernel.remove(self._home.cluster_id):
+            for line in await self._kernel.remove(self._context.cluster_id):
                 log.info("the overlay: %s", line)
             self._left = False
 

@@ -78,21 +78,21 @@ class NamespaceMaps(Controller[str]):
     def __init__(self, peer: Peer, timings: ProviderTimings = ORDINARY) -> None:
         self._peer = peer
         self._timings = timings
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._read: dict[str, tuple[bytes | None, frozenset[str]]] = {}
         """Of each map the JSON that was read, and the namespaces that it speaks of."""
         self._provisioned: dict[str, tuple[tuple[str, tuple[str, ...]], float]] = {}
         """Of each namespace its UID, whom it is bound to, and when that is looked at again."""
-        self._notes = guestkeys.notes(peer.home.config.guests, peer.id)
-        on = peer.home.config.guests.opt_ins
+        self._notes = guestkeys.notes(peer.context.config.guests, peer.id)
+        on = peer.context.config.guests.opt_ins
         self._extras = tuple(
             Extra(each.mark, partial(bindings.opted, each), each.setting in on, made)
             for each, made in declared.opt_ins()
         )
         self._notes |= {extra.mark: labels.TRUE for extra in self._extras if extra.on}
         self._fenced = any(extra.on for extra in self._extras)
-        hard = peer.home.config.provider.object_quota
-        fence = peer.home.fence
+        hard = peer.context.config.provider.object_quota
+        fence = peer.context.fence
         self._quotas = ObjectQuotas(
             self._client, peer.id, hard, granted=lambda: fence.bounds, shared=True
         )
@@ -164,8 +164,8 @@ class NamespaceMaps(Controller[str]):
             self._live(desired),
             owner,
             self._peer.id,
-            self._peer.home.namespace,
-            self._peer.home.config.guests,
+            self._peer.context.namespace,
+            self._peer.context.config.guests,
             others=self._others(owner),
             uids=uids,
         )
@@ -220,9 +220,9 @@ class NamespaceMaps(Controller[str]):
     async def _provision(self, step: mapping.Step, owner: str, who: tuple[str, ...]) -> bool:
         """Make the namespace and what belongs in it; False if it must be reconciled again."""
         peer = self._peer.id
-        settings = self._peer.home.config.provider
+        settings = self._peer.context.config.provider
         uid = ""
-        if step.make and self._peer.home.fence.problem:
+        if step.make and self._peer.context.fence.problem:
             return False
         if step.make:
             notes = self._notes
@@ -240,7 +240,7 @@ class NamespaceMaps(Controller[str]):
         else:
             return True
         known, until = self._provisioned.get(step.remote, (("", ()), 0.0))
-        unfenced = self._fenced and bool(self._peer.home.fence.problem)
+        unfenced = self._fenced and bool(self._peer.context.fence.problem)
         if known == (uid, who) and trio.current_time() < until and not unfenced:
             return True
         # The bounds first: once it is bound, the consumer makes what it likes within them.
@@ -260,7 +260,7 @@ class NamespaceMaps(Controller[str]):
         and would block others go with it. Returns the seconds until the next look.
         """
         grant = extra.grant(self._peer.id, self._peer.tenant_namespace, namespace, who)
-        fence = self._peer.home.fence
+        fence = self._peer.context.fence
         if extra.on and fence.known and not fence.problem:
             await bindings.bind(self._client, grant)
             return RESYNC

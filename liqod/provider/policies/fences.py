@@ -130,16 +130,16 @@ class Fences(Controller[str]):
     """Keeps :attr:`liqod.cluster.context.ClusterContext.fence` up to date; there is one key.
 
     Args:
-        home: this cluster.
+        context: this cluster.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._home = home
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
         # A right to read them may lack: what is lent already goes on without.
         self._policies = Watched(ADMISSION_POLICIES, _all, OURS, wait=False)
         self._bindings = Watched(ADMISSION_POLICY_BINDINGS, _all, OURS, wait=False)
         # Of none at all there is no change.
-        super().__init__(home, "policies", self._policies, self._bindings, first=(POLICIES,))
+        super().__init__(context, "policies", self._policies, self._bindings, first=(POLICIES,))
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -148,7 +148,7 @@ class Fences(Controller[str]):
         try:
             await super().run(task_status=task_status)
         finally:
-            self._home.fence.known = False
+            self._context.fence.known = False
 
     async def prepare(self) -> None:
         """Have the first look, or go on soon without."""
@@ -163,17 +163,17 @@ class Fences(Controller[str]):
         if not (policies.synced and bindings.synced):
             return PATIENCE
         found = list(policies.values(Policy))
-        self._home.fence.bounds = bounds(found)
+        self._context.fence.bounds = bounds(found)
         self._judge(found, bindings.values(PolicyBinding))
         return None
 
     def _judge(self, policies: Iterable[Policy], bindings: Iterable[PolicyBinding]) -> None:
-        fence, now = self._home.fence, missing(admission.policies(), policies, bindings)
+        fence, now = self._context.fence, missing(admission.policies(), policies, bindings)
         fence.known = True
         if now == fence.missing:
             return
         fence.missing = now
-        self._home.hub.publish(PoliciesChanged(missing=tuple(now)))
+        self._context.hub.publish(PoliciesChanged(missing=tuple(now)))
         if now:
             log.error("%s", fence.problem)
         else:

@@ -27,7 +27,7 @@ class Cordons:
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._known: dict[str, str] | None = None
 
     async def keep(self, wanted: ResourceSlice) -> bool:

@@ -172,7 +172,7 @@ class ObjectShares(Controller[str]):
 
     def __init__(self, peer: Peer, shared: Shared, timings: ProviderTimings = ORDINARY) -> None:
         self._peer = peer
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._shared = shared
         self._turn = timings.turn
         named = f"metadata.name={mapping.QUOTA_NAME}"

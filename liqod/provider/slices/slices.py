@@ -111,8 +111,8 @@ class LentSlices(Controller[str]):
 
     def __init__(self, peer: Peer, issuer: Certificates) -> None:
         self._peer = peer
-        self._client = peer.home.client
-        self._guests = peer.home.config.guests
+        self._client = peer.context.client
+        self._guests = peer.context.config.guests
         self._issuer = issuer
         self._cordons = Cordons(peer)
         self._wished: dict[str, tuple[Read, Wish | None]] = {}
@@ -192,13 +192,13 @@ class LentSlices(Controller[str]):
         if whose not in self._tenants.store and not await self._tenants.surely_gone(whose):
             return DOUBT
         tenant = accepted_tenant(self._tenants.store, self._peer)
-        settings = self._peer.home.config.provider
+        settings = self._peer.context.config.provider
         wishes = self._wishes(settings)
         served = await self._is_served(wanted, tenant)
         problem = await self._problem(wanted, tenant, wishes, served=served)
         approved = approved_in(self._namespaces.store.get(("", namespace)))
         share = shares(wishes, self._guests, approved).get(name, Share())
-        fenced = self._peer.home.fence.problem
+        fenced = self._peer.context.fence.problem
         if fenced:
             wish = self._wished[name][1] if name in self._wished else None
             share = unchanged(wish, share, fenced)
@@ -231,8 +231,8 @@ class LentSlices(Controller[str]):
         """The reason why a slice may have no certificate, or None; the dearest check comes last."""
         peer = self._peer
         former = former_in(self._namespaces.store.get(("", peer.tenant_namespace)))
-        problem = trust.slice_problem(wanted, tenant, peer.id, peer.home.cluster_id, former)
-        problem = problem or (None if served else peer.home.fence.problem or None)
+        problem = trust.slice_problem(wanted, tenant, peer.id, peer.context.cluster_id, former)
+        problem = problem or (None if served else peer.context.fence.problem or None)
         if problem is None and wanted.name not in within_number(wishes, self._guests):
             most = self._guests.max_slices
             return f"one consumer may have {most} slices here: {remedy('max_slices')}"
@@ -286,7 +286,7 @@ class LentSlices(Controller[str]):
         """
         if self._has_quota(wanted.name):
             return True
-        if tenant is None or not (_cordoned(tenant) or self._peer.home.fence.problem):
+        if tenant is None or not (_cordoned(tenant) or self._peer.context.fence.problem):
             return False
         secret = ids.certificate_secret(wanted.name)
         live = await self._client.find(SECRETS, secret, wanted.namespace, decode=Partial)
@@ -316,11 +316,11 @@ class LentSlices(Controller[str]):
                 secret,
                 wanted.spec.csr,
                 owner,
-                self._peer.home.endpoint.ca,
+                self._peer.context.endpoint.ca,
                 barren=barren,
             )
         )
-        endpoint = self._peer.home.endpoint
+        endpoint = self._peer.context.endpoint
         tenant = accepted_tenant(self._tenants.store, self._peer)
         given = AuthParams(
             ca=endpoint.ca,
@@ -357,7 +357,7 @@ class LentSlices(Controller[str]):
         """Show on the slice that its tenant is cordoned, what no guest may have here, and what is
         granted that no nodes have."""
         cordoned = _cordoned(tenant)
-        config, guests = self._peer.home.config, self._guests
+        config, guests = self._peer.context.config, self._guests
         rules = Rules(
             config.provider.pod_security,
             guests.volumes,
@@ -397,7 +397,7 @@ class LentSlices(Controller[str]):
         spec: dict[str, Any] = {
             "user": user,
             "resources": granted if granted is not None else (live or {})["spec"]["resources"],
-            "limitsEnforcement": self._peer.home.config.provider.enforcement,
+            "limitsEnforcement": self._peer.context.config.provider.enforcement,
         }
         await self._write_quota(wanted, user, spec, live, cordoned=cordoned)
 

@@ -56,7 +56,7 @@ class Nonces(Controller[str]):
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._client = peer.home.client
+        self._client = peer.context.client
         namespace = peer.tenant_namespace
         self._secrets = Watched(SECRETS, by_name, Selection(namespace))
         super().__init__(peer, "nonce", self._secrets)

@@ -39,7 +39,7 @@ class Renewals(Controller[str]):
         self._renews = Watched(RENEWS, by_name, within=within)
         self._tenants = Watched(TENANTS, self._every_renew, within=within)
         fields = f"metadata.name={labels.KEYS_SECRET}"
-        place = Selection(peer.home.namespace, fields=fields)
+        place = Selection(peer.context.namespace, fields=fields)
         self._keys = Watched(SECRETS, self._every_renew, place)
         super().__init__(peer, "renewal", self._renews, self._tenants, self._keys)
 
@@ -62,7 +62,7 @@ class Renewals(Controller[str]):
         wanted = RenewStatus(tenant.status.auth_params)
         patch = exact_patch(msgspec.to_builtins(renew.status), msgspec.to_builtins(wanted))
         if patch:
-            await self._peer.home.client.patch(
+            await self._peer.context.client.patch(
                 RENEWS, name, {"status": patch}, namespace, subresource="status"
             )
             self._peer.report(RenewalAnswered(renew=name))
@@ -75,7 +75,7 @@ class Renewals(Controller[str]):
             known = keys.print_of(tenant.spec.public_key)
         except ProtocolError:
             return
-        place = (self._peer.home.namespace, labels.KEYS_SECRET)
+        place = (self._peer.context.namespace, labels.KEYS_SECRET)
         own = self._keys.store.decode(place, PublicKeys) or PublicKeys()
         told = own.data.succession.decode(errors="replace")
         wanted = {labels.KNOWN_KEY: known, labels.PROVIDER_SUCCESSION: told or None}
@@ -83,4 +83,4 @@ class Renewals(Controller[str]):
         notes = {key: text for key, text in wanted.items() if said.get(key) != text}
         if notes:
             note = {"metadata": {"annotations": notes}}
-            await self._peer.home.client.patch(RENEWS, renew.name, note, renew.namespace)
+            await self._peer.context.client.patch(RENEWS, renew.name, note, renew.namespace)

@@ -101,7 +101,7 @@ def accepted_tenant(tenants: Store, peer: Peer) -> Tenant | None:
     """The Tenant of a peer, if it has passed every check; also one that is drained or cordoned."""
     namespace = peer.tenant_namespace
     tenant = tenants.decode((namespace, peer.id), Tenant)
-    if tenant is None or not accepted(tenant, peer.id, peer.home.cluster_id, namespace):
+    if tenant is None or not accepted(tenant, peer.id, peer.context.cluster_id, namespace):
         return None
     return tenant
 
@@ -149,12 +149,12 @@ class Tenants(Controller[str]):
     ) -> None:
         self._peer = peer
         self._timings = timings
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._issuer = issuer
-        hard = tenant_bounds(peer.home.config.guests.max_slices)
+        hard = tenant_bounds(peer.context.config.guests.max_slices)
         self._bounds = ObjectQuotas(self._client, peer.id, hard, TENANT_QUOTA)
         self._bound_at = trio.current_time() + SETTLE
-        timeout = peer.home.config.provider.drain_timeout
+        timeout = peer.context.config.provider.drain_timeout
         self._draining = Draining(self._client, peer.id, timeout)
         self._seldom = Seldom()
         self._told_at = float("-inf")
@@ -199,7 +199,7 @@ class Tenants(Controller[str]):
             await self._revoked(tenant)
             return None
         problem = trust.identity_problem(
-            tenant, self._peer.id, self._peer.home.cluster_id, self._peer.tenant_namespace
+            tenant, self._peer.id, self._peer.context.cluster_id, self._peer.tenant_namespace
         )
         if problem is None and tenant.spec.tenant_condition == DRAINED:
             return await self._drain()
@@ -211,8 +211,8 @@ class Tenants(Controller[str]):
         if problem is None:
             problem = trust.request_problem(tenant)
         new = problem is None and not proven(tenant)
-        home = self._peer.home
-        closed = home.fence.problem or home.endpoint.problem
+        context = self._peer.context
+        closed = context.fence.problem or context.endpoint.problem
         if new and closed:
             await self._refuse(tenant, closed)
             return fence.AGAIN
@@ -361,7 +361,7 @@ class Tenants(Controller[str]):
                 await self._refuse(tenant, problem)
                 return RESYNC
         owner = owner_reference(TENANTS, tenant.metadata)
-        endpoint = self._peer.home.endpoint
+        endpoint = self._peer.context.endpoint
         name = ids.certificate_secret()
         order = Order(peer, namespace, name, csr, owner, endpoint.ca)
 

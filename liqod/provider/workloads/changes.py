@@ -70,9 +70,9 @@ class Changes:
     """
 
     def __init__(self, peer: Peer, books: QuotaLedger) -> None:
-        self._client = peer.home.client
-        self._guests = peer.home.config.guests
-        self._fence = peer.home.fence
+        self._client = peer.context.client
+        self._guests = peer.context.config.guests
+        self._fence = peer.context.fence
         self._books = books
         self._refused: dict[Key, _Refused] = {}
         self._resized: dict[Key, tuple[str, int]] = {}

@@ -53,14 +53,14 @@ log = logging.getLogger(__name__)
 
 
 async def run(
-    home: ClusterContext, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    context: ClusterContext, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Take over until nothing is left of it; started once each pod was tried."""
-    done = await _tried(home.client)
+    done = await _tried(context.client)
     task_status.started()
     while not done:
         await trio.sleep(PAUSE)
-        done = await _tried(home.client)
+        done = await _tried(context.client)
 
 
 async def _tried(client: Client) -> bool:

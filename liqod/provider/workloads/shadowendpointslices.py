@@ -60,7 +60,7 @@ class ShadowEndpointSlices(Controller[Key]):
     def __init__(self, peer: Peer, timings: ProviderTimings = ORDINARY) -> None:
         self._peer = peer
         self._timings = timings
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._failures: dict[Key, int] = {}
         self._told: dict[Key, str] = {}
         self._ranges: dict[Key, str] = {}
@@ -206,7 +206,7 @@ class ShadowEndpointSlices(Controller[Key]):
 
     def _cross(self, address: str) -> Crossed:
         """The endpoint here that an address of the peer's is."""
-        known = self._peer.home.addressing
+        known = self._peer.context.addressing
         networks = (*known.pod_cidrs, *known.service_cidrs, *self._own.pod_cidrs)
         settings = self._peer.settings
         ranges = self._peer.network.ranges if settings.pod_network == "tunnel" else None

@@ -59,8 +59,8 @@ class ShadowPods(Controller[Key]):
     def __init__(self, peer: Peer, timings: ProviderTimings = ORDINARY) -> None:
         self._peer = peer
         self._timings = timings
-        self._client = peer.home.client
-        self._guests = peer.home.config.guests
+        self._client = peer.context.client
+        self._guests = peer.context.config.guests
         self._ledger = QuotaLedger(peer.id)
         self._endings = Endings(self._guests.max_grace_seconds)
         self._changes = Changes(peer, self._ledger)
@@ -266,7 +266,7 @@ class ShadowPods(Controller[Key]):
         ranges = self._peer.network.ranges if joined else None
         if joined and ranges is None and awaits_way(shadow):
             return LAG
-        fenced = self._peer.home.fence.problem
+        fenced = self._peer.context.fence.problem
         if fenced:
             await self._refuse(key, shadow, rules.POLICIES_MISSING, fenced)
             return self._pause(key)

@@ -37,7 +37,7 @@ class Telling:
 
     def __init__(self, peer: Peer, queue: KeyedQueue[Key]) -> None:
         self._peer = peer
-        self._client = peer.home.client
+        self._client = peer.context.client
         self._queue = queue
         self.told: dict[Key, tuple[str, ShadowStatus]] = {}
 

@@ -89,14 +89,14 @@ async def test_a_route_hangs_on_each_peer_s_gateway_and_both_are_shown() -> None
             found = await at.comes(HTTP_ROUTES, "web")
             assert found["spec"]["parentRefs"] == [there]
             await accept(at, gateway)
-        home: Json = {"client": milan.here, "namespace": milan.namespace}
-        await milan.comes(HTTP_ROUTES, "web", shows("milan", "turin"), **home)
+        context: Json = {"client": milan.here, "namespace": milan.namespace}
+        await milan.comes(HTTP_ROUTES, "web", shows("milan", "turin"), **context)
         await milan.desire(None)
-        await milan.comes(HTTP_ROUTES, "web", shows("turin"), **home)
+        await milan.comes(HTTP_ROUTES, "web", shows("turin"), **context)
         # A Gateway of this cluster has a say: its controllers write the status, and peers do not.
         gate = {"metadata": {"name": "public"}, "spec": {"gatewayClassName": "ours"}}
         await milan.here.create(GATEWAYS, gate, milan.namespace)
-        await milan.comes(HTTP_ROUTES, "web", shows(), **home)
+        await milan.comes(HTTP_ROUTES, "web", shows(), **context)
         await milan.here.delete(HTTP_ROUTES, "web", milan.namespace)
         await turin.goes(HTTP_ROUTES, "web")
 

@@ -43,12 +43,12 @@ def server() -> Server:
 
 @pytest.fixture
 def access(server: Server) -> Access:
-    home = SimpleNamespace(
+    context = SimpleNamespace(
         client=server,
         config=SimpleNamespace(certificates=SimpleNamespace(renew_at=0.5)),
         node_address="192.0.2.1",
     )
-    return Access(cast("Any", home), PodWays())
+    return Access(cast("Any", context), PodWays())
 
 
 def request(token: str = "scrape") -> Request:

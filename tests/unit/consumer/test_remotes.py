@@ -59,8 +59,8 @@ class Client:
 
 async def test_connections_that_nobody_uses_are_let_go(autojump_clock, monkeypatch):
     monkeypatch.setattr(remotes, "Client", Client)
-    home: Any = SimpleNamespace(informers=Secrets(), dial=None, config=Config())
-    room = Remotes(Provider("milan", home, "liqo-tenant-milan", link=Link()))
+    context: Any = SimpleNamespace(informers=Secrets(), dial=None, config=Config())
+    room = Remotes(Provider("milan", context, "liqo-tenant-milan", link=Link()))
     async with trio.open_nursery() as nursery:
         await nursery.start(room.run)
         (found,) = room.all()

@@ -68,13 +68,13 @@ class World:
         self.signer = Signer()
         self.shown: list[Pair] = []
         self.ways = PodWays()
-        home = SimpleNamespace(
+        context = SimpleNamespace(
             client=self.signer,
             config=SimpleNamespace(certificates=SimpleNamespace(renew_at=0.5)),
             node_address=NODE,
             signing_requests=SigningRequests(),
         )
-        self.serving = Serving(cast("Any", home), self.ways, self.shown.append, self.now)
+        self.serving = Serving(cast("Any", context), self.ways, self.shown.append, self.now)
 
     def now(self) -> float:
         return START + trio.current_time()

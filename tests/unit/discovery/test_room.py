@@ -55,14 +55,14 @@ class Watched:
     """An inbox, and the introductions that run, by cluster."""
 
     def __init__(self, nursery: trio.Nursery, text: str = "") -> None:
-        home: Any = SimpleNamespace(hub=Hub(), cluster_id="rome", config=config.parse(text))
-        self.inbox = Discovery(home, PluginHost(Plugins()), Signed())
+        context: Any = SimpleNamespace(hub=Hub(), cluster_id="rome", config=config.parse(text))
+        self.inbox = Discovery(context, PluginHost(Plugins()), Signed())
         self.events: list[Any] = []
-        home.hub.listen(lambda event: self.events.append(event.told))
+        context.hub.listen(lambda event: self.events.append(event.told))
         self.running: dict[str, str] = {}
         self._nursery = nursery
 
-    async def introduce(self, home: Any, peer: str, path: Any) -> None:
+    async def introduce(self, context: Any, peer: str, path: Any) -> None:
         self.running[peer] = str(path)
         try:
             await trio.sleep_forever()
@@ -271,7 +271,7 @@ def discovering(nursery):
     async def made(plugin: Dns) -> tuple[Discovery, EventSummary]:
         """An inbox that runs one plugin, and what its events add up to."""
         provider = DiscoveryProvider(name="dns", build=lambda settings, services: plugin)
-        home: Any = SimpleNamespace(
+        context: Any = SimpleNamespace(
             cluster_id="rome",
             hub=Hub(),
             config=config.parse(""),
@@ -279,8 +279,8 @@ def discovering(nursery):
             client=None,
         )
         summary = EventSummary()
-        home.hub.listen(summary.take)
-        box = Discovery(home, PluginHost(Plugins(discovery=(provider,))))
+        context.hub.listen(summary.take)
+        box = Discovery(context, PluginHost(Plugins(discovery=(provider,))))
         await nursery.start(box.run)
         return box, summary
 

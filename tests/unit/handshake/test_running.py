@@ -34,8 +34,10 @@ async def test_it_is_taken_back_at_last_and_said_while_it_is_not(
 ):
     client = Client(Unreachable("nobody answers"), Forbidden("no such right"))
     config = SimpleNamespace(handshake=SimpleNamespace(proxy="", stream_idle=60.0))
-    home: Any = SimpleNamespace(cluster_id="milan", client=client, namespace="liqo", config=config)
-    room = Handshake(home, keys.generate(), Account())
+    context: Any = SimpleNamespace(
+        cluster_id="milan", client=client, namespace="liqo", config=config
+    )
+    room = Handshake(context, keys.generate(), Account())
     began = autojump_clock.current_time()
     await room._be_unmet()
     assert [each["metadata"]["annotations"] for each in client.patches] == [{labels.MET_AT: None}]
@@ -62,13 +64,13 @@ async def test_its_port_is_free_where_it_ends_before_it_is_said_where_it_is_met(
     client = Silent()
     settings: dict[str, Any] = {"proxy": "", "stream_idle": 60.0, "port": 0, "host": "127.0.0.1"}
     handshake = SimpleNamespace(**settings, advertise=())
-    home: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         cluster_id="milan",
         client=client,
         namespace="liqo",
         config=SimpleNamespace(handshake=handshake),
     )
-    room, listener = Handshake(home, keys.generate(), Account()), cast("Listener", None)
+    room, listener = Handshake(context, keys.generate(), Account()), cast("Listener", None)
     nursery.start_soon(room._listen, listener)
     await client.asked.wait()
     port = room.port

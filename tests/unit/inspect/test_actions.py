@@ -23,8 +23,8 @@ class Client:
 
 
 def actions() -> Actions:
-    home = SimpleNamespace(client=Client(), namespace="liqod-system")
-    return Actions(home, SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
+    context = SimpleNamespace(client=Client(), namespace="liqod-system")
+    return Actions(context, SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
 
 
 async def test_a_selector_chooses_the_peers_of_a_namespace():

@@ -39,9 +39,9 @@ class Api:
 def answers(api: Api, found: Rooms) -> Answers:
     """With that client for this cluster and the peer."""
     facts: Any = SimpleNamespace(daemon=SimpleNamespace(started=0.0))
-    home: Any = SimpleNamespace(cluster_id="rome", client=api)
+    context: Any = SimpleNamespace(cluster_id="rome", client=api)
     nothing: Any = None
-    return Answers(home, found, nothing, facts, nothing)
+    return Answers(context, found, nothing, facts, nothing)
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ class Client:
 def actions(client: Client) -> Actions:
     config = SimpleNamespace(provider=SimpleNamespace(default_resources=DEFAULTS))
     rooms = SimpleNamespace(discovery=None)
-    home = SimpleNamespace(client=client, namespace="liqo", config=config)
-    return Actions(home, rooms, SimpleNamespace())  # type: ignore[arg-type]
+    context = SimpleNamespace(client=client, namespace="liqo", config=config)
+    return Actions(context, rooms, SimpleNamespace())  # type: ignore[arg-type]
 
 
 async def test_a_plan_says_exactly_what_would_be_granted_and_the_words():

@@ -31,11 +31,13 @@ class Patient:
         self.hub = Hub()
         self.now = 100.0
         self.client: Any = SimpleNamespace()
-        home: Any = SimpleNamespace(hub=self.hub, client=self.client)
+        context: Any = SimpleNamespace(hub=self.hub, client=self.client)
         self.settings: dict[tuple[str, str], Any] = {}
         self.plugins = PluginHost(Plugins(checks=checks, settings=self.settings))
         stand_in: Any = self
-        self.doctor = Doctor(*(home, self.plugins, stand_in), Probes(home, Rooms(), self.plugins))
+        self.doctor = Doctor(
+            *(context, self.plugins, stand_in), Probes(context, Rooms(), self.plugins)
+        )
 
     async def refresh(self) -> None:
         """Nothing to take in."""

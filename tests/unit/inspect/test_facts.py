@@ -34,8 +34,12 @@ def test_an_outage_that_is_over_is_not_a_lossy_path(rounds, lost):
 
 
 async def test_a_peer_that_comes_back_has_not_waited_all_the_time(autojump_clock):
-    home: Any = SimpleNamespace(informers=SimpleNamespace(find=lambda *_, **__: None), client=None)
-    facts = FactsInMemory(home, Rooms(), PluginHost(Plugins()), EventSummary(), cast("Any", None))
+    context: Any = SimpleNamespace(
+        informers=SimpleNamespace(find=lambda *_, **__: None), client=None
+    )
+    facts = FactsInMemory(
+        context, Rooms(), PluginHost(Plugins()), EventSummary(), cast("Any", None)
+    )
     mapping = SimpleNamespace(desired={"shop"}, accepted={}, known=True)
     engine = SimpleNamespace(mapping=mapping, nodes=(), queues={})
     for _ in range(2):

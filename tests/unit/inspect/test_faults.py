@@ -108,11 +108,11 @@ async def examined(fault: Fault) -> tuple[Ladder, ...]:
             return there
 
     plugins = PluginHost(Plugins(checks=tuple(LAYERS)))
-    home: Any = SimpleNamespace(hub=Hub(), client=None)
+    context: Any = SimpleNamespace(hub=Hub(), client=None)
     told: Any = Told()
-    probes = Probes(home, Rooms(), plugins)
+    probes = Probes(context, Rooms(), plugins)
     probes.found = lambda peer, check: THERE.probed  # type: ignore[method-assign]
-    doctor = Doctor(home, plugins, told, probes)
+    doctor = Doctor(context, plugins, told, probes)
     await doctor.round()
     return (doctor.ladders[""], doctor.ladders["milan"])
 

@@ -31,7 +31,7 @@ async def nothing(*_: Any, **__: Any) -> None:
     """There is no such object."""
 
 
-def home(text: str = "", raw: Any = answer) -> Any:
+def context(text: str = "", raw: Any = answer) -> Any:
     """As much of a ClusterContext as a standby's inspector needs."""
     return SimpleNamespace(
         cluster_id="rome",
@@ -49,10 +49,10 @@ def home(text: str = "", raw: Any = answer) -> Any:
 async def test_of_two_daemons_of_one_cluster_each_has_a_socket(tmp_path: Path):
     path = tmp_path / "rome.sock"
     async with AsyncExitStack() as stack:
-        _, first = await Inspector(home(), Rooms(), PluginHost(Plugins()), Account())._listen(
+        _, first = await Inspector(context(), Rooms(), PluginHost(Plugins()), Account())._listen(
             stack, path
         )
-        _, second = await Inspector(home(), Rooms(), PluginHost(Plugins()), Account())._listen(
+        _, second = await Inspector(context(), Rooms(), PluginHost(Plugins()), Account())._listen(
             stack, path
         )
         assert first == path
@@ -65,7 +65,7 @@ async def test_a_standby_tells_what_it_is(
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    standby = Inspector(home(), Rooms(), PluginHost(Plugins()), Account())
+    standby = Inspector(context(), Rooms(), PluginHost(Plugins()), Account())
     standby.become("standing by; host-1 leads")
     await nursery.start(standby.run)
     logging.getLogger("liqod").warning("a line of the log, token=PLANTED")
@@ -82,7 +82,7 @@ async def test_a_socket_that_cannot_be_had_is_said_and_no_more(
     with trio.fail_after(5):
         await nursery.start(
             Inspector(
-                home('[inspector]\nsocket = "/nowhere/x.sock"'),
+                context('[inspector]\nsocket = "/nowhere/x.sock"'),
                 Rooms(),
                 PluginHost(Plugins()),
                 Account(),
@@ -103,7 +103,9 @@ async def test_a_fault_in_it_is_named_and_stops_nothing(
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    await nursery.start(Inspector(home(raw=broken), Rooms(), PluginHost(Plugins()), Account()).run)
+    await nursery.start(
+        Inspector(context(raw=broken), Rooms(), PluginHost(Plugins()), Account()).run
+    )
     async with client.connect(None, "rome") as looker:
         await looker.snapshot()
     assert "a part of the inspector failed" in caplog.text
@@ -117,7 +119,7 @@ async def test_switched_off_it_serves_nobody(
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     await nursery.start(
         Inspector(
-            home("[inspector]\nenabled = false"), Rooms(), PluginHost(Plugins()), Account()
+            context("[inspector]\nenabled = false"), Rooms(), PluginHost(Plugins()), Account()
         ).run
     )
     with pytest.raises(client.NoDaemon):

@@ -46,12 +46,12 @@ def inspector() -> Any:
     facts = SimpleNamespace(
         daemon=Daemon(state="leading", rss=7), lags=(0.1,), measured={"milan": milan}
     )
-    home = SimpleNamespace(
+    context = SimpleNamespace(
         cluster_id="rome",
         client=SimpleNamespace(stats=stats),
     )
     return SimpleNamespace(
-        home=home,
+        context=context,
         rooms=Rooms(),
         callers=Account(files=1024),
         summary=EventSummary(),

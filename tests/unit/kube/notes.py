@@ -30,15 +30,15 @@ class Notes(Controller[str]):
     """Keeps a ConfigMap for each namespace that is labelled; a key is a namespace's name.
 
     Args:
-        home: this cluster.
+        context: this cluster.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
-        self._client = home.client
-        self._place = home.namespace
+    def __init__(self, context: ClusterContext) -> None:
+        self._client = context.client
+        self._place = context.namespace
         self._namespaces = Watched(NAMESPACES, by_name)
         self._notes = Watched(CONFIG_MAPS, by_name, Selection(self._place, labels=NOTE_OF))
-        super().__init__(home, "notes", self._namespaces, self._notes)
+        super().__init__(context, "notes", self._namespaces, self._notes)
 
     async def reconcile(self, name: str) -> float | None:
         """Make, mend or remove the ConfigMap of one namespace."""

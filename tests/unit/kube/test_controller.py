@@ -70,8 +70,8 @@ def config_map(name: str, **more: Any) -> dict[str, Any]:
 class Looks(Controller[str]):
     """Writes down what it is asked to look at."""
 
-    def __init__(self, home: ClusterContext, *watches: Watched[str], **more: Any) -> None:
-        super().__init__(home, "looks", *watches, **more)
+    def __init__(self, context: ClusterContext, *watches: Watched[str], **more: Any) -> None:
+        super().__init__(context, "looks", *watches, **more)
         self.looked: list[str] = []
         self.prepared: list[int] = []
         self.fails = 0
@@ -98,16 +98,16 @@ async def at_work(*controllers: Controller[Any]) -> AsyncIterator[None]:
 
 
 async def test_everything_has_been_read_before_the_first_key_is_looked_at():
-    async with cluster() as (_, home):
-        await home.client.create(CONFIG_MAPS, config_map("a"), "place")
+    async with cluster() as (_, context):
+        await context.client.create(CONFIG_MAPS, config_map("a"), "place")
 
         def both(change: Change) -> Iterator[str]:
             yield f"{len(secrets.store)} of {change.key[1]}"
 
         maps = Watched(CONFIG_MAPS, both, within=("place",), selection=Selection(labels=CASE))
         secrets: Watched[str] = Watched(SECRETS, selection=Selection(labels=CASE))
-        await home.client.create(SECRETS, config_map("s"), "place")
-        room = Looks(home, maps, secrets)
+        await context.client.create(SECRETS, config_map("s"), "place")
+        room = Looks(context, maps, secrets)
         assert list(registry.current().of(RunningQueue)) == []
         async with at_work(room):
             assert room.prepared == [0]
@@ -115,18 +115,18 @@ async def test_everything_has_been_read_before_the_first_key_is_looked_at():
             assert (room.name, room.watches) == ("looks", (maps, secrets))
             await until(lambda: seen(room, 1))
             assert room.looked == ["1 of a"]
-            await home.client.create(CONFIG_MAPS, config_map("elsewhere"), "liqo")
-            await home.client.create(CONFIG_MAPS, config_map("b"), "place")
+            await context.client.create(CONFIG_MAPS, config_map("elsewhere"), "liqo")
+            await context.client.create(CONFIG_MAPS, config_map("b"), "place")
             await until(lambda: seen(room, 2))
             assert room.looked == ["1 of a", "1 of b"]
         assert list(registry.current().of(RunningQueue)) == []
-        assert home.informers.all() == []
+        assert context.informers.all() == []
 
 
 async def test_the_first_keys_are_reconciled_where_there_is_no_object():
-    async with cluster() as (_, home):
+    async with cluster() as (_, context):
         maps = Watched(CONFIG_MAPS, by_name, Selection("place", labels=CASE))
-        room = Looks(home, maps, first=("one", "two"))
+        room = Looks(context, maps, first=("one", "two"))
         async with at_work(room):
             await until(lambda: seen(room, 2))
         assert room.looked == ["one", "two"]
@@ -143,17 +143,17 @@ async def seen(room: Looks, count: int) -> bool:
 
 
 async def test_namespaces_are_followed_and_left_while_it_runs():
-    async with cluster() as (_, home):
+    async with cluster() as (_, context):
         maps = Watched(CONFIG_MAPS, by_name, within=(), selection=Selection(labels=CASE))
-        room = Looks(home, maps)
-        await home.client.create(CONFIG_MAPS, config_map("a"), "place")
+        room = Looks(context, maps)
+        await context.client.create(CONFIG_MAPS, config_map("a"), "place")
         async with at_work(room):
             maps.follow("place")
             maps.follow("place")
             await until(lambda: seen(room, 1))
             maps.leave("place")
             maps.leave("place")
-            await home.client.create(CONFIG_MAPS, config_map("b"), "place")
+            await context.client.create(CONFIG_MAPS, config_map("b"), "place")
 
             async def shown() -> bool:
                 await trio.lowlevel.checkpoint()
@@ -164,8 +164,8 @@ async def test_namespaces_are_followed_and_left_while_it_runs():
 
 
 async def test_what_fails_comes_again_and_is_published():
-    async with cluster() as (_, home):
-        room = Looks(home, Watched(NAMESPACES, by_name))
+    async with cluster() as (_, context):
+        room = Looks(context, Watched(NAMESPACES, by_name))
         room.fails = 1
         async with at_work(room):
 
@@ -174,17 +174,17 @@ async def test_what_fails_comes_again_and_is_published():
                 return len(room.looked) > len(set(room.looked))
 
             await until(again)
-        (told,) = [each.told for each in home.hub.history if each.told.topic == "looks"]
+        (told,) = [each.told for each in context.hub.history if each.told.topic == "looks"]
         assert isinstance(told, KeyFailed)
         assert told.failed == "not now"
         assert room.looked.count(told.key) == 2
 
 
 async def test_what_is_waited_for_brings_keys_and_a_budget_is_charged():
-    async with cluster() as (_, home):
+    async with cluster() as (_, context):
         changed = trio.Event()
         budget = Budget()
-        room = Looks(home, budget=budget)
+        room = Looks(context, budget=budget)
         before = budget._credit
 
         async def wait() -> None:
@@ -195,7 +195,7 @@ async def test_what_is_waited_for_brings_keys_and_a_budget_is_charged():
         async def run() -> None:
             await room.whenever(wait, lambda: ("x", "y"))
 
-        beside = Looks(home, beside=(run,))
+        beside = Looks(context, beside=(run,))
         async with at_work(room, beside):
             changed.set()
             await until(lambda: seen(room, 2))
@@ -205,27 +205,27 @@ async def test_what_is_waited_for_brings_keys_and_a_budget_is_charged():
 
 
 async def test_another_clusters_objects_are_followed_by_an_informer_of_its_own():
-    async with cluster() as (_, home), cluster() as (_, other):
+    async with cluster() as (_, context), cluster() as (_, other):
         theirs = Watched(
             CONFIG_MAPS,
             by_name,
             selection=Selection("place", labels=CASE),
             client=other.client,
         )
-        room = Looks(home, theirs)
+        room = Looks(context, theirs)
         await other.client.create(CONFIG_MAPS, config_map("theirs"), "place")
         async with at_work(room):
             assert ("place", "theirs") in theirs.store
-            assert home.informers.all() == other.informers.all() == []
+            assert context.informers.all() == other.informers.all() == []
 
 
 async def test_gone_is_what_the_api_server_says_is_gone():
-    async with cluster() as (server, home):
+    async with cluster() as (server, context):
         maps: Watched[Key] = Watched(CONFIG_MAPS, by_key)
-        client = home.client
+        client = context.client
         await client.create(CONFIG_MAPS, config_map("held", finalizers=["example.io/x"]), "place")
         await client.create(CONFIG_MAPS, config_map("there"), "place")
-        async with at_work(Looks(home, maps)):  # type: ignore[arg-type]  # no key is looked at
+        async with at_work(Looks(context, maps)):  # type: ignore[arg-type]  # no key is looked at
             assert await maps.surely_gone(("place", "never"))
             assert not await maps.surely_gone(("place", "there"))
             await client.delete(CONFIG_MAPS, "held", "place")
@@ -234,7 +234,7 @@ async def test_gone_is_what_the_api_server_says_is_gone():
             maps.informer.suspect = "it lists nothing"
             assert not await maps.surely_gone(("place", "never"))
         tenants: Watched[str] = Watched(TENANTS, wait=False)
-        async with at_work(Looks(home, tenants)):
+        async with at_work(Looks(context, tenants)):
             assert not await tenants.surely_gone(("place", "never")), "it was not even read"
             tenants.store.synced = True
             assert not await tenants.surely_gone(("place", "never")), "the kind is not defined"
@@ -242,8 +242,8 @@ async def test_gone_is_what_the_api_server_says_is_gone():
 
 
 async def test_finalizers_are_written_over_the_version_that_was_read():
-    async with cluster() as (_, home):
-        client = home.client
+    async with cluster() as (_, context):
+        client = context.client
         made = await client.create(CONFIG_MAPS, config_map("a", finalizers=["x.io/a"]), "place")
         assert not await set_finalizers(client, CONFIG_MAPS, made.metadata, add=["x.io/a"])
         change = {"add": ["x.io/b"], "remove": ["x.io/a"]}
@@ -258,8 +258,8 @@ async def test_finalizers_are_written_over_the_version_that_was_read():
 
 
 async def test_what_was_made_anew_is_not_deleted():
-    async with cluster() as (_, home):
-        client = home.client
+    async with cluster() as (_, context):
+        client = context.client
         old = await client.create(CONFIG_MAPS, config_map("a"), "place")
         await client.delete(CONFIG_MAPS, "a", "place")
         assert await delete_all(client, CONFIG_MAPS, [old]) == []
@@ -271,8 +271,8 @@ async def test_what_was_made_anew_is_not_deleted():
 
 
 async def test_the_example_of_the_page():
-    async with cluster() as (server, home):
-        client, room = home.client, Notes(home)
+    async with cluster() as (server, context):
+        client, room = context.client, Notes(context)
         async with at_work(room):
 
             async def text() -> Any:

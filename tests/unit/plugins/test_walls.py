@@ -86,44 +86,44 @@ async def discovering(build: Callable[..., Any]) -> AsyncIterator[Any]:
     """A cluster with one discovery that works, and one of which nobody knows."""
     bad = DiscoveryProvider(name="bad", build=build)
     good = DiscoveryProvider(name="hosts", build=lambda settings, services: Hosts())
-    home = home_of(Plugins(discovery=(bad, good)))
-    room = Discovery(home, home.plugins)
+    context = home_of(Plugins(discovery=(bad, good)))
+    room = Discovery(context, context.plugins)
     async with trio.open_nursery() as nursery:
         await nursery.start(room.run)
-        yield home
+        yield context
         assert room.seen("milan") is not None
         ending = trio.current_time()
         nursery.cancel_scope.cancel()
     assert trio.current_time() - ending <= calls.ENDING
 
 
-def named(home: Any, plugin: str = "bad") -> bool:
+def named(context: Any, plugin: str = "bad") -> bool:
     """True if a discovery is reported as failed, as an event or among the troubles."""
-    told = [each.told for each in home.hub.history if isinstance(each.told, DiscoveryFailed)]
+    told = [each.told for each in context.hub.history if isinstance(each.told, DiscoveryFailed)]
     return (
         any(each.plugin == plugin for each in told)
-        or f"the discovery {plugin}" in home.plugins.calls.troubles()
+        or f"the discovery {plugin}" in context.plugins.calls.troubles()
     )
 
 
 @pytest.mark.parametrize("how", PLAIN)
 async def test_a_build_of_a_discovery(how: str, autojump_clock: Any):
-    async with discovering(await way(how, waits=False)) as home:
+    async with discovering(await way(how, waits=False)) as context:
         await trio.sleep(1)
-        assert named(home)
+        assert named(context)
 
 
 @pytest.mark.parametrize("how", AWAITED)
 async def test_a_run_of_a_discovery(how: str, autojump_clock: Any):
     run = await way(how, waits=True)
-    async with discovering(lambda settings, services: SimpleNamespace(run=run)) as home:
+    async with discovering(lambda settings, services: SimpleNamespace(run=run)) as context:
         await trio.sleep(1)
         # One that only goes on, goes on: it has nothing to say.
-        assert named(home) == (how not in ("never-ends", "shields", "swallows"))
+        assert named(context) == (how not in ("never-ends", "shields", "swallows"))
     if how in ("shields", "swallows"):
-        assert "does not end" in home.plugins.calls.troubles()["the discovery bad"]
+        assert "does not end" in context.plugins.calls.troubles()["the discovery bad"]
         await trio.sleep(LONG)
-        assert not home.plugins.calls.troubles()
+        assert not context.plugins.calls.troubles()
 
 
 # Checks
@@ -147,9 +147,11 @@ def doctor_of(**functions: Any) -> tuple[Doctor, Any]:
     parts = {"look": lambda facts: ok("fine"), **functions}
     bad = Check(name="bad", title="bad", scope="cluster", order=1, **parts)
     good = Check(name="good", title="good", scope="cluster", order=2, look=lambda facts: ok("fine"))
-    home = home_of(Plugins(checks=(bad, good)))
+    context = home_of(Plugins(checks=(bad, good)))
     facts: Any = Facts()
-    return Doctor(home, home.plugins, facts, Probes(home, Rooms(), home.plugins)), home
+    return Doctor(
+        context, context.plugins, facts, Probes(context, Rooms(), context.plugins)
+    ), context
 
 
 def verdicts(doctor: Doctor) -> dict[str, tuple[str, str]]:
@@ -158,18 +160,18 @@ def verdicts(doctor: Doctor) -> dict[str, tuple[str, str]]:
 
 @pytest.mark.parametrize("how", PLAIN)
 async def test_a_look(how: str):
-    doctor, home = doctor_of(look=await way(how, waits=False))
+    doctor, context = doctor_of(look=await way(how, waits=False))
     for _ in range(calls.FAILING):
         await doctor.round()
     found = verdicts(doctor)
     assert found["bad"][0] == "unknown"
     assert found["good"] == ("ok", "fine")
-    assert "the check bad" in home.plugins.calls.troubles()
+    assert "the check bad" in context.plugins.calls.troubles()
 
 
 @pytest.mark.parametrize("how", AWAITED)
 async def test_a_probe(how: str, autojump_clock: Any):
-    doctor, home = doctor_of(probe=await way(how, waits=True))
+    doctor, context = doctor_of(probe=await way(how, waits=True))
     with trio.CancelScope(shield=True):  # it waits for none longer than for its deadline
         for _ in range(2):
             with trio.fail_after(30):
@@ -180,7 +182,7 @@ async def test_a_probe(how: str, autojump_clock: Any):
     # What a probe brings is the check's own affair; one that blocks is parked.
     if how == "returns-odd":
         return
-    said = " ".join((found["bad"][1], *home.plugins.calls.troubles().values()))
+    said = " ".join((found["bad"][1], *context.plugins.calls.troubles().values()))
     assert found["bad"][0] == "unknown" or "parked" in said
 
 
@@ -222,11 +224,11 @@ async def machine(
     works = Rope("", None)
     bad = TunnelProvider(name="bad", build=build, encrypted=True, overhead=80, order=1)
     good = TunnelProvider(name="good", build=lambda *_: works, encrypted=True, overhead=80, order=2)
-    home = home_of(Plugins(network=(bad, good)))
-    found, _ = await machines.look(home, home.plugins, Account(), Role())
+    context = home_of(Plugins(network=(bad, good)))
+    found, _ = await machines.look(context, context.plugins, Account(), Role())
     assert found.problem == ""
     assert "good" in found.tunnels
-    yield found, home, works
+    yield found, context, works
 
 
 SPEC = TunnelSpec(
@@ -240,9 +242,9 @@ async def test_a_build_of_a_tunnel(
     how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, autojump_clock: Any
 ):
     build = await way(how, waits=False)
-    async with machine(monkeypatch, tmp_path, build) as (found, home, _):
+    async with machine(monkeypatch, tmp_path, build) as (found, context, _):
         assert list(found.tunnels) == ["good"]
-        assert "the network bad" in home.plugins.calls.troubles()
+        assert "the network bad" in context.plugins.calls.troubles()
 
 
 @pytest.mark.parametrize("how", AWAITED)
@@ -252,9 +254,9 @@ async def test_a_problem(
     function = await way(how, waits=True)
     began = trio.current_time()
     async with machine(monkeypatch, tmp_path, lambda *_: Rope("problem", function)) as it:
-        found, home, _ = it
+        found, context, _ = it
         assert list(found.tunnels) == ["good"]
-        assert "the network bad" in home.plugins.calls.troubles()
+        assert "the network bad" in context.plugins.calls.troubles()
         assert trio.current_time() - began < 10
 
 
@@ -265,17 +267,17 @@ async def test_a_function_of_a_tunnel(
 ):
     function = await way(how, waits=True)
     async with machine(monkeypatch, tmp_path, lambda *_: Rope(name, function)) as it:
-        found, home, works = it
+        found, context, works = it
         tunnel = found.tunnels["bad"](MILAN)
         function_of = getattr(tunnel, name)
         with pytest.raises(LiqodError, match="the network bad"), trio.fail_after(120):
             await (function_of(SPEC) if name == "up" else function_of())
-        assert "the network bad" in home.plugins.calls.troubles()
+        assert "the network bad" in context.plugins.calls.troubles()
         await trio.sleep(LONG)
         alone = Machine(tunnels=found.tunnels)
         if name != "down":
             await take_down(alone, MILAN)
-            assert "the network bad" not in home.plugins.calls.troubles()
+            assert "the network bad" not in context.plugins.calls.troubles()
         else:
             with pytest.raises(LiqodError, match="the network bad"):
                 await take_down(alone, MILAN)
@@ -291,7 +293,7 @@ async def test_the_folder_of_a_backend_is_there_and_its_own_before_it_is_brought
         (folder / "socket").touch()
         return 60.0
 
-    async with machine(monkeypatch, tmp_path, lambda *_: Rope("up", up)) as (found, home, _):
+    async with machine(monkeypatch, tmp_path, lambda *_: Rope("up", up)) as (found, context, _):
         assert not folder.exists()
         tunnel = found.tunnels["bad"](MILAN)
         assert await tunnel.up(SPEC) == 60.0
@@ -305,7 +307,7 @@ async def test_the_folder_of_a_backend_is_there_and_its_own_before_it_is_brought
         folder.symlink_to(tmp_path)
         with pytest.raises(NetworkError, match="is not this user's own folder"):
             await tunnel.up(SPEC)
-        assert not home.plugins.calls.troubles(), "that is a fault of the machine"
+        assert not context.plugins.calls.troubles(), "that is a fault of the machine"
 
 
 # What decodes settings

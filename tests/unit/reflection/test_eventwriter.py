@@ -83,23 +83,23 @@ def event(name: str, *, uid: str = "", type: str = "Normal", count: int = 1, tex
 
 @asynccontextmanager
 async def writing():
-    home = Home()
-    writer = EventWriter(home, "milan")  # type: ignore[arg-type]
+    context = Home()
+    writer = EventWriter(context, "milan")  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(writer.run)
-        yield home, writer
+        yield context, writer
         nursery.cancel_scope.cancel()
 
 
 async def test_one_that_is_told_again_and_again_is_written_now_and_then(autojump_clock):
-    async with writing() as (home, writer):
+    async with writing() as (context, writer):
         for count in range(1, 61):  # a probe that fails every 10 s for ten minutes
             writer.say(event("web", count=count), known=count > 1)
             await trio.sleep(10)
         await trio.sleep(PACE)
-        assert home.there["web"]["count"] == 60
-        assert [verb for _, verb, _ in home.asked].count("create") == 1
-        times = [at for at, _, _ in home.asked]
+        assert context.there["web"]["count"] == 60
+        assert [verb for _, verb, _ in context.asked].count("create") == 1
+        times = [at for at, _, _ in context.asked]
         gaps = [after - before for before, after in pairwise(times)]
         assert min(gaps) >= PACE
         assert len(times) <= 600 / PACE + 2
@@ -109,7 +109,7 @@ async def test_one_that_is_told_again_and_again_is_written_now_and_then(autojump
 async def test_a_thousand_pods_at_once_are_told_of_at_the_pace_of_one_kubelet(autojump_clock):
     found = read(msgspec.json.encode(PULLED))
     assert found is not None
-    async with writing() as (home, writer):
+    async with writing() as (context, writer):
         began = trio.current_time()
         for pod in range(1000):
             about = LocalObject(
@@ -121,18 +121,18 @@ async def test_a_thousand_pods_at_once_are_told_of_at_the_pace_of_one_kubelet(au
                 writer.say(made)
         assert writer.waiting == 5000, "none of them is left out"
         await trio.sleep(1)
-        assert BURST <= len(home.there) <= BURST + RATE * 1.1
+        assert BURST <= len(context.there) <= BURST + RATE * 1.1
         await trio.sleep_until(began + (5000 - BURST) / RATE - 1)
-        assert len(home.there) < 5000
+        assert len(context.there) < 5000
         await trio.sleep(2)
-        assert len(home.there) == 5000
+        assert len(context.there) == 5000
         assert not writer.counts["Normal", LEFT_OUT]
 
 
 async def test_a_flood_is_left_out_counted_and_said_once(
     autojump_clock, caplog: pytest.LogCaptureFixture
 ):
-    async with writing() as (home, writer):
+    async with writing() as (context, writer):
         for number in range(20_000):
             writer.say(event(f"flood-{number}", text="x" * 1000))
         lane = writer._lanes["Normal"]
@@ -144,49 +144,49 @@ async def test_a_flood_is_left_out_counted_and_said_once(
         # Warnings have room, and a turn, of their own.
         writer.say(event("warning", type="Warning"))
         await trio.sleep(0.1)
-        assert home.types()["Warning"] == 1
+        assert context.types()["Warning"] == 1
         assert [each.getMessage() for each in caplog.records] == [
             "a peer tells more Events than are written here"
         ]
 
 
 async def test_one_object_has_no_more_events_than_at_home(autojump_clock):
-    async with writing() as (home, writer):
+    async with writing() as (context, writer):
         for number in range(1000):
             writer.say(event(f"web.{number}", uid="web"))
         writer.say(event("other", uid="other"))
         await trio.sleep(60)
-        assert len(home.there) == OBJECT_BURST + 1
-        assert "other" in home.there
+        assert len(context.there) == OBJECT_BURST + 1
+        assert "other" in context.there
         # What is there already may go on counting.
         writer.say(event("web.3", uid="web", count=7), known=True)
         await trio.sleep(PACE)
-        assert home.there["web.3"]["count"] == 7
+        assert context.there["web.3"]["count"] == 7
 
 
 async def test_it_is_created_where_it_is_not_there_and_counted_where_it_is(autojump_clock):
-    async with writing() as (home, writer):
-        home.there["before"] = event("before")
+    async with writing() as (context, writer):
+        context.there["before"] = event("before")
         writer.say(event("before", count=2))
         writer.say(event("gone", count=5), known=True)
         await trio.sleep(1)
-        assert home.there["before"]["count"] == 2
-        assert home.there["gone"]["count"] == 5
+        assert context.there["before"]["count"] == 2
+        assert context.there["gone"]["count"] == 5
 
 
 async def test_what_cannot_be_written_now_waits_and_what_is_refused_does_not(
     autojump_clock, caplog: pytest.LogCaptureFixture
 ):
-    async with writing() as (home, writer):
-        home.error = Unreachable("it is away")
+    async with writing() as (context, writer):
+        context.error = Unreachable("it is away")
         writer.say(event("web"))
         await trio.sleep(10)
-        assert home.there == {}
+        assert context.there == {}
         writer.say(event("web", count=3), known=True)
-        home.error = None
+        context.error = None
         await trio.sleep(120)
-        assert home.there["web"]["count"] == 3
-        home.error = Forbidden("no right")
+        assert context.there["web"]["count"] == 3
+        context.error = Forbidden("no right")
         for number in range(20):
             writer.say(event(f"no-{number}"))
         await trio.sleep(10)
@@ -194,4 +194,4 @@ async def test_what_cannot_be_written_now_waits_and_what_is_refused_does_not(
         assert writer.counts["Normal", REFUSED] == 20
         said = [each.getMessage() for each in caplog.records]
         assert said.count("an Event of a peer's is not taken here") == 1
-        assert len(home.asked) < 40
+        assert len(context.asked) < 40

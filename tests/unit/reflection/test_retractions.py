@@ -42,9 +42,9 @@ class Slow:
 async def test_what_comes_while_another_is_taken_back_is_taken_back_too(autojump_clock):
     client, voices = Slow(), Voices()
     shared = {"owner": "", "informers": None, "failures": lambda topic: print}
-    home: Any = SimpleNamespace(client=client, **shared)
+    context: Any = SimpleNamespace(client=client, **shared)
     async with trio.open_nursery() as nursery:
-        await nursery.start(Retractions(home, voices).run)
+        await nursery.start(Retractions(context, voices).run)
         voices.retracted(Retraction(REFLECTOR, LAMP, "1", "milan", {"red": True}))
         await trio.testing.wait_all_tasks_blocked()
         voices.retracted(Retraction(REFLECTOR, LAMP, "1", "milan", {"blue": True}))

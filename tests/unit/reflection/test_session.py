@@ -48,7 +48,7 @@ async def watching(*kinds):
     away = Away()
     context: Any = SimpleNamespace(
         offered=frozenset(each.name for each in reflectors),
-        peer=SimpleNamespace(id="milan", home=SimpleNamespace(cluster_id="rome")),
+        peer=SimpleNamespace(id="milan", context=SimpleNamespace(cluster_id="rome")),
         workers={each.name: SimpleNamespace(reflector=each) for each in reflectors},
         unreadable=lambda kind, reason: None,
     )
