@@ -41,8 +41,8 @@ from liqod.ending import Ending
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.handshake.running import Handshake
 from liqod.inspect import metrics
+from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector
-from liqod.inspect.rooms import Rooms
 from liqod.install.verbs import check_revision
 from liqod.kube import candidates
 from liqod.kube.client import Client
@@ -144,7 +144,7 @@ class Daemon:
         self._role = Role()
         self._inspector: Inspector | None = None
         self._hub = Hub()
-        self._rooms = Rooms()
+        self._components = Components()
         self._identity = candidates.new_identity()
 
     async def run(self) -> None:
@@ -236,15 +236,15 @@ class Daemon:
         """Serve what every replica serves; do the work while this one leads."""
         async with trio.open_nursery() as servers:
             self._inspector = inspector = Inspector(
-                context, self._rooms, self._plugins, self._account
+                context, self._components, self._plugins, self._account
             )
             self._health.metrics = partial(metrics.render, inspector)
             await servers.start(inspector.run)
-            kubelet = KubeletServer(context, self._rooms.pod_ways, self._account)
+            kubelet = KubeletServer(context, self._components.pod_ways, self._account)
             await servers.start(kubelet.run)
-            self._rooms.serving = kubelet.serving
+            self._components.serving = kubelet.serving
             context = dataclasses.replace(context, kubelet_port=kubelet.port)
-            webhook = self._rooms.admission = PodWebhook(context, self._account)
+            webhook = self._components.admission = PodWebhook(context, self._account)
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
             self._role = standing.role_of(context)
@@ -263,7 +263,7 @@ class Daemon:
                     logger.warning("%s%s", explain(group), f": {held_up}" if held_up else "")
                     self._working = None
                 finally:
-                    self._rooms.stand_by()
+                    self._components.stand_by()
 
     async def _installed(self, context: ClusterContext) -> None:
         """Wait until the custom resources are those that this version needs, or newer."""
@@ -335,62 +335,66 @@ class Daemon:
         if machine.problem:
             return
         node = NodeKernel()
-        async with trio.open_nursery() as rooms:
-            rooms.start_soon(machines.attend, kernel)
-            rooms.start_soon(machines.attend, node)
-            rooms.start_soon(Takeover(context, self._role, node, self._identity).run)
-            tasks = PeerTasks(self._plugins, machine, self._rooms)
-            await rooms.start(Peers(context, tasks.stand_by, tasks.voices.end).run)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(machines.attend, kernel)
+            nursery.start_soon(machines.attend, node)
+            nursery.start_soon(Takeover(context, self._role, node, self._identity).run)
+            tasks = PeerTasks(self._plugins, machine, self._components)
+            await nursery.start(Peers(context, tasks.stand_by, tasks.voices.end).run)
 
     async def _lead(self, context: ClusterContext, webhook: PodWebhook) -> None:
         """The rooms of the whole cluster, then the peers, until cancelled."""
         logger.info("leading as %s", context.cluster_id)
-        async with trio.open_nursery() as rooms:
-            await rooms.start(Keys(context).run)
-            former_key = self._rooms.former_key = FormerKey(context)
-            await rooms.start(former_key.run)
-            rooms.start_soon(
+        async with trio.open_nursery() as nursery:
+            await nursery.start(Keys(context).run)
+            former_key = self._components.former_key = FormerKey(context)
+            await nursery.start(former_key.run)
+            nursery.start_soon(
                 preflight.follow_id, context.informers, context.namespace, context.cluster_id
             )
-            await rooms.start(webhook.lead)
-            await rooms.start(Offloading(context).run)
-            await rooms.start(MissedPods(context, webhook.doubt).run)
-            rooms.start_soon(walled, "volumes of claims", Claims(context).run)
-            await rooms.start(ForeignClusters(context).run)
-            await rooms.start(Fences(context).run)
-            await rooms.start(Orphans(context).run)
-            await rooms.start(directpods.run, context)
+            await nursery.start(webhook.lead)
+            await nursery.start(Offloading(context).run)
+            await nursery.start(MissedPods(context, webhook.doubt).run)
+            nursery.start_soon(walled, "volumes of claims", Claims(context).run)
+            await nursery.start(ForeignClusters(context).run)
+            await nursery.start(Fences(context).run)
+            await nursery.start(Orphans(context).run)
+            await nursery.start(directpods.run, context)
             voices = Voices()
-            await rooms.start(Retractions(context, voices).run)
+            await nursery.start(Retractions(context, voices).run)
             machine, kernel = await machines.look(context, self._plugins, self._account, self._role)
             if not machine.problem:
-                rooms.start_soon(machines.attend, kernel)
+                nursery.start_soon(machines.attend, kernel)
                 overlay = partial(self._keep_overlay, context, machine)
-                rooms.start_soon(walled, "the nodes' overlay", overlay)
-                rooms.start_soon(sweep_once, context, machine, kernel, self._rooms.peers.keys())
+                nursery.start_soon(walled, "the nodes' overlay", overlay)
+                nursery.start_soon(
+                    sweep_once, context, machine, kernel, self._components.peers.keys()
+                )
             # An installation from before may lack the rights: nothing else waits for them, and
             # nothing else ends with them.
-            rooms.start_soon(walled, "addresses of networks", partial(addressing.run, context))
-            rooms.start_soon(walled, "leftovers of networks", partial(_leftovers, context, machine))
+            nursery.start_soon(walled, "addresses of networks", partial(addressing.run, context))
+            nursery.start_soon(
+                walled, "leftovers of networks", partial(_leftovers, context, machine)
+            )
             context = dataclasses.replace(context, config=self._config)
-            rooms.start_soon(walled, "labels that are shown", partial(_shown_labels, context))
-            tasks = PeerTasks(self._plugins, machine, self._rooms, voices)
+            nursery.start_soon(walled, "labels that are shown", partial(_shown_labels, context))
+            tasks = PeerTasks(self._plugins, machine, self._components, voices)
             adverts = await announcing.adverts_of(context, lambda: handshake.port)
-            seen = self._rooms.discovery = Discovery(context, self._plugins, adverts)
+            seen = self._components.discovery = Discovery(context, self._plugins, adverts)
             pair = await cluster_keys(context.client, context.namespace)
             shared = machines.folder_of(machine)
             handshake = Handshake(
                 context, pair.private, self._account, seen.seen, seen.everybody, shared
             )
-            self._rooms.handshake = handshake
+            self._components.handshake = handshake
             peers = Peers(context, tasks.run, voices.end)
             self._working = working = Working(context, peers, seen, handshake)
-            rooms.start_soon(walled, "the hand-shake", handshake.run)
+            nursery.start_soon(walled, "the hand-shake", handshake.run)
             take = (take_to(handshake, context.client), adverts.take)
-            await rooms.start(FollowedKeys(context, *take).run)
-            await rooms.start(working.peers.run)
-            await rooms.start(working.inbox.run)
-            rooms.start_soon(working.tell)
+            await nursery.start(FollowedKeys(context, *take).run)
+            await nursery.start(working.peers.run)
+            await nursery.start(working.inbox.run)
+            nursery.start_soon(working.tell)
 
     async def _keep_overlay(self, context: ClusterContext, machine: Machine) -> NoReturn:
         """Lead from the other nodes to this one, which is the gateway."""

@@ -15,7 +15,7 @@ from liqod.borrowing import borrow
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.link import Link, Provider
 from liqod.errors import NotStarted
-from liqod.inspect.rooms import Rooms
+from liqod.inspect.components import Components
 from liqod.network.joining import join
 from liqod.network.machine import NOWHERE, Machine
 from liqod.peers.peer import Peer
@@ -42,7 +42,7 @@ class PeerTasks:
     Attributes:
         plugins: the plugins, and their calls.
         machine: the machine that joins the networks.
-        rooms: shows what works, for those who look.
+        components: shows what works, for those who look.
         voices: what the peers say of objects here.
         tries: bounds the tries of all peers that do not answer.
         timings: how long a provider waits for what.
@@ -50,7 +50,7 @@ class PeerTasks:
 
     plugins: PluginHost
     machine: Machine = NOWHERE
-    rooms: Rooms = field(default_factory=Rooms)
+    components: Components = field(default_factory=Components)
     voices: Voices = field(default_factory=Voices)
     tries: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TRIED_AT_ONCE))
     timings: ProviderTimings = ORDINARY
@@ -58,7 +58,7 @@ class PeerTasks:
     async def run(self, context: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
         """Lend to and borrow from one peer until cancelled, and keep the network with it."""
         peer = Provider(peer_id, context, tenant_namespace, link=Link(self.tries))
-        with self.rooms.peer(peer):
+        with self.components.peer(peer):
             await self._live(peer)
 
     async def stand_by(self, context: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
@@ -75,12 +75,12 @@ class PeerTasks:
             with trio.move_on_after(LOOK_DEADLINE):
                 await peer.network.looked.wait()
             nursery.start_soon(follow, peer)
-            shown = partial(self.rooms.borrows, peer.id)
+            shown = partial(self.components.borrows, peer.id)
             borrowed = partial(
                 borrow,
                 plugins=self.plugins,
                 voices=self.voices,
-                ways=self.rooms.pod_ways,
+                ways=self.components.pod_ways,
                 shown=shown,
             )
             lent = partial(lend, timings=self.timings)

@@ -92,7 +92,7 @@ class ClusterContext:
         """As :meth:`liqod.peers.peer.Peer.failures`, for what is the whole cluster's."""
 
         def publish(key: str, reason: str) -> None:
-            self.hub.publish(KeyFailed(room=topic, key=key, failed=reason))
+            self.hub.publish(KeyFailed(source=topic, key=key, failed=reason))
 
         return tell_failures(publish, topic)
 

@@ -160,8 +160,8 @@ class Handshake:
 
     def requests(self) -> dict[str, Counter[Standing]]:
         """How many requests there are in each phase: of others (``in``), and this cluster's."""
-        rooms = {"in": self._inbox, "out": self._asking}
-        return {way: room.phases() for way, room in rooms.items() if room is not None}
+        components = {"in": self._inbox, "out": self._asking}
+        return {way: room.phases() for way, room in components.items() if room is not None}
 
     def _pursuing(
         self, reception: Reception, door: Door, context: ClusterContext, request: OutgoingPeering

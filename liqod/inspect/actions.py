@@ -14,10 +14,10 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.discovery.introducing import introduce
 from liqod.errors import ConfigError
+from liqod.inspect.components import Components
 from liqod.inspect.decisions import FLAGS, LESS, Decisions
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.protocol import RequestError
-from liqod.inspect.rooms import Rooms
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects.requirements import node_selector
 from liqod.procedures import unpeering
@@ -56,15 +56,15 @@ class Actions:
 
     Args:
         context: this cluster.
-        rooms: those that work now.
+        components: those that work now.
         doctor: looks anew.
     """
 
-    def __init__(self, context: ClusterContext, rooms: Rooms, doctor: Doctor) -> None:
-        self._context, self._rooms = context, rooms
+    def __init__(self, context: ClusterContext, components: Components, doctor: Doctor) -> None:
+        self._context, self._components = context, components
         self._client = context.client
         self._doctor = doctor
-        self._decisions = Decisions(context, rooms)
+        self._decisions = Decisions(context, components)
         tenant = (self._plan_tenant, self._do_tenant)
         self._verbs: dict[str, tuple[Plan, Do]] = {
             "peer": (self._plan_peer, self._do_peer),
@@ -116,7 +116,7 @@ class Actions:
 
     def _introduced(self, cluster: str) -> tuple[ClusterContext, Path]:
         """This cluster as it is configured now, and a kubeconfig to peer by."""
-        discovery = self._rooms.discovery
+        discovery = self._components.discovery
         if discovery is None:
             raise RequestError("missing", f"no cluster {cluster} was seen")
         seen = discovery.seen(cluster)

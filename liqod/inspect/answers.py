@@ -16,6 +16,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.inspect import history, tasks
 from liqod.inspect.access import Guest
 from liqod.inspect.actions import Actions
+from liqod.inspect.components import Components
 from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.history import Histories
 from liqod.inspect.protocol import (
@@ -38,7 +39,6 @@ from liqod.inspect.protocol import (
     Tasks,
     Text,
 )
-from liqod.inspect.rooms import Rooms
 from liqod.kube.client import Client
 from liqod.model.view.redact import redact
 from liqod.resources import (
@@ -79,7 +79,7 @@ class Answers:
 
     Args:
         context: this cluster.
-        rooms: those that work now.
+        components: those that work now.
         histories: past figures.
         facts: the newest figures.
         doctor: what was found of each layer.
@@ -91,7 +91,7 @@ class Answers:
     def __init__(
         self,
         context: ClusterContext,
-        rooms: Rooms,
+        components: Components,
         histories: Histories,
         facts: FactsInMemory,
         doctor: "Doctor",
@@ -100,13 +100,13 @@ class Answers:
         self.cluster_uid = ""
         self.server = context.client.server
         self.started = facts.daemon.started
-        self._context, self._rooms = context, rooms
+        self._context, self._components = context, components
         self._registry = registry.current()
         self._histories = histories
         self._facts = facts
         self._doctor = doctor
         self._snapshots = tasks.TaskObserver()
-        self._actions = Actions(context, rooms, doctor)
+        self._actions = Actions(context, components, doctor)
         self.verbs = self._actions.verbs
         self._by_type: dict[type[Any], Answer] = {
             GetHistory: self._history,
@@ -157,7 +157,7 @@ class Answers:
             tasks=await self._snapshots.tasks(),
             queues=tasks.queues(self._registry),
             watches=tasks.watches(self._registry),
-            traffic=tasks.traffic(self._context.client, self._rooms),
+            traffic=tasks.traffic(self._context.client, self._components),
             lag=(lags[-1], max(lags)) if lags else (0.0, 0.0),
             took=round(time.process_time() - began, 4),
         )
@@ -200,12 +200,12 @@ class Answers:
     def _peer_of(self, pod: dict[str, Any]) -> str:
         """The peer on whose virtual node a pod is; empty where it is on none."""
         node = pod["spec"].get("nodeName", "")
-        borrowing = self._rooms.borrowing()
+        borrowing = self._components.borrowing()
         return next((name for name, each in borrowing.items() if node in each.engine.nodes), "")
 
     def _there(self, peer: str, namespace: str) -> tuple[Client, str]:
         """A client for a peer, and the namespace there that one of here is mapped to."""
-        borrowing = self._rooms.borrowing().get(peer)
+        borrowing = self._components.borrowing().get(peer)
         remote = borrowing.remotes.any_slice() if borrowing is not None else None
         if borrowing is None or remote is None:
             raise RequestError("missing", f"nothing is borrowed from {peer}")

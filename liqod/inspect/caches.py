@@ -1,7 +1,7 @@
 """Caches of the shared informers' objects, decoded, for as long as somebody looks.
 
-A cache opens no watch: it sits on an informer that a room has open, or is empty while none has.
-A change costs it one entry in a set; decoding waits for :meth:`Cache.refresh`.
+A cache opens no watch: it sits on an informer that a component has open, or is empty while none
+has. A change costs it one entry in a set; decoding waits for :meth:`Cache.refresh`.
 """
 
 from collections.abc import Callable, Iterable
@@ -82,7 +82,7 @@ class Cache(Generic[T]):
                 decoded = self._informer.store.decode(key, self._type)
                 found = None if decoded is None else self._make(decoded)
             except ProtocolError:
-                found = None  # its room has named it in the log
+                found = None  # its component has named it in the log
         if found is None:
             self.rows.pop(key, None)
         else:

@@ -1,4 +1,4 @@
-"""Makes the state that viewers see: of what informers hold, rooms show, and events added up to.
+"""Makes the state that viewers see, of informers' objects, components, and summed events.
 
 It opens no watch of its own and asks nobody. The tables of ``liqod status`` come from the same
 pure functions (:mod:`liqod.model.view.overview`), so that both say the same.
@@ -19,8 +19,8 @@ from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.identity import certificates
 from liqod.inspect import roomrows
 from liqod.inspect.caches import Cache, Placed, itself
+from liqod.inspect.components import Components
 from liqod.inspect.facts import FactsInMemory
-from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node
@@ -56,7 +56,7 @@ class Collector:
 
     Args:
         context: this cluster.
-        rooms: those that work now.
+        components: those that work now.
         plugins: the plugins, and their calls.
         summary: what events added up to.
         facts: what was measured last.
@@ -66,13 +66,13 @@ class Collector:
     def __init__(
         self,
         context: ClusterContext,
-        rooms: Rooms,
+        components: Components,
         plugins: PluginHost,
         summary: EventSummary,
         facts: FactsInMemory,
         ladders: Callable[[], dict[str, Ladder]],
     ) -> None:
-        self._context, self._rooms, self._plugins = context, rooms, plugins
+        self._context, self._components, self._plugins = context, components, plugins
         self._summary = summary
         self._facts = facts
         self._ladders = ladders
@@ -211,7 +211,7 @@ class Collector:
         return tuple(sorted({*self._problems, *more}))[: peerview.PROBLEMS]
 
     def _figured(self, before: State) -> State:
-        rooms = self._rooms
+        components = self._components
         after = msgspec.structs.replace(
             before,
             daemon=msgspec.structs.replace(
@@ -220,16 +220,16 @@ class Collector:
                 version=__version__,
                 kubernetes=self._context.version,
                 webhook=self._summary.webhook,
-                key="" if rooms.discovery is None else rooms.discovery.own_key,
-                met_at="" if rooms.handshake is None else rooms.handshake.met_at,
+                key="" if components.discovery is None else components.discovery.own_key,
+                met_at="" if components.handshake is None else components.handshake.met_at,
             ),
             pulses={name: peerview.pulse(self._facts.measured.get(name)) for name in before.peers},
             ladders=dict(self._ladders()),  # the doctor goes on writing into its own
-            networks=roomrows.networks(rooms),
-            reflections=roomrows.reflections(rooms, self._summary),
-            reasons=roomrows.reasons(rooms),
+            networks=roomrows.networks(components),
+            reflections=roomrows.reflections(components, self._summary),
+            reasons=roomrows.reasons(components),
             plugins=roomrows.plugins(self._plugins, self._summary),
-            sightings=roomrows.sightings(rooms, self._summary, before.peers.keys()),
+            sightings=roomrows.sightings(components, self._summary, before.peers.keys()),
         )
         return msgspec.structs.replace(after, problems=self._all_problems(after))
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from liqod.cluster.context import ClusterContext
 from liqod.errors import ConfigError, TransientError
 from liqod.handshake.requests import policies
+from liqod.inspect.components import Components
 from liqod.inspect.protocol import RequestError
-from liqod.inspect.rooms import Rooms
 from liqod.procedures import answering
 from liqod.resources import IncomingPeering
 
@@ -25,11 +25,11 @@ class Decisions:
 
     Args:
         context: this cluster.
-        rooms: those that work now.
+        components: those that work now.
     """
 
-    def __init__(self, context: ClusterContext, rooms: Rooms) -> None:
-        self._context, self._rooms = context, rooms
+    def __init__(self, context: ClusterContext, components: Components) -> None:
+        self._context, self._components = context, components
 
     async def changes(self, verb: str, who: str, options: Options) -> tuple[str, ...]:
         """The effect of a decision: the exact grant. Raises RequestError or LiqodError."""
@@ -83,7 +83,7 @@ class Decisions:
 
     def _defaults(self) -> Mapping[str, int | str]:
         """Resources granted to a slice that names none, as configured now."""
-        discovery = self._rooms.discovery
+        discovery = self._components.discovery
         context = self._context if discovery is None else discovery.context
         return context.config.provider.default_resources
 

@@ -20,7 +20,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.identity import certificates
 from liqod.inspect.caches import Cache
-from liqod.inspect.rooms import Rooms
+from liqod.inspect.components import Components
 from liqod.inspect.summary import Counted, EventSummary
 from liqod.kube.cache.placement import placement
 from liqod.kube.queue import K, KeyedQueue
@@ -56,11 +56,11 @@ Lent = tuple[str, bool, str, str, bool]
 
 
 class FactsInMemory:
-    """Fills facts from what this daemon's rooms have in memory.
+    """Fills facts from what this daemon's components have in memory.
 
     Args:
         context: this cluster.
-        rooms: those that work now.
+        components: those that work now.
         plugins: the plugins, and their calls.
         summary: what events added up to.
         probes: what was asked for.
@@ -75,7 +75,7 @@ class FactsInMemory:
     def __init__(
         self,
         context: ClusterContext,
-        rooms: Rooms,
+        components: Components,
         plugins: PluginHost,
         summary: EventSummary,
         probes: "Probes",
@@ -84,7 +84,7 @@ class FactsInMemory:
         self.lags: tuple[float, ...] = ()
         self.measured: dict[str, PeerFacts] = {}
         self.lent = Cache[str](Partial, peerview.origin)
-        self._context, self._rooms, self._plugins = context, rooms, plugins
+        self._context, self._components, self._plugins = context, components, plugins
         self._summary = summary
         self._probes = probes
         self._slices = Cache[Lent](ResourceSlice, _slice)
@@ -104,7 +104,7 @@ class FactsInMemory:
         """
         self.daemon = daemon
         self.lags = (*self.lags[-59:], daemon.lag)
-        find, peers = self._context.informers.find, self._rooms.peers
+        find, peers = self._context.informers.find, self._components.peers
         self.lent.sit_on(find(PODS, Selection(labels=labels.GUEST_PODS)))
         await self.lent.refresh()
         at = trio.current_time()
@@ -112,7 +112,7 @@ class FactsInMemory:
         # The last of these whole seconds is not over yet.
         seconds, self._second = (self._second, int(at)), int(at)
         bare, lent = ClusterFacts(now=now()), Counter(self.lent.rows.values())
-        borrowing = self._rooms.borrowing()
+        borrowing = self._components.borrowing()
         self.measured = {
             name: msgspec.structs.replace(
                 self._working(name, bare),
@@ -161,7 +161,7 @@ class FactsInMemory:
 
     def _working(self, name: str, cluster: ClusterFacts) -> PeerFacts:
         """How the task of a peer works, and the way to its API server."""
-        peer, failing = self._rooms.peers.get(name), self._summary.peers.get(name)
+        peer, failing = self._components.peers.get(name), self._summary.peers.get(name)
         return PeerFacts(
             now=cluster.now,
             peer=name,
@@ -184,13 +184,13 @@ class FactsInMemory:
         for row in self._slices.rows.values():
             self._by_peer.setdefault(row[0], []).append(row)
         self._conditions = dict(self._tenants.rows.values())
-        borrowing = self._rooms.borrowing()
+        borrowing = self._components.borrowing()
         self._unmapped = {key: at for key, at in self._unmapped.items() if key[0] in borrowing}
         self._ready = dict(self._nodes.rows.values())
 
     def peers(self) -> list[str]:
         """The peers there are, also those whose task does not run now."""
-        return sorted({*self._rooms.peers, *self._summary.peers})
+        return sorted({*self._components.peers, *self._summary.peers})
 
     def cluster(self) -> ClusterFacts:
         """The facts of this cluster."""
@@ -214,8 +214,8 @@ class FactsInMemory:
             troubled={**self._ended(), **self._plugins.calls.troubles()},
             policies=context.fence.missing if context.fence.known else None,
             leading=self.daemon.leading,
-            met_at=self._rooms.listening if context.config.handshake.enabled else None,
-            unmet=self._rooms.unheard,
+            met_at=self._components.listening if context.config.handshake.enabled else None,
+            unmet=self._components.unheard,
             serving=self._serving(),
         )
 
@@ -225,17 +225,17 @@ class FactsInMemory:
 
     def _serving(self) -> str | None:
         """Why virtual nodes show a certificate of the daemon's own."""
-        known = self._rooms.serving
-        return known.problem if known is not None and self._rooms.pod_ways else None
+        known = self._components.serving
+        return known.problem if known is not None and self._components.pod_ways else None
 
     def _usage(self, peer: str) -> str | None:
         """Why a peer did not report what pods use."""
-        way = self._rooms.pod_ways.get(peer)
+        way = self._components.pod_ways.get(peer)
         return way.usage.problem if way is not None and way.usage.asked is not None else None
 
     def _proved(self) -> float | None:
         """Seconds since the webhook's way was tried."""
-        webhook = self._rooms.webhook
+        webhook = self._components.webhook
         at = webhook.proved if webhook is not None else None
         return None if at is None else trio.current_time() - at
 
@@ -250,8 +250,8 @@ class FactsInMemory:
 
     def peer(self, name: str, cluster: ClusterFacts) -> PeerFacts:
         """The facts of one peer."""
-        peer, measured = self._rooms.peers.get(name), self.measured.get(name)
-        borrowing = self._rooms.borrowing().get(name)
+        peer, measured = self._components.peers.get(name), self.measured.get(name)
+        borrowing = self._components.borrowing().get(name)
         slices = self._by_peer.get(name, [])
         identities = borrowing.remotes.all() if borrowing is not None else []
         return msgspec.structs.replace(
@@ -261,7 +261,7 @@ class FactsInMemory:
             pods_in=measured.pods_in if measured is not None else None,
             borrows=name in self._conditions,
             tenant=self._conditions.get(name, ""),
-            former=name in self._rooms.by_former_key,
+            former=name in self._components.by_former_key,
             denied={each: why for _, lent, each, why, _ in slices if why and not lent},
             unanswered=tuple(
                 each for _, lent, each, _, answered in slices if not (answered or lent)
@@ -327,7 +327,7 @@ def _certificates(identities: "Iterable[Remote]") -> dict[str, float]:
 
 
 def _network(peer: "Provider | None") -> NetworkFacts | None:
-    """The facts of the room that keeps the peer's network; None where none is joined."""
+    """The facts of the component that keeps the peer's network; None where none is joined."""
     if peer is None:
         return None
     known = peer.network

@@ -1,7 +1,7 @@
 """The inspector as a whole: measures, looks, keeps the past, and serves those who want to see.
 
-It runs beside the rooms and none of them waits for it. Where it cannot serve (the socket's folder
-is not there, the address is taken) it says so and the daemon works on without.
+It runs beside the components and none of them waits for it. Where it cannot serve (the socket's
+folder is not there, the address is taken) it says so and the daemon works on without.
 """
 
 import grp
@@ -23,11 +23,11 @@ from liqod.inspect import server
 from liqod.inspect.access import Guest, Reviewer
 from liqod.inspect.answers import Answers
 from liqod.inspect.collect import Collector
+from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.history import Histories
 from liqod.inspect.probing import Probes
-from liqod.inspect.rooms import Rooms
 from liqod.inspect.sample import Sampler
 from liqod.inspect.session import Session
 from liqod.inspect.stream import Stream
@@ -54,27 +54,27 @@ class Inspector:
 
     Args:
         context: this cluster.
-        rooms: those that work now.
+        components: those that work now.
         plugins: the plugins, and their calls.
         callers: what callers may take.
     """
 
     def __init__(
-        self, context: ClusterContext, rooms: Rooms, plugins: PluginHost, callers: Account
+        self, context: ClusterContext, components: Components, plugins: PluginHost, callers: Account
     ) -> None:
         self.summary = EventSummary()
         self.histories = Histories()
-        probes = Probes(context, rooms, plugins)
-        self.facts = FactsInMemory(context, rooms, plugins, self.summary, probes)
+        probes = Probes(context, components, plugins)
+        self.facts = FactsInMemory(context, components, plugins, self.summary, probes)
         self.sampler = Sampler(self.facts, self.histories)
         self.doctor = Doctor(context, plugins, self.facts, probes)
         self.stream = Stream(context.hub)
-        self.context, self.rooms, self.callers = context, rooms, callers
+        self.context, self.components, self.callers = context, components, callers
         self.hub = context.hub
         self._collector = Collector(
-            *(context, rooms, plugins, self.summary, self.facts), lambda: self.doctor.ladders
+            *(context, components, plugins, self.summary, self.facts), lambda: self.doctor.ladders
         )
-        self._answers = Answers(context, rooms, self.histories, self.facts, self.doctor)
+        self._answers = Answers(context, components, self.histories, self.facts, self.doctor)
         context.hub.listen(self.summary.take)
 
     def become(self, state: str) -> None:
@@ -120,7 +120,7 @@ class Inspector:
                 try:
                     self.sampler.watched(len(self.stream))
                     self.stream.publish(await self._collector.collect(whole=whole))
-                except Exception:  # a wall: what cannot be shown stands in no room's way
+                except Exception:  # a wall: what cannot be shown stands in no component's way
                     log.exception("the state could not be collected")
                 await trio.sleep(TICK)
             self._collector.leave()
@@ -168,7 +168,7 @@ class Inspector:
 
 
 async def _behind_wall(part: Callable[[], Awaitable[object]]) -> NoReturn:
-    """Run a part of the inspector for ever: a fault in it is named, and stops no room."""
+    """Run a part of the inspector for ever: a fault in it is named, and stops no component."""
     while True:
         try:
             await part()

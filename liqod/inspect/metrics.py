@@ -1,9 +1,9 @@
 """``/metrics``: the daemon's figures, in the names and units of Prometheus.
 
-Nothing is counted here: each scrape reads the facts of the last second and what the rooms have, a
-few milliseconds for a hundred peers. Names that Liqo's dashboards read are served beside our own,
-with what is true here: ``driver`` says ``api`` of the way to a peer's API server, and names the
-backend of a tunnel.
+Nothing is counted here: each scrape reads the facts of the last second and what the components
+have, a few milliseconds for a hundred peers. Names that Liqo's dashboards read are served beside
+our own, with what is true here: ``driver`` says ``api`` of the way to a peer's API server, and
+names the backend of a tunnel.
 """
 
 import time
@@ -124,7 +124,7 @@ def _checks(inspector: "Inspector") -> Iterator[Sample]:
 
 
 def _identities(inspector: "Inspector") -> Iterator[Sample]:
-    for peer, borrowing in inspector.rooms.borrowing().items():
+    for peer, borrowing in inspector.components.borrowing().items():
         for remote in borrowing.remotes.all():
             if remote.expires:
                 yield (peer, remote.slice or CONTROL_PLANE), remote.expires
@@ -134,7 +134,7 @@ def _queues(
     read: Callable[["KeyedQueue[Any]"], float | Histogram],
 ) -> Callable[["Inspector"], Iterable[Sample]]:
     def each(inspector: "Inspector") -> Iterator[Sample]:
-        for peer, borrowing in inspector.rooms.borrowing().items():
+        for peer, borrowing in inspector.components.borrowing().items():
             for name, queue in borrowing.engine.queues.items():
                 yield (peer, name), read(queue)
             yield (peer, "replication"), read(borrowing.replication.queue)
@@ -172,14 +172,14 @@ def _bytes(field: str, *, own: bool) -> Callable[["Inspector"], Iterable[Sample]
 
 def _clients(inspector: "Inspector") -> Iterator[tuple[str, "ClientStats"]]:
     yield "", inspector.context.client.stats
-    for peer, borrowing in inspector.rooms.borrowing().items():
+    for peer, borrowing in inspector.components.borrowing().items():
         for remote in borrowing.remotes.all():
             yield peer, remote.client.stats
 
 
 def _reflected(field: str) -> Callable[["Inspector"], Iterable[Sample]]:
     def read(inspector: "Inspector") -> Iterator[Sample]:
-        borrowing = inspector.rooms.borrowing()
+        borrowing = inspector.components.borrowing()
         for (peer, reflector, namespace), count in inspector.summary.namespaces.items():
             nodes = borrowing[peer].engine.nodes if peer in borrowing else ()
             node = nodes[0] if nodes else ""

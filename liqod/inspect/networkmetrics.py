@@ -1,4 +1,4 @@
-"""Metrics of joined networks for ``/metrics``, read from the facts of their rooms."""
+"""Metrics of joined networks for ``/metrics``, read from the facts of their components."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +19,7 @@ def of(
     """A figure of each joined network that has one; with the tunnel's backend where asked for."""
 
     def each(inspector: "Inspector") -> Iterator[Sample]:
-        for peer, facts in roomrows.networks(inspector.rooms, fresh=False).items():
+        for peer, facts in roomrows.networks(inspector.components, fresh=False).items():
             value = read(facts)
             if value is not None and facts.backend:
                 yield ((facts.backend, peer) if driver else (peer,)), value
@@ -39,7 +39,7 @@ def reached(facts: "NetworkFacts") -> float | None:
 
 def dropped(inspector: "Inspector") -> Iterator[Sample]:
     """Packets refused, by reason."""
-    for peer, facts in roomrows.networks(inspector.rooms, fresh=False).items():
+    for peer, facts in roomrows.networks(inspector.components, fresh=False).items():
         for reason in ("spoofed", "strangers", "flooded"):
             if facts.backend:
                 yield (peer, reason), getattr(facts, reason)

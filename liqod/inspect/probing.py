@@ -16,7 +16,7 @@ import trio
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.link import skew
 from liqod.errors import LiqodError, PluginError
-from liqod.inspect.rooms import Rooms
+from liqod.inspect.components import Components
 from liqod.kube.client import MERGE_PATCH, PARTIAL, Client
 from liqod.kube.times import date_of
 from liqod.plugins.diagnosis import Check, Trip
@@ -81,16 +81,18 @@ class Probes:
 
     Args:
         context: this cluster.
-        rooms: those that work now.
+        components: those that work now.
         plugins: the plugins, and their calls.
 
     Attributes:
         skew: seconds by which this cluster's API server's clock is ahead; None: not known.
     """
 
-    def __init__(self, context: ClusterContext, rooms: Rooms, plugins: PluginHost) -> None:
+    def __init__(
+        self, context: ClusterContext, components: Components, plugins: PluginHost
+    ) -> None:
         self.skew: float | None = None
-        self._context, self._rooms, self._plugins = context, rooms, plugins
+        self._context, self._components, self._plugins = context, components, plugins
         self._checks = [check for check in plugins.loaded.checks if check.probe is not None]
         self._server: _Taken | None = None
         self._canaries: dict[str, _Taken] = {}
@@ -111,12 +113,12 @@ class Probes:
 
     async def now(self, peer: str = "") -> None:
         """Make all requests of one peer, or of all and this cluster, and wait for them."""
-        peers = [peer] if peer else sorted(self._rooms.peers)
+        peers = [peer] if peer else sorted(self._components.peers)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._ask_server)
             nursery.start_soon(self._prove_webhook)
             for name in peers:
-                working = self._rooms.peers.get(name)
+                working = self._components.peers.get(name)
                 if working is not None:
                     working.link.probe_now()
                 nursery.start_soon(self._do, (name, ""), self._canary)
@@ -133,7 +135,7 @@ class Probes:
         They ask for the Lease of the peer's daemon, which shows the state of both.
         """
         began = trio.current_time()
-        peers = self._rooms.peers
+        peers = self._components.peers
         found = [peers.get(peer)] if peer else list(peers.values())
         links = [each.link for each in found if each is not None]
         old = [each for each in links if (each.since_last_word or 0.0) > ANSWERED]
@@ -148,7 +150,7 @@ class Probes:
         await poll_until(answered, longest_pause=ANSWERING / 20)
 
     async def _prove_webhook(self) -> None:
-        webhook = self._rooms.webhook
+        webhook = self._components.webhook
         if webhook is not None and self._context.config.webhook.enabled:
             with trio.move_on_after(PROVING):
                 await webhook.prove()
@@ -175,7 +177,7 @@ class Probes:
         """The fetches that are due now."""
         now = trio.current_time()
         jobs: list[tuple[tuple[str, str], Callable[..., Awaitable[None]]]] = []
-        peers = self._rooms.borrowing()
+        peers = self._components.borrowing()
         for check in self._checks:
             for name in peers if check.scope == "peer" else ("",):
                 probed = self._found.get((name, check.name))
@@ -242,8 +244,8 @@ class Probes:
         return None if remote is None else remote.client
 
     def _remote(self, peer: str) -> "Remote | None":
-        found = self._rooms.peers.get(peer)
-        borrowing = self._rooms.borrowing().get(peer)
+        found = self._components.peers.get(peer)
+        borrowing = self._components.borrowing().get(peer)
         if found is None or borrowing is None or not found.link.up:
             return None
         return borrowing.remotes.control()
@@ -251,7 +253,7 @@ class Probes:
     async def _canary(self, key: tuple[str, str]) -> None:
         """Try a write at a peer that changes nothing: our own slice, patched as a dry run."""
         peer = key[0]
-        remote, borrowing = self._remote(peer), self._rooms.borrowing().get(peer)
+        remote, borrowing = self._remote(peer), self._components.borrowing().get(peer)
         ours = [] if borrowing is None else borrowing.replication.slices
         if remote is None or not ours:
             return

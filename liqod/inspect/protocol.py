@@ -276,7 +276,7 @@ class Tasks(Answer, frozen=True, tag="task_tree"):
 
     Attributes:
         tasks: in the order of the tree, the root first.
-        queues: of all rooms.
+        queues: of all components.
         watches: all that are open.
         traffic: by API server.
         lag: seconds by which the event loop was late: worst of the last second, of the last minute.

@@ -1,4 +1,4 @@
-"""Metrics of the rooms for ``/metrics``: meetings, discovery, peers' Events, places of callers."""
+"""Metrics of meetings, discovery, peers' Events and places of callers, for ``/metrics``."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _requests(inspector: "Inspector") -> Iterator[Sample]:
     """Requests that there are, by direction and phase."""
-    handshake = inspector.rooms.handshake
+    handshake = inspector.components.handshake
     if handshake is not None:
         for direction, phases in handshake.requests().items():
             for phase, count in phases.items():
@@ -29,7 +29,7 @@ def _of_meetings(read: Callable[["Figures"], float]) -> Callable[["Inspector"], 
     """One figure of all meetings."""
 
     def one(inspector: "Inspector") -> Iterator[Sample]:
-        handshake = inspector.rooms.handshake
+        handshake = inspector.components.handshake
         if handshake is not None:
             yield (), read(handshake.figures)
 
@@ -42,7 +42,7 @@ def _by_name(
     """Counts of all meetings, by peer or by reason."""
 
     def each(inspector: "Inspector") -> Iterator[Sample]:
-        handshake = inspector.rooms.handshake
+        handshake = inspector.components.handshake
         if handshake is not None:
             for name, count in read(handshake.figures).items():
                 yield (name,), count
@@ -52,14 +52,14 @@ def _by_name(
 
 def _sightings(inspector: "Inspector") -> Iterator[Sample]:
     """Sightings that are kept, by plugin."""
-    discovery = inspector.rooms.discovery
+    discovery = inspector.components.discovery
     if discovery is not None:
         for plugin, count in discovery.book.counts.items():
             yield (plugin,), count
 
 
 def _events(inspector: "Inspector") -> Iterator[Sample]:
-    for peer, borrowing in inspector.rooms.borrowing().items():
+    for peer, borrowing in inspector.components.borrowing().items():
         counts = borrowing.engine.context.events.writer.counts
         for type, outcome in product(TYPES, OUTCOMES):
             yield (peer, type, outcome), float(counts[type, outcome])

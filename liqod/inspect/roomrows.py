@@ -1,6 +1,6 @@
-"""Rows of what the rooms show while they work: links, queues, plugins, sightings.
+"""Rows of what the components show while they work: links, queues, plugins, sightings.
 
-Everything here reads what a room has in memory and takes microseconds; nothing is asked of anybody.
+Everything here reads what a component has in memory and takes microseconds; nobody is asked.
 """
 
 import time
@@ -24,15 +24,15 @@ MOST_KINDS = 100
 
 if TYPE_CHECKING:
     from liqod.discovery.merging import Entry
-    from liqod.inspect.rooms import Rooms
+    from liqod.inspect.components import Components
     from liqod.plugins.calls import Gauge
     from liqod.plugins.loader import Loaded
 
 
-def reflections(rooms: "Rooms", summary: EventSummary) -> dict[str, Reflection]:
+def reflections(components: "Components", summary: EventSummary) -> dict[str, Reflection]:
     """The work of each reflector, by ``peer/reflector``."""
     rows: dict[str, Reflection] = {}
-    for peer, borrowing in rooms.borrowing().items():
+    for peer, borrowing in components.borrowing().items():
         for name, queue in borrowing.engine.queues.items():
             count = summary.reflected.get((peer, name), Counted())
             rows[f"{peer}/{name}"] = Reflection(
@@ -48,15 +48,15 @@ def reflections(rooms: "Rooms", summary: EventSummary) -> dict[str, Reflection]:
     return rows
 
 
-def networks(rooms: "Rooms", *, fresh: bool = True) -> dict[str, NetworkFacts]:
+def networks(components: "Components", *, fresh: bool = True) -> dict[str, NetworkFacts]:
     """The facts of each joined network, by peer.
 
     Args:
-        rooms: those that work.
+        components: those that work.
         fresh: have the figures be read anew for the next time.
     """
     rows: dict[str, NetworkFacts] = {}
-    for name, peer in rooms.peers.items():
+    for name, peer in components.peers.items():
         network = peer.network
         if network.facts is not None and network.begun:
             rows[name] = network.facts().rounded()
@@ -65,10 +65,10 @@ def networks(rooms: "Rooms", *, fresh: bool = True) -> dict[str, NetworkFacts]:
     return rows
 
 
-def reasons(rooms: "Rooms") -> dict[str, Told]:
+def reasons(components: "Components") -> dict[str, Told]:
     """Why objects are not as they are to be, of each reason once."""
     found: dict[tuple[str, str, Reason], list[str]] = {}
-    for peer, borrowing in rooms.borrowing().items():
+    for peer, borrowing in components.borrowing().items():
         told = islice(borrowing.engine.told(), MOST_REASONS)
         for (reflector, namespace, name), reason in told:
             if reason.expected:
@@ -120,9 +120,11 @@ def _plugin(found: "Loaded", summary: EventSummary, gauges: "Iterable[Gauge]") -
     )
 
 
-def sightings(rooms: "Rooms", summary: EventSummary, peers: Container[str]) -> dict[str, Sighting]:
+def sightings(
+    components: "Components", summary: EventSummary, peers: Container[str]
+) -> dict[str, Sighting]:
     """The sightings of clusters, by ``plugin/cluster/source``."""
-    discovery = rooms.discovery
+    discovery = components.discovery
     if discovery is None:
         return {}
     rows: dict[str, Sighting] = {}

@@ -1,4 +1,4 @@
-"""Sums up the events of the rooms: failures and the times of the next attempts, and counts.
+"""Sums up the events of the components: failures and the times of the next attempts, and counts.
 
 It listens to the hub from the daemon's first second, so that a later viewer gets the present state
 and not only what comes. Bounded by the peers, plugins, reflectors and mapped namespaces that there
@@ -74,7 +74,7 @@ class EventSummary:
         self.rest()
 
     def rest(self) -> None:
-        """Nothing is so (any more): no rooms run, or this daemon leads no more."""
+        """Nothing is so (any more): no components run, or this daemon leads no more."""
         self.peers: dict[str, Failing] = {}
         self.plugins: dict[str, Failing] = {}
         self.peerings: dict[str, Failing] = {}
@@ -92,7 +92,7 @@ class EventSummary:
         match event.told:
             case Reflected() as told:
                 self._reflected(peer, told)
-            case KeyFailed(room=Reflected.TOPIC) as told:
+            case KeyFailed(source=Reflected.TOPIC) as told:
                 for count in self._counts(peer, told.reflector, ""):
                     count.fail(told.failed)
             case KindRead(kind=kind, problem=problem):
@@ -100,7 +100,7 @@ class EventSummary:
                 kinds.pop(kind, None)
                 if problem:
                     kinds[kind] = problem
-            case (KeyFailed(room=Replicated.TOPIC) | Replicated()) as told if told.failed:
+            case (KeyFailed(source=Replicated.TOPIC) | Replicated()) as told if told.failed:
                 self.replication[peer] = told.failed
             case NamespaceSession(namespace=namespace, state=state):
                 self._namespace(peer, namespace, started=state == "started")

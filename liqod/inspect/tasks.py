@@ -20,7 +20,7 @@ from liqod.runtime.log import PEER
 from liqod.telemetry.registry import Registry
 
 if TYPE_CHECKING:
-    from liqod.inspect.rooms import Rooms
+    from liqod.inspect.components import Components
     from liqod.kube.client import Client
 
 OURS = f"{Path(liqod.__file__).parent}/"
@@ -187,10 +187,10 @@ def _watch(informer: Informer) -> Watching:
     )
 
 
-def traffic(home: "Client", rooms: "Rooms") -> tuple[Traffic, ...]:
+def traffic(home: "Client", components: "Components") -> tuple[Traffic, ...]:
     """Requests to this cluster's API server, and to those of the peers."""
     rows = {home.server: _traffic(home)}
-    for borrowing in rooms.borrowing().values():
+    for borrowing in components.borrowing().values():
         for client in (each.client for each in borrowing.remotes.all()):
             one, sum_ = _traffic(client), rows.get(client.server, Traffic(client.server))
             rows[client.server] = Traffic(

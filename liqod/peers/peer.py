@@ -72,6 +72,6 @@ class Peer:
 
         def publish(key: str, reason: str) -> None:
             room = f"peer.{topic}"
-            self.report(KeyFailed(room=room, reflector=reflector, key=key, failed=reason))
+            self.report(KeyFailed(source=room, reflector=reflector, key=key, failed=reason))
 
         return tell_failures(publish, topic, **({"reflector": reflector} if reflector else {}))

@@ -1,4 +1,4 @@
-"""Events that rooms report to the hub: a struct for each topic.
+"""Events that components report to the hub: a struct for each topic.
 
 A fact that has its default is not reported. :meth:`Told.facts` gives all facts of an event;
 :mod:`liqod.model.view.eventtext` makes texts for people of them.
@@ -10,7 +10,7 @@ import msgspec
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that a room decided or found."""
+    """Something that a component decided or found."""
 
     TOPIC: ClassVar[str] = ""
 
@@ -26,27 +26,27 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class KeyFailed(Told, frozen=True, kw_only=True):
-    """A key of a room's queue failed, and is tried again.
+    """A key of a controller's queue failed, and is tried again.
 
     Attributes:
-        room: the topic of the room's events.
+        source: the topic of the controller's events.
         key: which.
         failed: why.
         reflector: whose, where it is a reflector's.
     """
 
-    room: str
+    source: str
     reflector: str = ""
     key: str
     failed: str
 
     @property
     def topic(self) -> str:
-        return self.room
+        return self.source
 
     def facts(self) -> dict[str, Any]:
         facts = super().facts()
-        del facts["room"]
+        del facts["source"]
         return facts
 
 

@@ -1,4 +1,4 @@
-"""The hub of what happens: the daemon's rooms publish each decision, and others look on.
+"""The hub of what happens: the daemon's components publish each decision, and others look on.
 
 Publishing never blocks and never fails; a listener that raises is dropped. Nobody reads the hub to
 decide anything.
@@ -43,7 +43,7 @@ class Hub:
     """A bounded history of events, and the functions that are called with new ones."""
 
     def __init__(self) -> None:
-        self._rooms: deque[Published] = deque(maxlen=KEPT_EVENTS)
+        self._components: deque[Published] = deque(maxlen=KEPT_EVENTS)
         self._objects: deque[Published] = deque(maxlen=KEPT_OBJECTS)
         self._sequence = 0
         self._listeners: dict[Listener, None] = {}
@@ -52,7 +52,7 @@ class Hub:
         """Record one decision, which may concern a peer, and notify the listeners."""
         self._sequence += 1
         event = Published(self._sequence, time.time(), peer, told)
-        (self._objects if told.topic == Reflected.TOPIC else self._rooms).append(event)
+        (self._objects if told.topic == Reflected.TOPIC else self._components).append(event)
         for listener in tuple(self._listeners):
             try:
                 listener(event)
@@ -63,7 +63,7 @@ class Hub:
     @property
     def history(self) -> tuple[Published, ...]:
         """The events that are kept, oldest first."""
-        both = (*self._rooms, *self._objects)
+        both = (*self._components, *self._objects)
         return tuple(sorted(both, key=lambda event: event.sequence))
 
     def listen(self, listener: Listener) -> Callable[[], None]:

@@ -2,7 +2,7 @@
 
 A queue that runs, a controller's or not, and an informer that follows enter themselves, and leave
 when they end. A task inherits the registry, as it does the peer that it works for: of several
-daemons in one process each has its own, and no room has to pass it on.
+daemons in one process each has its own, and no component has to pass it on.
 """
 
 from collections.abc import Iterator

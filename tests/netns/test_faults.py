@@ -50,7 +50,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def known(site: Site) -> NetworkFacts:
     """Returns the network facts of that side's daemon."""
-    facts = site.member.rooms.peers[site.names.peer_id].network.facts
+    facts = site.member.components.peers[site.names.peer_id].network.facts
     assert facts is not None
     return facts()
 

@@ -49,7 +49,7 @@ class Hub:
 
     def network(self, site: Site) -> PeerNetwork:
         """Returns a daemon's network to a peer."""
-        return site.member.rooms.peers[site.names.peer_id].network
+        return site.member.components.peers[site.names.peer_id].network
 
     def stands(self, site: Site) -> bool:
         """True if a cluster reports that its tunnel to a peer is established."""

@@ -98,7 +98,7 @@ async def it_is_told(three: Natted, *, relayed: bool) -> None:
 
 def peer_of(site: Site) -> Peer:
     """The first peer of a cluster, as its daemon knows it."""
-    return site.member.rooms.peers[site.names.peer_id]
+    return site.member.components.peers[site.names.peer_id]
 
 
 async def nothing_is_read(three: Natted) -> None:

@@ -260,7 +260,7 @@ async def test_pods_of_two_clusters_reach_each_other_until_they_part(
 
 def path(site: Site) -> tuple[str, str]:
     """Returns the path that carries a site's packets, and its endpoint."""
-    facts = site.member.rooms.peers[site.names.peer_id].network.facts
+    facts = site.member.components.peers[site.names.peer_id].network.facts
     assert facts is not None
     return facts().path, facts().endpoint
 
@@ -293,7 +293,7 @@ async def test_a_dead_control_plane_costs_no_packet(
                 # In a websocket a client goes over after 3 s, and keys are agreed on anew sooner.
                 await trio.sleep(4.5)
                 assert path(lives) == before
-                assert lives.member.rooms.peers[lives.names.peer_id].network.stands
+                assert lives.member.components.peers[lives.names.peer_id].network.stands
                 if whole:
                     await dead.member.cluster.start()
                 await dead.member.start()

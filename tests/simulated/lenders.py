@@ -79,12 +79,12 @@ async def serve(name: str, folder: Path) -> None:
             admin, from_kubeconfig(cluster.kubeconfig), "liqo", name, quiet
         )
         plugins = loader.load(sources=loader.built_in())
-        rooms = Member(
+        components = Member(
             *(name, cluster, admin, from_kubeconfig(text), nursery),
             advertise=server,
             plugins=plugins,
         )
-        await rooms.start()
+        await components.start()
         (folder / "admin.kubeconfig").write_text(cluster.kubeconfig)
         user = await peeringusers.generate(
             admin, CONSUMER, here=name, server=server, ca=cluster.ca.certificate

@@ -26,7 +26,7 @@ from liqod.consumer.namespaces.offloading import Offloading
 from liqod.discovery.merging import Seen
 from liqod.handshake.running import Handshake
 from liqod.identity import keys
-from liqod.inspect.rooms import Rooms
+from liqod.inspect.components import Components
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
@@ -78,7 +78,7 @@ class Member:
     current: ClusterContext | None = None
     said: list[str] = field(default_factory=list)
     handshake: Handshake | None = None
-    rooms: Rooms = field(default_factory=Rooms)
+    components: Components = field(default_factory=Components)
     host: PluginHost = field(init=False)
     timings: ProviderTimings = ORDINARY
     around: list[Seen] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Member:
         assert self.running is not None
         self.running.cancel()
         self.running = None
-        self.rooms.stand_by()
+        self.components.stand_by()
         await trio.testing.wait_all_tasks_blocked()
 
     async def _run(self, *, task_status: trio.TaskStatus[ClusterContext]) -> None:
@@ -107,29 +107,29 @@ class Member:
             async with (
                 Client(self.credentials, user_agent="liqod") as client,
                 self._leadership(client),
-                trio.open_nursery() as rooms,
+                trio.open_nursery() as nursery,
             ):
-                context, self.host = self._context(client, rooms), PluginHost(self.plugins)
-                await rooms.start(Keys(context).run)
-                self.rooms.former_key = FormerKey(context)
-                await rooms.start(self.rooms.former_key.run)
-                await rooms.start(Offloading(context).run)
-                await rooms.start(ForeignClusters(context).run)
-                await rooms.start(Fences(context).run)
-                await rooms.start(Orphans(context, self.timings).run)
+                context, self.host = self._context(client, nursery), PluginHost(self.plugins)
+                await nursery.start(Keys(context).run)
+                self.components.former_key = FormerKey(context)
+                await nursery.start(self.components.former_key.run)
+                await nursery.start(Offloading(context).run)
+                await nursery.start(ForeignClusters(context).run)
+                await nursery.start(Fences(context).run)
+                await nursery.start(Orphans(context, self.timings).run)
                 machine = self.machines.get(self.id, NOWHERE)
-                await rooms.start(Leftovers(context, machine).run)
+                await nursery.start(Leftovers(context, machine).run)
                 if self.meets:
                     pair = await cluster_keys(client)
                     everybody = partial(iter, self.around)
                     self.handshake = Handshake(
                         context, pair.private, Account(), self._seen, everybody
                     )
-                    self.rooms.handshake = self.handshake
-                    await rooms.start(self.handshake.run)
-                    await rooms.start(FollowedKeys(context, take_to(self.handshake, client)).run)
-                tasks = PeerTasks(self.host, machine, self.rooms, timings=self.timings)
-                await rooms.start(Peers(context, tasks.run, tasks.voices.end).run)
+                    self.components.handshake = self.handshake
+                    await nursery.start(self.handshake.run)
+                    await nursery.start(FollowedKeys(context, take_to(self.handshake, client)).run)
+                tasks = PeerTasks(self.host, machine, self.components, timings=self.timings)
+                await nursery.start(Peers(context, tasks.run, tasks.voices.end).run)
                 task_status.started(context)
 
     @asynccontextmanager

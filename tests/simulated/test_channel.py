@@ -143,7 +143,9 @@ async def test_somebody_in_a_pod_there_is_carried_by_the_channel_and_sent_away_w
         trio.open_nursery() as nursery,
     ):
         rome, milan = both.rome, both.milan
-        port = await nursery.start(KubeletServer(rome.context, rome.rooms.pod_ways, Account()).run)
+        port = await nursery.start(
+            KubeletServer(rome.context, rome.components.pod_ways, Account()).run
+        )
         await both.peer()
         await offload(rome.admin, "shop")
         await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))

@@ -162,8 +162,8 @@ async def test_the_rights_of_an_installation_with_storage_are_enough(nursery):
             await admin.create(NODES, node("own"))
             data = await daemon_kubeconfig(admin, found, "liqo", "rome", print)
             daemon = EmbeddedAs(rome, data)
-            async with borrower(daemon, TEXT) as context, trio.open_nursery() as rooms:
-                await rooms.start(Claims(context).run)
+            async with borrower(daemon, TEXT) as context, trio.open_nursery() as nursery:
+                await nursery.start(Claims(context).run)
                 await admin.create(CLAIMS, claim("db", annotations={SELECTED: "own"}), "default")
 
                 async def bound():
@@ -185,7 +185,7 @@ async def test_the_rights_of_an_installation_with_storage_are_enough(nursery):
                     return await admin.find(VOLUMES, name) is None
 
                 await eventually(gone)
-                rooms.cancel_scope.cancel()
+                nursery.cancel_scope.cancel()
             await uninstall(admin, "liqo", purge=True, progress=print)
             assert await admin.find(NAMESPACES, "liqo-storage") is None
             assert await admin.find(STORAGE_CLASSES, "liqo") is None

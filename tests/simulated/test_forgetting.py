@@ -36,7 +36,7 @@ async def test_nothing_is_kept_of_a_namespace_or_a_peer_that_went(nursery):
     others = holders("milan") | holders("rome")  # of tests before this one
     async with members("rome", "milan", plugins=plugins, settings=QUIET) as [rome, milan]:
         for each in (rome, milan):
-            await nursery.start(Inspector(each.context, each.rooms, each.host, Account()).run)
+            await nursery.start(Inspector(each.context, each.components, each.host, Account()).run)
             await nursery.start(
                 MissedPods(each.context, PodWebhook(each.context, Account()).doubt).run
             )

@@ -19,14 +19,14 @@ from tests.simulated.peering import Member
 def viewed(member: Member) -> Collector:
     """The collector of the tables that a viewer of its daemon is shown."""
     return Collector(
-        *(member.context, member.rooms, member.host, EventSummary()),
+        *(member.context, member.components, member.host, EventSummary()),
         *(SimpleNamespace, dict),  # type: ignore[arg-type]
     )
 
 
 def actions(member: Member) -> Actions:
     """The actions that a viewer of its daemon may ask for."""
-    return Actions(member.context, member.rooms, SimpleNamespace())  # type: ignore[arg-type]
+    return Actions(member.context, member.components, SimpleNamespace())  # type: ignore[arg-type]
 
 
 async def shown(collector: Collector, table: str, state: str) -> Request:

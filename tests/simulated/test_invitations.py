@@ -122,11 +122,11 @@ async def test_a_provider_that_is_reached_directly_later_is_gone_to_so_and_no_wa
         token = await invite(milan)
         await asking.ask(rome.admin, "liqo", by_token(token))
         await peered(rome, token.id)
-        peer = rome.rooms.peers["milan"]
+        peer = rome.components.peers["milan"]
         link = peer.link
 
         def watches() -> int:
-            remotes = rome.rooms.borrowing()["milan"].remotes
+            remotes = rome.components.borrowing()["milan"].remotes
             found = [each.client.stats.requests for each in remotes.all()]
             return sum(count[key] for count in found for key in count if key[0] == "watch")
 

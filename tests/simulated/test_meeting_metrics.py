@@ -22,7 +22,7 @@ from tests.simulated.peering import Member
 
 def scraped(member: Member) -> dict[str, float]:
     """The samples of a scrape, by name and labels."""
-    text, _ = render(Inspector(member.context, member.rooms, member.host, Account()), "")
+    text, _ = render(Inspector(member.context, member.components, member.host, Account()), "")
     lines = [each.rpartition(" ") for each in text.decode().splitlines() if each[0] != "#"]
     return {name: float(value) for name, _, value in lines}
 
@@ -91,7 +91,7 @@ async def test_channels_are_shown_while_they_are_open_and_their_bytes_afterwards
 
 async def test_sightings_are_counted_by_who_sees():
     async with meeting("rome") as [rome]:
-        discovery = rome.rooms.discovery = Discovery(rome.context, rome.host)
+        discovery = rome.components.discovery = Discovery(rome.context, rome.host)
         for cluster in ("milan", "turin"):
             seen = Sighting(cluster_id=cluster, plugin="mdns")
             discovery.book.take(Entry(seen=seen, since=0.0))

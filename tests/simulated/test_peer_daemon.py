@@ -55,5 +55,5 @@ async def test_a_peer_that_does_not_show_its_daemon_has_neither_condition_nor_ta
         await rome.peer(milan)
         await trio.sleep(1)
         assert daemon_of(await rome.admin.get(NODES, "milan")) == (None, False)
-        assert rome.rooms.peers["milan"].link.daemon.verdict.state == "untold"
+        assert rome.components.peers["milan"].link.daemon.verdict.state == "untold"
         assert await milan.admin.find(LEASES, labels.LEADER_LEASE, "liqo") is None

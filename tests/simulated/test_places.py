@@ -43,7 +43,7 @@ async def reaches(rome: Member, milan: Member) -> None:
     """Until rome's own daemon reads milan again: its answer to the Renew comes back."""
 
     async def looked() -> bool:
-        peer = rome.rooms.peers["milan"]
+        peer = rome.components.peers["milan"]
         return bool(peer.link.up and peer.link.asked)
 
     await eventually(looked, seconds=30)

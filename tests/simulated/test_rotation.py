@@ -238,7 +238,7 @@ async def test_who_does_not_follow_is_named_and_keeps_the_former_key_until_peere
         assert "milan (provider): does not follow" in done.out
         own = await cluster_keys(rome.admin)
         assert own.former == before
-        assert rome.rooms.by_former_key == {"milan"}
+        assert rome.components.by_former_key == {"milan"}
         status = (await run(rome, tmp_path, "status")).out
         assert "milan knows this cluster by its former key" in status
         # It is asked for nothing by the other key, after a restart either.

@@ -133,7 +133,9 @@ async def looking(members: list[Member], folder: Path, secrets: set[str]) -> Asy
                 socket = folder / f"{member.id}.sock"
                 settings = config.parse(f'{member.settings}[inspector]\nsocket = "{socket}"\n')
                 context = replace(member.context, config=settings)
-                await nursery.start(Inspector(context, member.rooms, member.host, Account()).run)
+                await nursery.start(
+                    Inspector(context, member.components, member.host, Account()).run
+                )
                 await nursery.start(view, socket, seen)
                 nursery.start_soon(read_objects, member, seen, secrets)
             yield seen

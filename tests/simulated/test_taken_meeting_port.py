@@ -15,8 +15,8 @@ from tests.simulated.peering import Member, members
 
 def verdict(member: Member) -> str:
     """Returns the doctor's verdict on the port."""
-    rooms = member.rooms
-    facts = ClusterFacts(now=0.0, met_at=rooms.listening, unmet=rooms.unheard)
+    components = member.components
+    facts = ClusterFacts(now=0.0, met_at=components.listening, unmet=components.unheard)
     found = cluster.handshake(facts)
     assert found is not None
     return found.verdict
@@ -46,11 +46,11 @@ async def test_a_port_that_is_taken_is_told_until_it_is_free():
         settings = ALONE.replace("port = 0", f"port = {port}")
         async with members("milan", settings=settings, meets=True) as (milan,):
             assert verdict(milan) == "failing"
-            assert str(port) in milan.rooms.unheard
+            assert str(port) in milan.components.unheard
             assert await met_at(milan) == ""
             other.close()
             await eventually(partial(_is_well, milan), seconds=120)
-            assert milan.rooms.unheard == ""
+            assert milan.components.unheard == ""
 
 
 async def _is_well(member: Member) -> bool:

@@ -17,8 +17,8 @@ from liqod.consumer.namespaces.offloading import Offloading
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
+from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector
-from liqod.inspect.rooms import Rooms
 from liqod.install import check_revision
 from liqod.kube.client import Client
 from liqod.kube.election import Election, LeadershipLost
@@ -79,7 +79,7 @@ class Process:
         self.ended = trio.Event()
         self.inspector: Inspector | None = None
         self._site = site
-        self._rooms = Rooms()
+        self._components = Components()
         self._plugins = PluginHost(PLUGINS)
         self._elects = elects
         self._dial = site.network.dialer(name)
@@ -116,11 +116,11 @@ class Process:
             context = self._context(client, infra)
             if site.inspected:
                 self.inspector = inspector = Inspector(
-                    context, self._rooms, self._plugins, Account()
+                    context, self._components, self._plugins, Account()
                 )
                 servers.start_soon(inspector.sampler.run)
                 servers.start_soon(inspector.doctor.run)
-            webhook = self._rooms.admission = PodWebhook(
+            webhook = self._components.admission = PodWebhook(
                 context, Account(), open_listeners=site.network.listen
             )
             if context.config.webhook.enabled:
@@ -168,16 +168,16 @@ class Process:
         self.leads = True
         self._become("leading")
         try:
-            async with trio.open_nursery() as rooms:
-                self._work = (infra, rooms)
-                await rooms.start(Keys(context).run)
+            async with trio.open_nursery() as nursery:
+                self._work = (infra, nursery)
+                await nursery.start(Keys(context).run)
                 if context.config.webhook.enabled:
-                    await rooms.start(webhook.lead)
-                await rooms.start(MissedPods(context, webhook.doubt).run)
+                    await nursery.start(webhook.lead)
+                await nursery.start(MissedPods(context, webhook.doubt).run)
                 for room in (Offloading, ForeignClusters, Fences, Orphans):
-                    await rooms.start(room(context).run)
-                tasks = PeerTasks(self._plugins, rooms=self._rooms)
-                await rooms.start(Peers(context, tasks.run, tasks.voices.end).run)
+                    await nursery.start(room(context).run)
+                tasks = PeerTasks(self._plugins, components=self._components)
+                await nursery.start(Peers(context, tasks.run, tasks.voices.end).run)
         finally:
             self.leads = False
             self._become("standing by")

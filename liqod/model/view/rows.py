@@ -316,7 +316,7 @@ class Sighting(Row, frozen=True):
 
 
 class Event(Row, frozen=True):
-    """One thing that a room decided.
+    """One thing that a component decided.
 
     Attributes:
         sequence: rises by one with each event of a daemon's life.

@@ -14,7 +14,7 @@ from liqod.discovery.merging import MOST_SEEN, Verified
 from liqod.discovery.room import BURST, Discovery
 from liqod.errors import ProtocolError
 from liqod.inspect import roomrows
-from liqod.inspect.rooms import Rooms
+from liqod.inspect.components import Components
 from liqod.inspect.summary import EventSummary
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
@@ -320,7 +320,7 @@ async def test_a_viewer_is_told_whose_key_is_configured(nursery):
     box = Watched(nursery, named).inbox
     for cluster in ("milan", "bern"):
         box._sighted(nursery, "manual", Sighting(cluster_id=cluster, plugin="manual"))
-    rooms = Rooms()
-    rooms.discovery = box
-    rows = roomrows.sightings(rooms, EventSummary(), ())
+    components = Components()
+    components.discovery = box
+    rows = roomrows.sightings(components, EventSummary(), ())
     assert {row.cluster_id: row.named for row in rows.values()} == {"milan": True, "bern": False}

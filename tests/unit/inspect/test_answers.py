@@ -8,9 +8,9 @@ import pytest
 
 from liqod.inspect.access import Guest
 from liqod.inspect.answers import Answers
+from liqod.inspect.components import Components
 from liqod.inspect.protocol import Act, GetLogs, GetObject, RequestError, Text
-from liqod.inspect.rooms import Rooms
-from tests.unit.inspect.working import rooms
+from tests.unit.inspect.working import components
 
 ROOT = Guest("root", acting=True)
 
@@ -36,7 +36,7 @@ class Api:
         yield pieces()
 
 
-def answers(api: Api, found: Rooms) -> Answers:
+def answers(api: Api, found: Components) -> Answers:
     """With that client for this cluster and the peer."""
     facts: Any = SimpleNamespace(daemon=SimpleNamespace(started=0.0))
     context: Any = SimpleNamespace(cluster_id="rome", client=api)
@@ -58,7 +58,7 @@ async def test_only_pods_that_clusters_share_are_shown(node, marks, shown):
         "metadata": {"name": "web", "labels": marks},
         "spec": {"nodeName": node, "containers": [{"env": [{"name": "A", "value": "PLANTED"}]}]},
     }
-    milan, said = rooms(engine=SimpleNamespace(nodes=("milan",))), []
+    milan, said = components(engine=SimpleNamespace(nodes=("milan",))), []
 
     async def tell(message: Any) -> None:
         said.append(message.text)
@@ -88,7 +88,7 @@ async def test_a_letter_may_come_in_two_pieces():
         said.append(message.text)
 
     ask = GetLogs(id=1, namespace="shop", pod="web")
-    await answers(api, rooms(engine=engine, remotes=remotes)).answer(ask, ROOT, tell)
+    await answers(api, components(engine=engine, remotes=remotes)).answer(ask, ROOT, tell)
     assert "".join(said).encode() == text
 
 
@@ -108,6 +108,6 @@ async def test_who_may_only_look_decides_nothing(verb: Any):
     ask = Act(id=1, verb=verb, subject="rome", options={})
     untouched: Any = Untouched()
     with pytest.raises(RequestError, match="eve may look, not act") as caught:
-        await answers(untouched, rooms()).answer(ask, Guest("eve", acting=False), tell)
+        await answers(untouched, components()).answer(ask, Guest("eve", acting=False), tell)
     assert caught.value.code == "forbidden"
     assert not told

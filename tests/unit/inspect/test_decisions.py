@@ -40,9 +40,9 @@ class Client:
 
 def actions(client: Client) -> Actions:
     config = SimpleNamespace(provider=SimpleNamespace(default_resources=DEFAULTS))
-    rooms = SimpleNamespace(discovery=None)
+    components = SimpleNamespace(discovery=None)
     context = SimpleNamespace(client=client, namespace="liqo", config=config)
-    return Actions(context, rooms, SimpleNamespace())  # type: ignore[arg-type]
+    return Actions(context, components, SimpleNamespace())  # type: ignore[arg-type]
 
 
 async def test_a_plan_says_exactly_what_would_be_granted_and_the_words():

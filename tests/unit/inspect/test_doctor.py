@@ -9,9 +9,9 @@ import trio
 
 from liqod.errors import Forbidden
 from liqod.inspect import roomrows
+from liqod.inspect.components import Components
 from liqod.inspect.doctor import KEPT, Doctor
 from liqod.inspect.probing import Probes
-from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.headline import first_failing
 from liqod.model.view.told import told
@@ -36,7 +36,7 @@ class Patient:
         self.plugins = PluginHost(Plugins(checks=checks, settings=self.settings))
         stand_in: Any = self
         self.doctor = Doctor(
-            *(context, self.plugins, stand_in), Probes(context, Rooms(), self.plugins)
+            *(context, self.plugins, stand_in), Probes(context, Components(), self.plugins)
         )
 
     async def refresh(self) -> None:

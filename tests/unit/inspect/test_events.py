@@ -1,4 +1,4 @@
-"""Events of rooms: one struct for each topic, and facts that viewers of any age can read."""
+"""Events of components: one struct for each topic, and facts that viewers of any age can read."""
 
 import msgspec
 import pytest
@@ -29,7 +29,7 @@ def test_facts_are_json_and_what_is_not_said_is_left_out(kind: type[events.Told]
         each.name: values[each.type] for each in msgspec.structs.fields(kind) if each.required
     }
     told = kind(**needed)
-    said = set(needed) - {"room"}
+    said = set(needed) - {"source"}
     assert told.facts().keys() == said
     assert msgspec.json.decode(msgspec.json.encode(told.facts())).keys() == said
 
@@ -37,7 +37,7 @@ def test_facts_are_json_and_what_is_not_said_is_left_out(kind: type[events.Told]
 def test_a_viewer_gets_topic_peer_and_facts() -> None:
     hub = Hub()
     hub.publish(events.LinkChanged(up=False, reason="no answer"), "milan")
-    hub.publish(events.KeyFailed(room="peer.lent", key="pool", failed="no"), "milan")
+    hub.publish(events.KeyFailed(source="peer.lent", key="pool", failed="no"), "milan")
     link, failed = (row(event) for event in hub.history)
     assert (link.topic, link.peer, link.facts) == (
         *("peer.link", "milan"),

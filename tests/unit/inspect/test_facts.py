@@ -6,13 +6,13 @@ from typing import Any, cast
 import pytest
 import trio
 
+from liqod.inspect.components import Components
 from liqod.inspect.facts import FactsInMemory
-from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.model.peering.roundtrips import lossiness
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
-from tests.unit.inspect.working import rooms
+from tests.unit.inspect.working import components
 
 GOOD = [0.01] * 10
 
@@ -38,17 +38,17 @@ async def test_a_peer_that_comes_back_has_not_waited_all_the_time(autojump_clock
         informers=SimpleNamespace(find=lambda *_, **__: None), client=None
     )
     facts = FactsInMemory(
-        context, Rooms(), PluginHost(Plugins()), EventSummary(), cast("Any", None)
+        context, Components(), PluginHost(Plugins()), EventSummary(), cast("Any", None)
     )
     mapping = SimpleNamespace(desired={"shop"}, accepted={}, known=True)
     engine = SimpleNamespace(mapping=mapping, nodes=(), queues={})
     for _ in range(2):
-        facts._rooms = rooms("milan", engine=engine)
-        borrowing = facts._rooms.borrowing()["milan"]
+        facts._components = components("milan", engine=engine)
+        borrowing = facts._components.borrowing()["milan"]
         await facts.refresh()
         assert facts._reflection("milan", borrowing).unmapped == {"shop": 0}
         await trio.sleep(100)
         await facts.refresh()
         assert facts._reflection("milan", borrowing).unmapped == {"shop": 100}
-        facts._rooms = Rooms()
+        facts._components = Components()
         await facts.refresh()

@@ -14,8 +14,8 @@ from liqod import config
 from liqod.cli import inspector as client
 from liqod.cluster.fence import Fence
 from liqod.cluster.ownpods import OwnPods
+from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector
-from liqod.inspect.rooms import Rooms
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from liqod.runtime.account import Account
@@ -49,12 +49,12 @@ def context(text: str = "", raw: Any = answer) -> Any:
 async def test_of_two_daemons_of_one_cluster_each_has_a_socket(tmp_path: Path):
     path = tmp_path / "rome.sock"
     async with AsyncExitStack() as stack:
-        _, first = await Inspector(context(), Rooms(), PluginHost(Plugins()), Account())._listen(
-            stack, path
-        )
-        _, second = await Inspector(context(), Rooms(), PluginHost(Plugins()), Account())._listen(
-            stack, path
-        )
+        _, first = await Inspector(
+            context(), Components(), PluginHost(Plugins()), Account()
+        )._listen(stack, path)
+        _, second = await Inspector(
+            context(), Components(), PluginHost(Plugins()), Account()
+        )._listen(stack, path)
         assert first == path
         assert second == tmp_path / f"rome-{os.getpid()}.sock"
 
@@ -65,7 +65,7 @@ async def test_a_standby_tells_what_it_is(
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    standby = Inspector(context(), Rooms(), PluginHost(Plugins()), Account())
+    standby = Inspector(context(), Components(), PluginHost(Plugins()), Account())
     standby.become("standing by; host-1 leads")
     await nursery.start(standby.run)
     logging.getLogger("liqod").warning("a line of the log, token=PLANTED")
@@ -83,7 +83,7 @@ async def test_a_socket_that_cannot_be_had_is_said_and_no_more(
         await nursery.start(
             Inspector(
                 context('[inspector]\nsocket = "/nowhere/x.sock"'),
-                Rooms(),
+                Components(),
                 PluginHost(Plugins()),
                 Account(),
             ).run
@@ -104,7 +104,7 @@ async def test_a_fault_in_it_is_named_and_stops_nothing(
     monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     await nursery.start(
-        Inspector(context(raw=broken), Rooms(), PluginHost(Plugins()), Account()).run
+        Inspector(context(raw=broken), Components(), PluginHost(Plugins()), Account()).run
     )
     async with client.connect(None, "rome") as looker:
         await looker.snapshot()
@@ -119,7 +119,7 @@ async def test_switched_off_it_serves_nobody(
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     await nursery.start(
         Inspector(
-            context("[inspector]\nenabled = false"), Rooms(), PluginHost(Plugins()), Account()
+            context("[inspector]\nenabled = false"), Components(), PluginHost(Plugins()), Account()
         ).run
     )
     with pytest.raises(client.NoDaemon):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from liqod.inspect.components import Components
 from liqod.inspect.metrics import FAMILIES, render
-from liqod.inspect.rooms import Rooms
 from liqod.inspect.summary import EventSummary
 from liqod.install import workload
 from liqod.kube.http.transport import ClientStats
@@ -52,7 +52,7 @@ def inspector() -> Any:
     )
     return SimpleNamespace(
         context=context,
-        rooms=Rooms(),
+        components=Components(),
         callers=Account(files=1024),
         summary=EventSummary(),
         stream=(),

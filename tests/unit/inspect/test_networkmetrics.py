@@ -17,7 +17,7 @@ def scraped(facts: NetworkFacts | None) -> list[str]:
     looking = inspector()
     link = SimpleNamespace(state="idle", daemon=SimpleNamespace(verdict=SimpleNamespace(state="")))
     peer: Any = SimpleNamespace(id="milan", network=network, borrowing=None, link=link)
-    looking.rooms.peers["milan"] = peer
+    looking.components.peers["milan"] = peer
     text, _ = render(looking, "")
     lines = text.decode().splitlines()
     told = [each for each in lines if each.startswith(("liqod_network_", "liqo_peer"))]

@@ -54,7 +54,7 @@ def test_what_fails_at_the_peers_replicas_is_known():
     assert summary.replication == {}
     hub.publish(Replicated(name="pool", failed="no answer"), "milan")
     assert summary.replication == {"milan": "no answer"}
-    hub.publish(KeyFailed(room=Replicated.TOPIC, key="pool", failed="no way"), "milan")
+    hub.publish(KeyFailed(source=Replicated.TOPIC, key="pool", failed="no way"), "milan")
     assert summary.replication == {"milan": "no way"}
 
 
@@ -86,8 +86,8 @@ def test_a_namespace_is_counted_while_it_is_mapped():
         hub.publish(reflected("create", name), "milan")
         hub.publish(NamespaceSession(namespace=name, state="ended"), "milan")
         hub.publish(reflected("finish", name), "milan")
-    room = Reflected.TOPIC
-    hub.publish(KeyFailed(room=room, reflector="pods", key="x", failed="no way"), "milan")
+    source = Reflected.TOPIC
+    hub.publish(KeyFailed(source=source, reflector="pods", key="x", failed="no way"), "milan")
     assert set(summary.namespaces) == {("milan", "pods", "")}
     assert summary.reflected["milan", "pods"].done == 2000
 

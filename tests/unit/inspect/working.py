@@ -1,14 +1,14 @@
-"""Rooms as they look to those who look, with as much of a peer as a test needs."""
+"""Components as they look to those who look, with as much of a peer as a test needs."""
 
 from types import SimpleNamespace
 from typing import Any
 
-from liqod.inspect.rooms import Rooms
+from liqod.inspect.components import Components
 
 
-def rooms(peer: str = "milan", **borrowing: Any) -> Rooms:
-    """Rooms in which one peer works."""
-    found = Rooms()
+def components(peer: str = "milan", **borrowing: Any) -> Components:
+    """Components in which one peer works."""
+    found = Components()
     stand_in: Any = SimpleNamespace(id=peer)
     made: Any = SimpleNamespace(**borrowing)
     found.peers[peer] = stand_in

@@ -19,9 +19,9 @@ from liqod import config
 from liqod.cluster.context import ApiEndpoint
 from liqod.discovery.room import Discovery
 from liqod.errors import ConfigError, LiqodError, NetworkError
+from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.probing import Probes
-from liqod.inspect.rooms import Rooms
 from liqod.network import machines
 from liqod.network.datapath import KernelDatapath
 from liqod.network.failover.role import Role
@@ -150,7 +150,7 @@ def doctor_of(**functions: Any) -> tuple[Doctor, Any]:
     context = home_of(Plugins(checks=(bad, good)))
     facts: Any = Facts()
     return Doctor(
-        context, context.plugins, facts, Probes(context, Rooms(), context.plugins)
+        context, context.plugins, facts, Probes(context, Components(), context.plugins)
     ), context
 
 

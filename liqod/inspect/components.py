@@ -1,6 +1,6 @@
-"""The rooms that can be looked into, as the daemon shows them while they work.
+"""The components that can be looked into, as the daemon shows them while they work.
 
-Nothing is decided by the entries here; rooms that need each other are given each other.
+Nothing is decided by the entries here; components that need each other are given each other.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ from liqod.discovery.room import Discovery
 from liqod.handshake.running import Handshake
 
 
-class Rooms:
-    """The rooms that work in one daemon now.
+class Components:
+    """The components that work in one daemon now.
 
     Attributes:
         peers: those whose task runs, by id.
@@ -61,7 +61,7 @@ class Rooms:
         return frozenset() if self.former_key is None else self.former_key.providers
 
     def borrowing(self) -> dict[str, Borrowing]:
-        """The rooms that borrow, by peer."""
+        """The components that borrow, by peer."""
         return dict(self._borrowing)
 
     def stand_by(self) -> None:
