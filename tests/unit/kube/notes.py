@@ -41,7 +41,7 @@ class Notes(Controller[str]):
         super().__init__(context, "notes", self._namespaces, self._notes)
 
     async def reconcile(self, name: str) -> float | None:
-        """Make, mend or remove the ConfigMap of one namespace."""
+        """Make, repair or remove the ConfigMap of one namespace."""
         namespace = self._namespaces.store.decode(("", name), Partial)
         text = namespace.metadata.labels.get(NOTE) if namespace is not None else None
         live = self._notes.store.get((self._place, name))
