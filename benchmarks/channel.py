@@ -28,10 +28,10 @@ from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused
 from liqod.handshake.protocol.messages import Report as Told
 from liqod.handshake.protocol.outputs import Expected, Own, Peer
 from liqod.handshake.transport.channel import Door
-from liqod.handshake.transport.dialing import Dialler
-from liqod.handshake.transport.listening import Listener
-from liqod.handshake.transport.meeting import Lasting
-from liqod.handshake.transport.tls import dialler_context, listener_context
+from liqod.handshake.transport.interfaces import Lasting
+from liqod.handshake.transport.peerdialler import Dialler
+from liqod.handshake.transport.peerlistener import Listener
+from liqod.handshake.transport.peertls import dialler_context, listener_context
 from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
 from liqod.kube.http.wire import TlsWire, Wire, connect, wire_of
@@ -45,7 +45,7 @@ PIECE = bytes(1 << 16)
 
 
 class Everybody:
-    """Lets everybody in (:class:`liqod.handshake.transport.meeting.Host`)."""
+    """Lets everybody in (:class:`liqod.handshake.transport.interfaces.Host`)."""
 
     async def asked(
         self, peer: Peer, source: str, ask: Ask, pending: Lasting

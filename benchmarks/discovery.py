@@ -22,8 +22,8 @@ from pathlib import Path
 
 from zeroconf import ServiceInfo, Zeroconf
 
-from liqod.handshake.protocol import adverts
-from liqod.handshake.protocol.adverts import Advert
+from liqod.handshake.protocol import advertcodec
+from liqod.handshake.protocol.advertcodec import Advert
 from liqod.identity import keys
 from liqod.network.kernel.namespaces import enter
 from liqod.plugins.discovery import texts
@@ -42,7 +42,7 @@ def announcement(number: int) -> bytes:
     """The packet with which one cluster is announced."""
     name = f"cluster-{number}"
     told = Advert(cluster_id=name, serial=int(time.time()), capabilities=("streams",))
-    advert = adverts.announce(told, keys.generate())
+    advert = advertcodec.announce(told, keys.generate())
     ttl = round(KEPT * Settings().every)
     info = ServiceInfo(
         TYPE,

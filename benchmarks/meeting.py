@@ -25,7 +25,7 @@ from benchmarks.peers import peer
 from benchmarks.report import Aim, Report
 from benchmarks.stage import PROVIDER, Stage, parser, run, say, stage
 from liqod.apimachinery import labels
-from liqod.handshake.protocol.tokens import parse_token
+from liqod.handshake.protocol.invitationtokens import parse_token
 from tests.testbed.federation import ASKED, Member
 
 TIME = Aim("peer by a line until the virtual node is Ready, s", "3.6-6.6", 1.0)

@@ -4,7 +4,7 @@
 
 A standby has everything up to the election: it answers the webhook and the health probes and
 writes nothing but the Lease by which it shows itself. Parts stop in reverse order, and in time
-(:mod:`liqod.ending`).
+(:mod:`liqod.shutdown`).
 """
 
 import dataclasses
@@ -21,12 +21,13 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod import __version__, announcing, health
+from liqod import __version__, advertsigner, health
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES
 from liqod.cluster import bounds, preflight
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.ownpods import own_pods
+from liqod.clusterlabels import ShownLabels
 from liqod.config import Config, load
 from liqod.consumer.claims import Claims
 from liqod.consumer.foreignclusters import ForeignClusters
@@ -36,10 +37,9 @@ from liqod.consumer.namespaces.offloading import Offloading
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
-from liqod.discovery.room import Discovery
-from liqod.ending import Ending
+from liqod.discovery.discoverymanager import Discovery
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
-from liqod.handshake.running import Handshake
+from liqod.handshake.handshakemanager import Handshake
 from liqod.inspect import metrics
 from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector
@@ -49,6 +49,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.election import Election, LeadershipLost
 from liqod.kube.http.resolver import Resolver
+from liqod.leader import Working
 from liqod.model.view import whereabouts
 from liqod.model.view.rows import LEADING
 from liqod.model.view.whereabouts import Whereabouts
@@ -61,7 +62,7 @@ from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
 from liqod.network.sweeping import sweep_once
-from liqod.ownkeys import FollowedKeys, take_to
+from liqod.ownkeycontroller import FollowedKeys, take_to
 from liqod.peers.peers import Peers
 from liqod.peertask import PeerTasks
 from liqod.plugins import loader
@@ -76,11 +77,10 @@ from liqod.resources import DEFINITIONS
 from liqod.runtime import account, log, sdnotify
 from liqod.runtime.arguments import Parser
 from liqod.runtime.supervise import explain, walled
-from liqod.shownlabels import ShownLabels
+from liqod.shutdown import Ending
 from liqod.stalls import Stalls
 from liqod.telemetry import registry
 from liqod.telemetry.hub import Hub
-from liqod.working import Working
 
 logger = logging.getLogger("liqod")
 
@@ -379,7 +379,7 @@ class Daemon:
             context = dataclasses.replace(context, config=self._config)
             nursery.start_soon(walled, "labels that are shown", partial(_shown_labels, context))
             tasks = PeerTasks(self._plugins, machine, self._components, voices)
-            adverts = await announcing.adverts_of(context, lambda: handshake.port)
+            adverts = await advertsigner.adverts_of(context, lambda: handshake.port)
             seen = self._components.discovery = Discovery(context, self._plugins, adverts)
             pair = await cluster_keys(context.client, context.namespace)
             shared = machines.folder_of(machine)

@@ -22,7 +22,7 @@ from liqod.peers.peer import Peer
 from liqod.plugins.host import PluginHost
 from liqod.provider.lending import lend
 from liqod.provider.timings import ORDINARY, ProviderTimings
-from liqod.reach import follow
+from liqod.reachability import follow
 from liqod.reflection.voices import Voices
 from liqod.telemetry.events import PeerRunning
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import trio
 
-from liqod import config, reach
+from liqod import config, reachability
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES, Kind
 from liqod.cluster.bounds import informers
 from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
@@ -214,7 +214,7 @@ class Pair:
             self.peer.reach.know(None)  # whoever starts knows nothing yet
             async with trio.open_nursery() as own:
                 self._engine = own.cancel_scope
-                own.start_soon(reach.follow, self.peer)
+                own.start_soon(reachability.follow, self.peer)
                 await engine.run(task_status=task_status)
 
         await nursery.start(lambda task_status: run(task_status))

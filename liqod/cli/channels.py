@@ -14,7 +14,7 @@ from liqod.kube.client import Client
 from liqod.kube.http.wire import Wire
 
 if TYPE_CHECKING:
-    from liqod.handshake.transport.ways import Ways
+    from liqod.handshake.transport.channelmanager import Ways
 
 
 class Channels:
@@ -42,9 +42,9 @@ class Channels:
         from liqod.cluster.ownid import own_cluster_id
         from liqod.consumer.identities.keys import cluster_keys
         from liqod.handshake.protocol.outputs import Expected, Own
-        from liqod.handshake.transport.ownkeys import present_key
-        from liqod.handshake.transport.ways import Ways, by_own_key
-        from liqod.ownkeys import own_side
+        from liqod.handshake.transport.channelmanager import Ways, by_own_key
+        from liqod.handshake.transport.localidentity import present_key
+        from liqod.ownkeycontroller import own_side
 
         async def own(expected: Expected) -> Own:
             async with self._client() as client:

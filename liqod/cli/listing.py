@@ -10,8 +10,8 @@ from liqod.cli import presence
 from liqod.cli.frame import Frame
 from liqod.cluster.ownid import cluster_id
 from liqod.consumer.identities.keys import cluster_keys
-from liqod.handshake.protocol import adverts
-from liqod.handshake.protocol.adverts import Advert
+from liqod.handshake.protocol import advertcodec
+from liqod.handshake.protocol.advertcodec import Advert
 from liqod.identity import keys
 from liqod.plugins.discovery import zone
 
@@ -35,7 +35,7 @@ async def show(frame: Frame, domain: str, addresses: Sequence[str], namespace: s
         pair = await cluster_keys(client, namespace)
     # What is free is not told: who reads it there reads it much later. Where it is, SRV says.
     told = Advert(cluster_id=name, serial=int(time.time()))
-    found = zone.records(domain, name, adverts.announce(told, pair.private), places)
+    found = zone.records(domain, name, advertcodec.announce(told, pair.private), places)
     key = keys.print_of(pair.public)
     if frame.show({"clusterID": name, "key": key, "records": found}):
         return

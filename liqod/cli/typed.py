@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import BinaryIO, Final
 
 from liqod.errors import ConfigError, Misuse
-from liqod.handshake.protocol import tokens
-from liqod.handshake.protocol.tokens import Token
+from liqod.handshake.protocol import invitationtokens
+from liqod.handshake.protocol.invitationtokens import Token
 from liqod.model import endpoints, ids
 from liqod.model.objects.quantities import is_quantity
 
@@ -108,12 +108,13 @@ def addresses(given: Iterable[str]) -> list[str]:
     """The addresses of ``--address``. Raises Misuse where one is none, or there are too many."""
     found = list(dict.fromkeys(given))
     for each in found:
-        problem = tokens.address_problem(each)
+        problem = invitationtokens.address_problem(each)
         if problem:
             raise Misuse(f"--address: {problem}")
-    if len(found) > tokens.ADDRESSES:
+    if len(found) > invitationtokens.ADDRESSES:
         raise Misuse(
-            f"--address: {len(found)} are too many; an invitation names {tokens.ADDRESSES}"
+            f"--address: {len(found)} are too many; "
+            f"an invitation names {invitationtokens.ADDRESSES}"
         )
     return found
 
@@ -135,13 +136,13 @@ def only_for(what: str, given: Mapping[str, object]) -> None:
 
 def is_line(text: str) -> bool:
     """True if it is meant as an invitation."""
-    return text.lower().startswith(tokens.SCHEME)
+    return text.lower().startswith(invitationtokens.SCHEME)
 
 
 def token(line: str) -> Token:
     """The contents of an invitation. Raises Misuse where it is none; nothing of it is shown."""
     try:
-        return tokens.parse_token(line)
+        return invitationtokens.parse_token(line)
     except ConfigError as error:
         raise Misuse(f"{error}") from None
 
@@ -163,11 +164,11 @@ def from_input() -> str:
     """
     stream: BinaryIO = sys.stdin.buffer
     for _ in range(BLANK):
-        data = stream.readline(tokens.LINE_LIMIT + 2)
+        data = stream.readline(invitationtokens.LINE_LIMIT + 2)
         if not data:
             break
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return _of_utf16(data + stream.read(2 * (tokens.LINE_LIMIT + BLANK)))
+            return _of_utf16(data + stream.read(2 * (invitationtokens.LINE_LIMIT + BLANK)))
         line = bare(_text(data, "utf-8"))
         if line:
             return line

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from liqod.discovery.merging import Verified
+from liqod.discovery.sightings import Verified
 from liqod.errors import LiqodError
 from liqod.plugins.providers import Announcement
 

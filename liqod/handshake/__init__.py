@@ -1,6 +1,6 @@
 """The hand-shake: two daemons that meet prove who they are, ask and answer, and keep the channel.
 
-``messages``, ``proof``, ``words``, ``tokens``, ``adverts``, ``standing`` and ``machine`` are pure:
-text and keys in, values out; no socket, no clock, no event loop. ``docs/handshake.md`` tells the
-whole.
+``messages``, ``proof``, ``sas``, ``invitationtokens``, ``advertcodec``, ``requestphase`` and
+``statemachine`` are pure: text and keys in, values out; no socket, no clock, no event loop.
+``docs/handshake.md`` tells the whole.
 """

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from liqod.errors import ProtocolError
+from liqod.identity.certificaterequests import algorithm, subject
 from liqod.identity.keys import (
     UNREADABLE,
     PrivateKey,
@@ -25,7 +26,6 @@ from liqod.identity.keys import (
     generate_tls,
     load_private,
 )
-from liqod.identity.requests import algorithm, subject
 
 YEAR = 365 * 24 * 3600.0
 SKEW = 60.0

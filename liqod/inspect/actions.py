@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
-from liqod.discovery.introducing import introduce
+from liqod.discovery.configuredpeering import introduce
 from liqod.errors import ConfigError
 from liqod.inspect.components import Components
 from liqod.inspect.decisions import FLAGS, LESS, Decisions

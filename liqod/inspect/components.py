@@ -13,8 +13,8 @@ from liqod.consumer.nodes.podways import PodWays
 from liqod.consumer.nodes.serving import Serving
 from liqod.consumer.webhook.controller import WebhookController
 from liqod.consumer.webhook.server import PodWebhook
-from liqod.discovery.room import Discovery
-from liqod.handshake.running import Handshake
+from liqod.discovery.discoverymanager import Discovery
+from liqod.handshake.handshakemanager import Handshake
 
 
 class Components:

@@ -12,7 +12,7 @@ from liqod.runtime.places import Places
 if TYPE_CHECKING:
     from collections import Counter
 
-    from liqod.handshake.transport.figures import Figures
+    from liqod.handshake.transport.sessioncounters import Figures
     from liqod.inspect.inspector import Inspector
 
 

@@ -23,7 +23,7 @@ MOST_KINDS = 100
 """Different ones that are shown."""
 
 if TYPE_CHECKING:
-    from liqod.discovery.merging import Entry
+    from liqod.discovery.sightings import Entry
     from liqod.inspect.components import Components
     from liqod.plugins.calls import Gauge
     from liqod.plugins.loader import Loaded

@@ -34,7 +34,7 @@ class Peer:
         work: the time that goes to what it asks of this cluster.
         network: the network that is joined with it.
         reach: why nothing gets through to its pods; empty where it does, None while that is not
-            known (:mod:`liqod.reach`).
+            known (:mod:`liqod.reachability`).
     """
 
     id: str

@@ -9,8 +9,8 @@ whole, as one bad object would then stop the good ones; the object waits instead
 
 An async call runs in a task of its own, whose every stretch between two waits is timed, and so is
 that of each task which it begins (:class:`_Begun`). So a cancellation is always the caller's, and a
-plugin that does not mind it is left behind: its caller goes on, and :mod:`liqod.ending` sees to it
-that the daemon ends all the same.
+plugin that does not mind it is left behind: its caller goes on, and :mod:`liqod.shutdown` sees to
+it that the daemon ends all the same.
 """
 
 import contextvars

@@ -16,7 +16,7 @@ from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS, ROLES, SIGNING_R
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.tenancy import drop_unused_tenant_namespace, ensure_tenant_namespace, users_of
 from liqod.errors import AlreadyExists, ConfigError, Conflict, ProtocolError
-from liqod.identity import keys, requests
+from liqod.identity import certificaterequests, keys
 from liqod.identity.signingrequests import SigningRequests, sign
 from liqod.kube.client import Client
 from liqod.kube.credentials.render import kubeconfig
@@ -103,7 +103,7 @@ async def generate(
         await client.patch(NAMESPACES, tenant, nothing)
     user = user_name(consumer, secrets.token_hex(4))
     private = keys.generate()
-    csr = requests.make_csr(private, user, labels.PEERING_USERS_GROUP)
+    csr = certificaterequests.make_csr(private, user, labels.PEERING_USERS_GROUP)
 
     async def certified() -> bytes:
         # The signing request has the label by which those of earlier users go.

@@ -10,7 +10,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import EVENTS, SECRETS
 from liqod.consumer.identities.keys import ClusterKeys, keyed_request
 from liqod.errors import Forbidden, ProtocolError
-from liqod.identity import requests
+from liqod.identity import certificaterequests
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import ids
@@ -72,13 +72,13 @@ async def _forget_certificates(sides: Sides, own: ClusterKeys) -> None:
             if name != prefix:
                 user = ids.slice_user(name.removeprefix(f"{prefix}-"), sides.here)
                 subject = (user, sides.here)
-            if each.value("csr") != requests.make_csr(own.private, *subject):
+            if each.value("csr") != certificaterequests.make_csr(own.private, *subject):
                 uid = each.metadata.uid
                 await sides.remote.delete(SECRETS, name, sides.remote_namespace, uid=uid)
 
 
 def _tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> dict[str, Any]:
-    csr = requests.make_csr(own.private, sides.here, labels.CONTROL_PLANE_GROUP)
+    csr = certificaterequests.make_csr(own.private, sides.here, labels.CONTROL_PLANE_GROUP)
     return {
         "metadata": {
             "name": sides.here,
@@ -109,7 +109,7 @@ def asks_for(tenant: Tenant, own: ClusterKeys) -> bool:
     """True if a Tenant asks for this cluster's id and key."""
     spec = tenant.spec
     try:
-        requests.check(
+        certificaterequests.check(
             spec.csr,
             common_name=spec.cluster_id,
             organization=labels.CONTROL_PLANE_GROUP,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from liqod.handshake.protocol.tokens import parse_token
+from liqod.handshake.protocol.invitationtokens import parse_token
 from tests.cluster.test_offloading import offload, settle
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import Clusters

@@ -21,8 +21,8 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.errors import Forbidden, Unauthorized
 from liqod.identity import certificates
+from liqod.identity.certificaterequests import make_csr
 from liqod.identity.keys import generate
-from liqod.identity.requests import make_csr
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from tests.contract.api import Json, eventually

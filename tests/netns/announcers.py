@@ -22,9 +22,9 @@ from typing import Any
 import msgspec
 import trio
 
-from liqod.announcing import SignedAdverts
+from liqod.advertsigner import SignedAdverts
 from liqod.config import parse
-from liqod.discovery.room import Discovery
+from liqod.discovery.discoverymanager import Discovery
 from liqod.identity import keys
 from liqod.plugins import loader
 from liqod.plugins.host import PluginHost

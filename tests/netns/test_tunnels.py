@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 import trio
 
-from liqod.identity.tunnelasking import asking_keys
+from liqod.identity.noiseprobe import asking_keys
 from liqod.plugins.network import endpoints, uapi
 from liqod.plugins.network.asking import Asking
 from liqod.plugins.network.device import Change, PeerChange

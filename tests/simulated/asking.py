@@ -11,8 +11,8 @@ import trio
 from liqod.config import parse
 from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused
 from liqod.handshake.protocol.outputs import Peer
-from liqod.handshake.requests.inbox import Inbox
-from liqod.handshake.requests.reception import Reception
+from liqod.handshake.requests.incomingcontroller import Inbox
+from liqod.handshake.requests.incomingserver import Reception
 from liqod.identity import keys
 from tests.simulated.peering import Member, members
 

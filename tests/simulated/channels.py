@@ -11,10 +11,10 @@ import trio
 from liqod.consumer.identities.keys import cluster_keys
 from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused, Report
 from liqod.handshake.protocol.outputs import Own, Peer
-from liqod.handshake.transport.dialing import Dialler
-from liqod.handshake.transport.listening import Listener
-from liqod.handshake.transport.meeting import Lasting
-from liqod.handshake.transport.ways import Ways
+from liqod.handshake.transport.channelmanager import Ways
+from liqod.handshake.transport.interfaces import Lasting
+from liqod.handshake.transport.peerdialler import Dialler
+from liqod.handshake.transport.peerlistener import Listener
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
@@ -34,7 +34,7 @@ DEAD = "https://127.0.0.1:1"
 
 
 class TenantsOf:
-    """Keeps channels for a cluster's tenants, and grants nothing (:class:`.meeting.Host`)."""
+    """Keeps channels for a cluster's tenants, and grants nothing (:class:`.interfaces.Host`)."""
 
     def __init__(self, member: Member) -> None:
         self._member = member

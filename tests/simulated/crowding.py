@@ -16,7 +16,7 @@ from liqod.apimachinery.kinds import NAMESPACES
 from liqod.errors import LiqodError
 from liqod.handshake.protocol.messages import Ask
 from liqod.handshake.protocol.outputs import Expected, Own
-from liqod.handshake.transport.dialing import Dialler
+from liqod.handshake.transport.peerdialler import Dialler
 from liqod.kube.http.wire import Wire, wire_of
 from liqod.kube.selection import Selection
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering

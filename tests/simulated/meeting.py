@@ -10,7 +10,7 @@ import trio
 from liqod.apimachinery.kinds import LEASES
 from liqod.consumer.identities.keys import cluster_keys
 from liqod.errors import LiqodError
-from liqod.handshake.protocol.tokens import Token
+from liqod.handshake.protocol.invitationtokens import Token
 from liqod.handshake.requests import invitations
 from liqod.identity import keys
 from liqod.kube import times

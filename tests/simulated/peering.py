@@ -23,8 +23,8 @@ from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.formerkey import FormerKey
 from liqod.consumer.identities.keys import Keys, cluster_keys
 from liqod.consumer.namespaces.offloading import Offloading
-from liqod.discovery.merging import Seen
-from liqod.handshake.running import Handshake
+from liqod.discovery.sightings import Seen
+from liqod.handshake.handshakemanager import Handshake
 from liqod.identity import keys
 from liqod.inspect.components import Components
 from liqod.install import access
@@ -34,7 +34,7 @@ from liqod.kube.election import Election
 from liqod.model import ids
 from liqod.network.leftovers import Leftovers
 from liqod.network.machine import NOWHERE, Machine
-from liqod.ownkeys import FollowedKeys, take_to
+from liqod.ownkeycontroller import FollowedKeys, take_to
 from liqod.peers.peers import Peers
 from liqod.peertask import PeerTasks
 from liqod.plugins.host import PluginHost

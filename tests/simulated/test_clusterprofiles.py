@@ -4,9 +4,9 @@ from typing import Any
 
 import trio
 
-from liqod.announcing import SignedAdverts
+from liqod.advertsigner import SignedAdverts
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES
-from liqod.discovery.room import Discovery
+from liqod.discovery.discoverymanager import Discovery
 from liqod.identity import keys
 from liqod.plugins import loader
 from liqod.plugins.discovery import clusterprofile

@@ -14,8 +14,8 @@ from liqod.cli import inspector
 from liqod.consumer.identities.keys import cluster_keys
 from liqod.errors import LiqodError, Unconnected
 from liqod.handshake.protocol.outputs import Expected, Own
-from liqod.handshake.transport.dialing import Dialler
-from liqod.handshake.transport.talking import API
+from liqod.handshake.transport.peerdialler import Dialler
+from liqod.handshake.transport.peersession import API
 from liqod.identity import certificates, keys
 from liqod.model.objects import webhook
 from liqod.runtime.account import (

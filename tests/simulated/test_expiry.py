@@ -6,8 +6,8 @@ from base64 import b64encode
 import trio
 
 from liqod.apimachinery.kinds import NAMESPACES
-from liqod.discovery import introducing
-from liqod.discovery.room import Discovery
+from liqod.discovery import configuredpeering
+from liqod.discovery.discoverymanager import Discovery
 from liqod.identity import certificates
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
@@ -26,13 +26,13 @@ def identity(certificate: bytes) -> Json:
 
 
 async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expired(monkeypatch):
-    monkeypatch.setattr(introducing, "CHECK_EVERY", 0.05)
+    monkeypatch.setattr(configuredpeering, "CHECK_EVERY", 0.05)
     asked: list[str] = []
 
     async def introduce(context, peer, path):
         asked.append(peer)
 
-    monkeypatch.setattr(introducing, "introduce", introduce)
+    monkeypatch.setattr(configuredpeering, "introduce", introduce)
     state = await defined("rome")
     async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as context:
         await peer_of(context, "milan")

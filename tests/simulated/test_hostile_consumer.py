@@ -7,7 +7,7 @@ import pytest
 from liqod.apimachinery.kinds import EVENTS, NAMESPACES, SECRETS
 from liqod.apimachinery.labels import CORDON
 from liqod.errors import ConfigError
-from liqod.identity import certificates, keys, requests
+from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
@@ -221,7 +221,7 @@ async def test_an_accepted_tenant_gets_no_certificate_for_another_name():
         for key in (keys.generate(), private):
             tenant = await client.get(TENANTS, "rome", AT_MILAN)
             good = tenant["spec"]["csr"]
-            evil = requests.make_csr(key, "kubernetes-admin", "kubeadm:cluster-admins")
+            evil = certificaterequests.make_csr(key, "kubernetes-admin", "kubeadm:cluster-admins")
             tenant["spec"]["csr"] = b64encode(evil).decode()
             await client.update(TENANTS, tenant, AT_MILAN)
 

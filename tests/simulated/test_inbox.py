@@ -7,11 +7,11 @@ import pytest
 import trio
 
 from liqod import config
-from liqod.announcing import free_now
+from liqod.advertsigner import free_now
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.errors import ConfigError
-from liqod.handshake.running import Handshake
+from liqod.handshake.handshakemanager import Handshake
 from liqod.procedures import asking
 from liqod.resources import INCOMING_PEERINGS, QUOTAS, RESOURCE_SLICES, IncomingPeering
 from tests.simulated.borrower import eventually

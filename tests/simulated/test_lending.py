@@ -8,7 +8,7 @@ import pytest
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, SECRETS
 from liqod.errors import ConfigError, Unconnected
-from liqod.handshake.protocol.tokens import Token
+from liqod.handshake.protocol.invitationtokens import Token
 from liqod.kube.http import proxies
 from liqod.kube.selection import Selection
 from liqod.plugins import loader

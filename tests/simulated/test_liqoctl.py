@@ -11,7 +11,7 @@ from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, SIGNING
 from liqod.cluster.tenancy import ensure_tenant_namespace, users_of
 from liqod.consumer.identities import signing
 from liqod.errors import Forbidden
-from liqod.identity import keys, requests
+from liqod.identity import certificaterequests, keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.selection import Selection
@@ -163,7 +163,7 @@ async def signature(rome: Member, nonce: bytes) -> str:
 
 
 def request() -> dict[str, Any]:
-    csr = requests.make_csr(keys.generate(), f"{USER}-1", "liqo.io")
+    csr = certificaterequests.make_csr(keys.generate(), f"{USER}-1", "liqo.io")
     return {
         "metadata": {"name": USER, "labels": MARKS},
         "spec": {

@@ -13,8 +13,8 @@ from liqod.cli.lend import _Lender
 from liqod.cli.meet import asked_of
 from liqod.cli.typed import seconds
 from liqod.errors import ConfigError, Misuse
-from liqod.handshake.protocol import adverts
-from liqod.handshake.protocol.tokens import Token, format_token
+from liqod.handshake.protocol import advertcodec
+from liqod.handshake.protocol.invitationtokens import Token, format_token
 from liqod.kube.selection import Selection
 from liqod.procedures import asking
 from liqod.procedures.wanted import Asked
@@ -193,7 +193,7 @@ async def test_what_is_printed_for_a_zone_is_seen_by_who_looks_there(tmp_path: P
     finally:
         server.close()
     assert (seen.cluster_id, seen.addresses) == ("milan", ("gate.example.org:443",))
-    signed = adverts.verify(seen.advert)
+    signed = advertcodec.verify(seen.advert)
     assert (signed.advert.cluster_id, signed.key) == ("milan", key)
     assert f"; milan, key {key}" in told.out
     read = json.loads(also.out)

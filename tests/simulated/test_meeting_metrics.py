@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from liqod.discovery.merging import Entry
-from liqod.discovery.room import Discovery
+from liqod.discovery.discoverymanager import Discovery
+from liqod.discovery.sightings import Entry
 from liqod.errors import ConfigError
-from liqod.handshake.transport.figures import OTHER, Figures
+from liqod.handshake.transport.sessioncounters import OTHER, Figures
 from liqod.inspect.inspector import Inspector
 from liqod.inspect.metrics import render
 from liqod.plugins import loader

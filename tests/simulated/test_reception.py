@@ -15,9 +15,9 @@ from liqod.cluster.tenancy import ensure_tenant_namespace, users_of
 from liqod.config import parse
 from liqod.handshake.protocol.encoding import pack, unpack
 from liqod.handshake.protocol.messages import Accepted, Ask, Cancel, Denied, Done, Failed, Refused
-from liqod.handshake.requests import inbox, incoming, invitations
-from liqod.handshake.requests.inbox import Inbox
-from liqod.handshake.requests.reception import Reception
+from liqod.handshake.requests import incomingcontroller, incomingrecord, invitations
+from liqod.handshake.requests.incomingcontroller import Inbox
+from liqod.handshake.requests.incomingserver import Reception
 from liqod.kube.client import Client
 from liqod.kube.selection import EVERY, Selection
 from liqod.model import ids
@@ -89,7 +89,7 @@ async def test_who_was_let_in_just_now_is_known_though_a_cache_does_not_tell_it(
     """`trusted`: the cache lags for longer than it is thought to."""
     lagging(monkeypatch)
     if trusted:
-        monkeypatch.setattr(inbox, "RECENT", 0.0)
+        monkeypatch.setattr(incomingcontroller, "RECENT", 0.0)
     async with reception('[[policies]]\naction = "auto"\n') as (_, host, _):
         mine = somebody("rome")
         assert isinstance(await host.asked(mine, "192.0.2.1", request(), ignored), Accepted)
@@ -106,7 +106,7 @@ async def test_a_mark_of_revocation_is_read_though_a_cache_does_not_tell_it(
         mark = {"metadata": {"annotations": {labels.REVOKED_TENANT: "2026-01-01T00:00:00Z"}}}
         await milan.admin.patch(NAMESPACES, "liqo-tenant-rome", mark)
         lagging(monkeypatch)
-        monkeypatch.setattr(inbox, "RECENT", 0.0)
+        monkeypatch.setattr(incomingcontroller, "RECENT", 0.0)
         nursery.start_soon(host.asked, somebody("rome"), "192.0.2.1", request(), ignored)
         assert await eventually(lambda: _first(milan))
         [entry] = await entries(milan)
@@ -192,7 +192,7 @@ async def test_a_key_that_begins_like_another_s_takes_over_nothing_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """A name holds 32 bits of a key, and somebody can make keys until one fits."""
-    monkeypatch.setattr(incoming, "name_of", lambda cluster_id, key: f"{cluster_id}-00000000")
+    monkeypatch.setattr(incomingrecord, "name_of", lambda cluster_id, key: f"{cluster_id}-00000000")
     async with reception() as (milan, host, nursery):
         rome, ask = somebody("rome"), request()
         nursery.start_soon(host.asked, rome, "192.0.2.1", ask, ignored)
@@ -244,7 +244,7 @@ async def test_where_the_key_of_a_lender_is_not_known_a_person_is_asked():
 
 
 async def test_who_is_invited_comes_into_an_inbox_that_is_full(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(incoming, "MOST", 2)
+    monkeypatch.setattr(incomingrecord, "MOST", 2)
     async with reception() as (milan, host, nursery):
         for number in range(2):
             where = f"10.0.{number}.1"
@@ -289,9 +289,9 @@ async def test_who_was_denied_for_ever_is_so_by_whichever_id():
     async with reception(AUTO) as (milan, host, _):
         rome = somebody("rome")
         refused = {"spec": {"decision": "Deny", "always": True}}
-        made = incoming.made(rome, incoming.spec_of(rome, "192.0.2.1", request(), None))
+        made = incomingrecord.made(rome, incomingrecord.spec_of(rome, "192.0.2.1", request(), None))
         await milan.admin.create(INCOMING_PEERINGS, made, "liqo")
-        name = incoming.name_of("rome", rome.key)
+        name = incomingrecord.name_of("rome", rome.key)
         await milan.admin.patch(INCOMING_PEERINGS, name, refused, "liqo")
         other = msgspec.structs.replace(rome, cluster_id="turin")
 
@@ -318,7 +318,9 @@ async def test_a_key_that_was_revoked_is_left_to_a_person_by_whichever_id():
             assert noted.metadata.annotations[labels.REVOKED_KEYS] == rome.key
             ask = await invited(milan)
             nursery.start_soon(host.asked, other, "192.0.2.9", ask, ignored)
-            assert await eventually(lambda: _first(milan)) == incoming.name_of("turin", rome.key)
+            assert await eventually(lambda: _first(milan)) == incomingrecord.name_of(
+                "turin", rome.key
+            )
             [entry] = await entries(milan)
             assert entry.status.reason == "it was revoked here"
             # The id is let in again with another key: the one that was stolen stays what it is.

@@ -13,8 +13,8 @@ from liqod.cluster.tenancy import ensure_tenant_namespace, users_of
 from liqod.errors import ConfigError
 from liqod.handshake.protocol.messages import Accepted, Ask, Cancel, Done, Failed, Refused
 from liqod.handshake.protocol.outputs import Peer
-from liqod.handshake.requests import incoming
-from liqod.handshake.requests.reception import Reception
+from liqod.handshake.requests import incomingrecord
+from liqod.handshake.requests.incomingserver import Reception
 from liqod.kube.selection import Selection
 from liqod.procedures import answering
 from liqod.resources import (
@@ -81,7 +81,7 @@ async def test_the_word_that_a_key_replaces_another_is_good_for_one_peering():
             for each in "bc":
                 refused = await host.asked(who[each], "192.0.2.1", asked[each], ignored)
                 assert isinstance(refused, Refused)
-                name = incoming.name_of("rome", who[each].key)
+                name = incomingrecord.name_of("rome", who[each].key)
                 decision = {"spec": {"decision": "Accept", "replace": True}}
                 await milan.admin.patch(INCOMING_PEERINGS, name, decision, "liqo")
                 answer = await host.asked(who[each], "192.0.2.1", asked[each], ignored)
@@ -104,7 +104,7 @@ async def accepted_by_operator(milan: Member, host: Reception, who: Peer, ask: A
     """A strange key is let in where the operator says that it replaces the one before."""
     refused = await host.asked(who, "192.0.2.2", ask, ignored)
     assert isinstance(refused, Refused)
-    name = incoming.name_of("rome", who.key)
+    name = incomingrecord.name_of("rome", who.key)
     decision = {"spec": {"decision": "Accept", "replace": True}}
     await milan.admin.patch(INCOMING_PEERINGS, name, decision, "liqo")
     await answering.taken_up(milan.admin, "liqo", name, within=30)
@@ -146,7 +146,7 @@ async def test_what_fails_ends_the_way_in_of_its_own_key_and_no_other():
         ask, theirs = request(), request()
         with trio.fail_after(60):
             assert isinstance(await host.asked(old, "192.0.2.1", ask, ignored), Accepted)
-            other = incoming.made(new, incoming.spec_of(new, "192.0.2.2", theirs, None))
+            other = incomingrecord.made(new, incomingrecord.spec_of(new, "192.0.2.2", theirs, None))
             made = await milan.admin.create(INCOMING_PEERINGS, other, "liqo")
             conditions = [
                 {
@@ -161,7 +161,7 @@ async def test_what_fails_ends_the_way_in_of_its_own_key_and_no_other():
                 "phase": "Accepted",
                 "request": theirs.request,
                 "conditions": conditions,
-                "expires": incoming.at_in(600),
+                "expires": incomingrecord.at_in(600),
             }
             await milan.admin.patch(
                 INCOMING_PEERINGS,

@@ -15,10 +15,10 @@ from liqod.cluster.tenancy import ensure_tenant_namespace
 from liqod.errors import Unreachable
 from liqod.handshake.protocol.encoding import pack
 from liqod.handshake.protocol.messages import Cancel, Offer, Report
+from liqod.handshake.requests.borrowrequest import Pursuit
 from liqod.handshake.requests.invitations import Wanted, invite
-from liqod.handshake.requests.lenders import Lenders
-from liqod.handshake.requests.pursuit import Pursuit
-from liqod.handshake.transport.meeting import Meeting
+from liqod.handshake.requests.reverseconnections import Lenders
+from liqod.handshake.transport.interfaces import Meeting
 from liqod.kube.client import Client
 from liqod.procedures import asking
 from liqod.procedures.asking import Request

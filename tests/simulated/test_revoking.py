@@ -19,7 +19,7 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.cluster.tenancy import replicas_of, users_of
 from liqod.errors import ConfigError, Forbidden
-from liqod.identity import certificates, keys, requests
+from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
@@ -154,7 +154,7 @@ async def forge(tenant: dict[str, Any], nonce: bytes) -> bytes:
     private = keys.generate()
     tenant["spec"] |= {
         "publicKey": b64encode(keys.public_pem(private)).decode(),
-        "csr": b64encode(requests.make_csr(private, "rome", "liqo.io")).decode(),
+        "csr": b64encode(certificaterequests.make_csr(private, "rome", "liqo.io")).decode(),
         "signature": b64encode(keys.sign(private, nonce)).decode(),
     }
     return private

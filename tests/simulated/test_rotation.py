@@ -18,7 +18,7 @@ from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, succeed
 from liqod.errors import ConfigError, LiqodError
 from liqod.handshake.protocol.messages import Offer
 from liqod.handshake.protocol.outputs import CAPABILITIES, Expected, Own
-from liqod.handshake.transport.dialing import Dialler
+from liqod.handshake.transport.peerdialler import Dialler
 from liqod.identity import certificates, keys
 from liqod.model.peering.foreigncluster import API_SERVER
 from liqod.procedures import asking

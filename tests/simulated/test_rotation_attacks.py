@@ -10,8 +10,8 @@ from liqod.apimachinery.kinds import EVENTS, NAMESPACES, SECRETS
 from liqod.cluster.tenancy import ensure_tenant_namespace
 from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, offer_of
 from liqod.handshake.protocol.messages import Refused
-from liqod.handshake.requests import incoming
-from liqod.handshake.transport.ownkeys import present_key
+from liqod.handshake.requests import incomingrecord
+from liqod.handshake.transport.localidentity import present_key
 from liqod.identity import keys, successions
 from liqod.kube.selection import Selection
 from liqod.model import ids
@@ -186,7 +186,7 @@ async def test_a_former_key_has_its_channel_while_its_names_have_rights_and_ends
         assert isinstance(asked, Refused)
         assert asked.code == "key-changed"
         assert isinstance(await host.asked(other, "192.0.2.2", request(), ignored), Refused)
-        name = incoming.name_of("rome", other.key)
+        name = incomingrecord.name_of("rome", other.key)
         decision = {"spec": {"decision": "Accept", "replace": True}}
         await milan.admin.patch(INCOMING_PEERINGS, name, decision, "liqo")
         await answering.taken_up(milan.admin, "liqo", name, within=30)

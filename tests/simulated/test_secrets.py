@@ -25,7 +25,7 @@ from liqod.apimachinery.kinds import SECRETS
 from liqod.cli import app, inspector
 from liqod.cli.meet import asked_of
 from liqod.errors import ConfigError, LiqodError
-from liqod.handshake.protocol.tokens import Token, format_token
+from liqod.handshake.protocol.invitationtokens import Token, format_token
 from liqod.inspect import protocol
 from liqod.inspect.inspector import Inspector
 from liqod.kube.credentials import credentials

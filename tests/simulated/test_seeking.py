@@ -7,8 +7,8 @@ import pytest
 import trio
 
 from liqod import config
-from liqod.discovery.merging import Entry, Seen, Verified
-from liqod.handshake.requests import seeking
+from liqod.discovery.sightings import Entry, Seen, Verified
+from liqod.handshake.requests import policyrequests
 from liqod.kube.selection import Selection
 from liqod.plugins.providers import Sighting
 from liqod.procedures import revoking
@@ -28,8 +28,8 @@ LENDS = '[[policies]]\naction = "auto"\n'
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seeking, "EVERY", 0.05)
-    monkeypatch.setattr(seeking, "PATIENCE", 0.3)
+    monkeypatch.setattr(policyrequests, "EVERY", 0.05)
+    monkeypatch.setattr(policyrequests, "PATIENCE", 0.3)
 
 
 async def sighting(host: Member) -> Seen:
@@ -115,7 +115,7 @@ async def test_what_is_asked_ends_with_the_sighting_and_begins_with_another():
 
 
 async def test_a_crowd_is_not_asked_all_at_once(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(seeking, "MOST", 3)
+    monkeypatch.setattr(policyrequests, "MOST", 3)
     async with meeting("rome") as [rome]:
         text = '[[policies]]\naction = "ask"\ncluster_id = "*"\ndiscovery = "*"\n'
         wants = config.parse(rome.settings + text + 'borrow = {cpu = "1"}\n')

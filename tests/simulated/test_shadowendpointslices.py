@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from liqod import reach
+from liqod import reachability
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, EVENTS, NAMESPACES, NODES
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
@@ -38,7 +38,7 @@ async def lending(cluster, text="", timings=ORDINARY):
     ):
         if await made.admin.find(NAMESPACES, SHOP) is None:
             await made.map_namespace()
-        nursery.start_soon(reach.follow, made.peer)
+        nursery.start_soon(reachability.follow, made.peer)
         await nursery.start(ShadowEndpointSlices(made.peer, timings).run)
         yield made
         nursery.cancel_scope.cancel()

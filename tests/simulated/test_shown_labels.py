@@ -1,8 +1,8 @@
 """The labels that a cluster declares, on the Deployment in which `liqoctl info` looks for them."""
 
 from liqod.apimachinery.kinds import DEPLOYMENTS
+from liqod.clusterlabels import ShownLabels, arguments
 from liqod.install import workload
-from liqod.shownlabels import ShownLabels, arguments
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, borrower, eventually
 from tests.simulated.prepared import defined

@@ -6,7 +6,7 @@ import trio
 
 from liqod.apimachinery.kinds import SIGNING_REQUESTS
 from liqod.apimachinery.meta import Partial
-from liqod.identity import keys, requests
+from liqod.identity import certificaterequests, keys
 from liqod.provider.timings import ProviderTimings
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
@@ -17,7 +17,9 @@ DAEMON = "system:serviceaccount:liqo:liqod"
 FOREIGN = {
     "metadata": {"name": "somebody-elses"},
     "spec": {
-        "request": b64encode(requests.make_csr(keys.generate(), "else", "others")).decode(),
+        "request": b64encode(
+            certificaterequests.make_csr(keys.generate(), "else", "others")
+        ).decode(),
         "signerName": "example.com/other",
         "usages": ["client auth"],
     },

@@ -15,7 +15,7 @@ import trio
 
 from liqod import config
 from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, Kind
-from liqod.discovery.room import Discovery
+from liqod.discovery.discoverymanager import Discovery
 from liqod.inspect.probing import Reader
 from liqod.kube.selection import Selection
 from liqod.plugins import loader

@@ -11,7 +11,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.handshake.transport.tls import called
+from liqod.handshake.transport.peertls import called
 from liqod.runtime import account, places
 from liqod.runtime.account import (
     MIB,

@@ -5,7 +5,7 @@ import time
 import pytest
 import time_machine
 
-from liqod.announcing import OLD, PACE, SignedAdverts, left
+from liqod.advertsigner import OLD, PACE, SignedAdverts, left
 from liqod.errors import ProtocolError
 from liqod.identity import keys
 

@@ -8,8 +8,8 @@ import time
 import pytest
 import trio
 
-from liqod.ending import Ending
 from liqod.plugins.calls import Gauge
+from liqod.shutdown import Ending
 
 
 class Left:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import trio
 
-from liqod import reach
+from liqod import reachability
 from liqod.config import PeerSettings
 from liqod.consumer.link import Provider
 from liqod.model.peering.reach import SERVER, TUNNEL
@@ -20,7 +20,7 @@ async def followed(way="tunnel"):
     context = SimpleNamespace(config=SimpleNamespace(peer=lambda id: own))
     peer = Provider("milan", cast("Any", context), "liqo-tenant-milan", link=cast("Any", Switch()))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(reach.follow, peer)
+        nursery.start_soon(reachability.follow, peer)
         await trio.testing.wait_all_tasks_blocked()
         yield peer
         nursery.cancel_scope.cancel()
@@ -42,7 +42,7 @@ async def test_a_start_says_nothing_until_it_knows(autojump_clock):
     async with followed() as peer:
         peer.network.know(cast("Any", "ranges"))
         peer.network.stand(False, "the peer has not answered yet")
-        await trio.sleep(reach.SETTLE - 0.1)
+        await trio.sleep(reachability.SETTLE - 0.1)
         assert await said(peer) is None
         await trio.sleep(0.2)
         assert await said(peer) == TUNNEL
@@ -79,9 +79,9 @@ async def test_a_loss_counts_at_once_and_what_comes_and_goes_must_last(autojump_
             assert number or turned  # the first time it comes back at once
             await trio.sleep(1.0)
         assert turned <= 3
-        await trio.sleep(reach.LASTS.last)
+        await trio.sleep(reachability.LASTS.last)
         assert await said(peer) == ""
-        await trio.sleep(reach.WITHIN)
+        await trio.sleep(reachability.WITHIN)
         peer.network.stand(False)
         assert await said(peer) == TUNNEL
         peer.network.stand(True)

@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from liqod.handshake.transport.listening import Listener
+from liqod.handshake.transport.peerlistener import Listener
 from liqod.runtime.places import Places
 from liqod.sharedport import DAEMON, SharedPort
 from tests.unit.handshake.listeners import EXPECTED, MILAN, FakeHost, dialler, greeter

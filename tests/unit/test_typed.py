@@ -6,7 +6,7 @@ import pytest
 
 from liqod.cli import app, typed
 from liqod.errors import Misuse
-from liqod.handshake.protocol.tokens import Token, format_token
+from liqod.handshake.protocol.invitationtokens import Token, format_token
 
 LINE = format_token(
     Token(addresses=("milan.example:6446",), id="invitation-1", secret=b"s" * 16, key="0" * 64)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from liqod.ending import GRACE
 from liqod.network.kernel import capabilities
 from liqod.runtime.account import SHARES, places_of
+from liqod.shutdown import GRACE
 
 FOLDER = Path(__file__).parents[2] / "systemd"
 NODE = FOLDER / "liqod-node.service"

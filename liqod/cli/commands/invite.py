@@ -15,7 +15,7 @@ from liqod.cli.options import LiqoNamespace, MetAt, Yes
 from liqod.cli.output import table
 from liqod.consumer.identities.keys import cluster_keys
 from liqod.errors import ConfigError, Misuse
-from liqod.handshake.protocol import tokens
+from liqod.handshake.protocol import invitationtokens
 from liqod.handshake.requests import invitations
 from liqod.identity import keys
 from liqod.kube import times
@@ -92,7 +92,7 @@ async def invite(
         more = "" if borrow else await lending.beyond(client, granted)
     if more:
         warn(f"once it is used, {more}")
-    line = tokens.format_token(token)
+    line = invitationtokens.format_token(token)
     if frame.show({"name": token.id, "invitation": line, "expires": until}):
         return
     frame.say(line)

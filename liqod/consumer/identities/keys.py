@@ -16,7 +16,7 @@ from liqod.apimachinery.kinds import SECRETS
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.ownid import cluster_uid, notes
 from liqod.errors import AlreadyExists, ConfigError, ProtocolError, TransientError
-from liqod.identity import certificates, keys, requests, successions
+from liqod.identity import certificaterequests, certificates, keys, successions
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
@@ -54,7 +54,7 @@ class ClusterKeys(msgspec.Struct, frozen=True):
     def asked_with(self, request: bytes) -> "ClusterKeys":
         """The pair that has made a request; this one where neither has."""
         try:
-            shown = requests.inspect(request).public_key if self.former else b""
+            shown = certificaterequests.inspect(request).public_key if self.former else b""
         except ProtocolError:
             shown = b""
         return self._with(shown)
@@ -76,7 +76,7 @@ def keyed_request(own: ClusterKeys, here: str) -> bytes:
         here: its id.
     """
     user = ids.keyed(here, keys.print_of(own.public))
-    return requests.make_csr(own.private, user, labels.CONTROL_PLANE_GROUP)
+    return certificaterequests.make_csr(own.private, user, labels.CONTROL_PLANE_GROUP)
 
 
 def is_keyed_request(csr: bytes, own: ClusterKeys, here: str) -> bool:
@@ -84,7 +84,7 @@ def is_keyed_request(csr: bytes, own: ClusterKeys, here: str) -> bool:
     user = ids.keyed(here, keys.print_of(own.public))
     group, public = labels.CONTROL_PLANE_GROUP, own.public
     try:
-        requests.check(csr, common_name=user, organization=group, public_key=public)
+        certificaterequests.check(csr, common_name=user, organization=group, public_key=public)
     except ProtocolError:
         return False
     return True
@@ -100,7 +100,7 @@ def offer_of(own: ClusterKeys, here: str) -> str:
         own: this cluster's keys, of which one is the former.
         here: its id.
     """
-    plain = requests.make_csr(own.private, here, labels.CONTROL_PLANE_GROUP)
+    plain = certificaterequests.make_csr(own.private, here, labels.CONTROL_PLANE_GROUP)
     texts = (b64encode(each).decode() for each in (plain, keyed_request(own, here)))
     return " ".join((own.succession, *texts))
 

@@ -9,7 +9,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import owner_reference
 from liqod.consumer.slices import sanitized
 from liqod.errors import ProtocolError
-from liqod.identity import certificates, keys, requests
+from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube.cache.store import Store
 from liqod.model import ids
 from liqod.model.crossing import guestrules
@@ -62,7 +62,7 @@ def request_of(name: str, here: str, provider: str, private: bytes, group: str) 
         private: this cluster's key, PEM.
         group: as of :func:`group_of`.
     """
-    csr = requests.make_csr(private, ids.slice_user(name, here), group)
+    csr = certificaterequests.make_csr(private, ids.slice_user(name, here), group)
     return {
         "consumerClusterID": here,
         "providerClusterID": provider,

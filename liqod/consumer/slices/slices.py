@@ -24,7 +24,7 @@ from liqod.consumer.slices.borrowed import (
     virtual_node_of,
 )
 from liqod.errors import Conflict, ProtocolError
-from liqod.identity import requests
+from liqod.identity import certificaterequests
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
@@ -140,8 +140,8 @@ class Slices(Controller[str]):
         group = group_of(identity, context.cluster_id, own.public)
         try:
             if identity is None:  # and nobody knows which names are signed there: it stays
-                group = requests.inspect(found.spec.csr).organization
-            requests.check(
+                group = certificaterequests.inspect(found.spec.csr).organization
+            certificaterequests.check(
                 found.spec.csr,
                 common_name=ids.slice_user(found.name, context.cluster_id),
                 organization=group,

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from liqod.errors import ConfigError, ProtocolError
 from liqod.handshake.protocol.encoding import unpack
-from liqod.handshake.protocol.tokens import address_problem
+from liqod.handshake.protocol.invitationtokens import address_problem
 from liqod.identity import keys
 from liqod.model import ids
 from liqod.model.objects import quantities
@@ -214,7 +214,7 @@ class Denied(Message, frozen=True, kw_only=True, tag="denied"):
 
 
 class Refused(Message, frozen=True, kw_only=True, tag="refused"):
-    """Either side ends the meeting; see ``machine`` for the codes.
+    """Either side ends the meeting; see ``statemachine`` for the codes.
 
     Attributes:
         code: what is the matter, for programs; unknown codes are shown as they are.

@@ -122,7 +122,7 @@ class Closed(msgspec.Struct, frozen=True):
     """The meeting is over, the last of all outputs: close the channel after what was sent.
 
     Attributes:
-        code: why, one of ``machine``'s, or another one of a newer peer.
+        code: why, one of ``statemachine``'s, or another one of a newer peer.
         reason: the same for people, fit for a terminal.
         by: who ended it.
         again: seconds after which another try may do better; None: not by itself.

@@ -17,8 +17,14 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.cluster.context import ClusterContext
 from liqod.errors import ConfigError, Conflict, NotFound
+from liqod.handshake.protocol.invitationtokens import (
+    SECRET,
+    Token,
+    format_token,
+    same_secret,
+    secret_hash,
+)
 from liqod.handshake.protocol.messages import Refused
-from liqod.handshake.protocol.tokens import SECRET, Token, format_token, same_secret, secret_hash
 from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller

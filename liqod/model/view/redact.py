@@ -27,8 +27,8 @@ WORDS = (
 """Words in the names of secrets: ``DB_PASSWORD``, ``--api-key``, ``X-Amz-Signature``."""
 VALUE = r"""(?:"[^"\n]{0,1024}"|'[^'\n]{0,1024}'|[^\s,;"'&]+)"""
 INVITATION = re.compile(r"(?i)(?<=#[vb]1\.)[\w-]+|(?<![\w.-])[vb]1\.[\w-]{60,}+(?!\.)")
-"""The secret part of an invitation (:mod:`liqod.handshake.protocol.tokens`), also without its
-beginning; an advert, which is no secret, has a dot within."""
+"""The secret part of an invitation (:mod:`liqod.handshake.protocol.invitationtokens`), also without
+its beginning; an advert, which is no secret, has a dot within."""
 PATTERNS = (
     INVITATION,
     # Also where the end was cut off.

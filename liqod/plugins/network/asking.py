@@ -12,7 +12,7 @@ from ipaddress import ip_address
 
 import trio
 
-from liqod.identity.tunnelasking import Question, question
+from liqod.identity.noiseprobe import Question, question
 from liqod.identity.tunnelkeys import TunnelKeys
 from liqod.plugins.network.endpoints import joined
 from liqod.plugins.providers import Host

@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from liqod.errors import ConfigError, NetworkError
-from liqod.identity.tunnelasking import asking_keys
+from liqod.identity.noiseprobe import asking_keys
 from liqod.identity.tunnelkeys import TunnelKeys
 from liqod.model.network import environment
 from liqod.plugins.hookspecs import hookimpl

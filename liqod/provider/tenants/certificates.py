@@ -19,7 +19,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.errors import ProtocolError
-from liqod.identity import certificates, keys, requests
+from liqod.identity import certificaterequests, certificates, keys
 from liqod.identity.signingrequests import SigningRequests, labels_of, sign
 from liqod.kube.client import Client
 from liqod.model.objects.partial import Secret
@@ -154,7 +154,7 @@ class Certificates:
         """Seconds until a certificate is due for renewal; None if it is none for this request."""
         try:
             facts = certificates.read(certificate)
-            if not keys.same_public(facts.public_key, requests.inspect(csr).public_key):
+            if not keys.same_public(facts.public_key, certificaterequests.inspect(csr).public_key):
                 return None
         except ProtocolError:
             return None

@@ -20,7 +20,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
 from liqod.errors import ProtocolError
-from liqod.identity import keys, requests, successions
+from liqod.identity import certificaterequests, keys, successions
 from liqod.identity.successions import Succession
 from liqod.kube import times
 from liqod.model import ids
@@ -88,7 +88,7 @@ def _read(text: str, tenant: Tenant) -> Offer:
     found = Offer(parts[0], what, decoded(parts[1]), decoded(parts[2]))
     for csr, user in ((found.plain, peer), (found.keyed, ids.keyed(peer, what.next))):
         group = labels.CONTROL_PLANE_GROUP
-        requests.check(csr, common_name=user, organization=group, public_key=what.public)
+        certificaterequests.check(csr, common_name=user, organization=group, public_key=what.public)
     return found
 
 

@@ -17,7 +17,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
 from liqod.errors import ProtocolError
-from liqod.identity import certificates, keys, requests
+from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube import times
 from liqod.model import ids
 from liqod.provider.tenants.following import decoded, former_in, former_of, has_followed
@@ -51,7 +51,7 @@ def request_of(tenant: Tenant, renews: Iterable[Renew]) -> bytes:
 def is_keyed(csr: bytes, tenant: Tenant) -> bool:
     """True if a request is for the control plane under the name with the Tenant's key."""
     try:
-        requests.check(
+        certificaterequests.check(
             csr,
             common_name=keyed_of(tenant),
             organization=labels.CONTROL_PLANE_GROUP,
@@ -95,7 +95,7 @@ def is_moved(found: ResourceSlice, keyed: Collection[str]) -> bool:
     """True if a slice asks for no other group than those with a key, nor has another."""
     given, csr = found.status.auth_params, found.spec.csr
     try:
-        asked = (requests.inspect(csr).organization,) if csr else ()
+        asked = (certificaterequests.inspect(csr).organization,) if csr else ()
         has = () if given is None else certificates.read(given.signed_crt).organizations
     except ProtocolError:
         return False

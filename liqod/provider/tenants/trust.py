@@ -12,7 +12,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import ProtocolError
-from liqod.identity import keys, requests
+from liqod.identity import certificaterequests, keys
 from liqod.model import ids
 from liqod.plugins import declared
 from liqod.provider.tenants import names
@@ -107,7 +107,7 @@ def request_problem(tenant: Tenant) -> str | None:
     if not spec.public_key or not spec.csr:
         return "the Tenant lacks publicKey or csr"
     try:
-        requests.check(
+        certificaterequests.check(
             spec.csr,
             common_name=spec.cluster_id,
             organization=labels.CONTROL_PLANE_GROUP,
@@ -181,11 +181,11 @@ def slice_problem(
         return problem
     known = None if tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE else tenant.spec.public_key
     try:
-        found = requests.inspect(spec.csr)
+        found = certificaterequests.inspect(spec.csr)
         asked, allowed = found.organization, {names.keyed_of(tenant)} if known else set()
         if known and former and keys.print_of(found.public_key) == former:
             known, allowed = found.public_key, {ids.keyed(peer, former)}
-        requests.check(
+        certificaterequests.check(
             spec.csr,
             common_name=ids.slice_user(wanted.name, peer),
             organization=asked if asked in allowed else peer,

@@ -7,7 +7,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.consumer.identities.formerkey import Bound, listener_of, needing
 from liqod.consumer.identities.keys import ClusterKeys
-from liqod.identity import certificates, keys, requests
+from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube.http import proxies
 from liqod.model import ids
 from liqod.procedures.rotating import bonds
@@ -29,7 +29,9 @@ THERE = {"liqo.io/replicated": "true", "liqo.io/originID": "rome"}
 
 
 def signed(private: bytes) -> bytes:
-    return certificates.sign_client(CA, requests.make_csr(private, "rome", "liqo.io"), seconds=60)
+    return certificates.sign_client(
+        CA, certificaterequests.make_csr(private, "rome", "liqo.io"), seconds=60
+    )
 
 
 def identity(private: bytes) -> Identity:
@@ -39,7 +41,7 @@ def identity(private: bytes) -> Identity:
 
 
 def asked(private: bytes) -> ResourceSlice:
-    csr = requests.make_csr(private, ids.slice_user("s", "rome"), "rome")
+    csr = certificaterequests.make_csr(private, ids.slice_user("s", "rome"), "rome")
     spec = SliceSpec(consumer_cluster_id="rome", provider_cluster_id="milan", csr=csr)
     return ResourceSlice(metadata=ObjectMeta(name="s", labels=HERE), spec=spec)
 
@@ -61,7 +63,7 @@ def test_a_certificate_and_a_request_go_with_the_pair_that_they_are_for():
     assert OWN.of(signed(COMES)) is OWN
     for other in (signed(stranger), b"nonsense", b""):
         assert OWN.of(other) is OWN
-    assert OWN.asked_with(requests.make_csr(WAS, "rome", "liqo.io")) is FORMER
+    assert OWN.asked_with(certificaterequests.make_csr(WAS, "rome", "liqo.io")) is FORMER
     assert OWN.asked_with(b"nonsense") is OWN
     alone = msgspec.structs.replace(OWN, former=None)
     assert alone.of(signed(WAS)) is alone

@@ -8,7 +8,7 @@ import pytest
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.consumer.identities.keys import ClusterKeys
 from liqod.consumer.identities.kubeconfigs import auth_patch, is_newer, problem_of, secret_of
-from liqod.identity import certificates, keys, requests
+from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.resources import AuthParams, Identity
 from liqod.resources.authentication import AwsConfig, IdentitySpec
@@ -16,7 +16,7 @@ from liqod.resources.authentication import AwsConfig, IdentitySpec
 CA = certificates.make_ca("milan")
 PRIVATE = keys.generate()
 OWN = ClusterKeys(PRIVATE, keys.public_pem(PRIVATE))
-CSR = requests.make_csr(PRIVATE, "rome", "liqo.io")
+CSR = certificaterequests.make_csr(PRIVATE, "rome", "liqo.io")
 
 
 def given(seconds=600, csr=CSR, server="https://milan:6443", **more):
@@ -41,7 +41,10 @@ def test_a_good_way_in_has_no_problem():
         (given(server="https://milan..example:6443"), "no host's name"),
         (given(server="https://user@milan"), "plain URL"),
         (given(server=""), "https"),
-        (given(csr=requests.make_csr(keys.generate(), "rome", "liqo.io")), "this cluster's key"),
+        (
+            given(csr=certificaterequests.make_csr(keys.generate(), "rome", "liqo.io")),
+            "this cluster's key",
+        ),
         (given(aws_config=AwsConfig("a", "b", "c", "d", "e")), "AWS"),
     ],
 )

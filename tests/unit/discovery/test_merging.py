@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.discovery.merging import MOST_ADDRESSES, MOST_SOURCES, Book, Entry, Seen, Verified, Worth
+from liqod.discovery.sightings import (
+    MOST_ADDRESSES,
+    MOST_SOURCES,
+    Book,
+    Entry,
+    Seen,
+    Verified,
+    Worth,
+)
 from liqod.plugins.providers import Sighting
 
 A, B, C = "10.0.0.1:6446", "10.0.0.2:6446", "10.0.0.3:6446"

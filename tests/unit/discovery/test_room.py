@@ -9,9 +9,9 @@ import trio
 import trio.testing
 
 from liqod import config
-from liqod.discovery import introducing
-from liqod.discovery.merging import MOST_SEEN, Verified
-from liqod.discovery.room import BURST, Discovery
+from liqod.discovery import configuredpeering
+from liqod.discovery.discoverymanager import BURST, Discovery
+from liqod.discovery.sightings import MOST_SEEN, Verified
 from liqod.errors import ProtocolError
 from liqod.inspect import roomrows
 from liqod.inspect.components import Components
@@ -81,7 +81,7 @@ class Watched:
 def watched(nursery, monkeypatch):
     def made(text: str = "") -> Watched:
         found = Watched(nursery, text)
-        monkeypatch.setattr(introducing, "introduce", found.introduce)
+        monkeypatch.setattr(configuredpeering, "introduce", found.introduce)
         return found
 
     return made

@@ -9,9 +9,9 @@ import trio.testing
 from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused, Report
 from liqod.handshake.protocol.outputs import Expected, Own, Peer
 from liqod.handshake.transport.channel import Door
-from liqod.handshake.transport.dialing import Dialler
-from liqod.handshake.transport.listening import Listener
-from liqod.handshake.transport.meeting import Lasting
+from liqod.handshake.transport.interfaces import Lasting
+from liqod.handshake.transport.peerdialler import Dialler
+from liqod.handshake.transport.peerlistener import Listener
 from liqod.identity import keys
 from liqod.kube.http.wire import StreamWire, Wire
 from liqod.runtime.account import Account

@@ -4,9 +4,9 @@ import functools
 import os
 
 from liqod.handshake.protocol.encoding import pack
-from liqod.handshake.protocol.machine import Dialler, Listener
 from liqod.handshake.protocol.messages import Accepted, Ask
 from liqod.handshake.protocol.outputs import Closed, Expected, Output, Outputs, Own, Peer, Send
+from liqod.handshake.protocol.statemachine import Dialler, Listener
 from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
 

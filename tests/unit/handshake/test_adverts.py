@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.errors import ConfigError, ProtocolError
-from liqod.handshake.protocol import adverts
-from liqod.handshake.protocol.adverts import Advert, announce, verify
+from liqod.handshake.protocol import advertcodec
+from liqod.handshake.protocol.advertcodec import Advert, announce, verify
 from liqod.handshake.protocol.encoding import pack, unpack
 from liqod.identity import keys
 from tests.unit.handshake.meeting import private, public
@@ -65,7 +65,7 @@ def signed(**fields) -> str:
             **fields,
         }
     )
-    signature = keys.sign(private("milan"), adverts.CONTEXT + payload)
+    signature = keys.sign(private("milan"), advertcodec.CONTEXT + payload)
     return f"v1.{pack(payload)}.{pack(signature)}"
 
 
@@ -111,7 +111,7 @@ def test_what_is_too_large_is_neither_announced_nor_read():
 
 
 def test_an_advert_proves_nothing_in_a_meeting():
-    assert not adverts.CONTEXT.startswith(b"liqod peering")
+    assert not advertcodec.CONTEXT.startswith(b"liqod peering")
 
 
 RAW = st.binary(max_size=60)

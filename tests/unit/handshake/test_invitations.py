@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from liqod.handshake.protocol.tokens import secret_hash
-from liqod.handshake.requests.incoming import is_full
+from liqod.handshake.protocol.invitationtokens import secret_hash
+from liqod.handshake.requests.incomingrecord import is_full
 from liqod.handshake.requests.invitations import Bearer, over, problem
 from liqod.resources import Invitation
 from liqod.resources.peering import InvitationSpec, InvitationStatus, Use

@@ -11,7 +11,7 @@ import trio.testing
 from liqod.errors import ConfigError, Unconnected
 from liqod.handshake.protocol.messages import Refused
 from liqod.handshake.protocol.outputs import Closed, Expected, Peer
-from liqod.handshake.requests.lenders import Lenders
+from liqod.handshake.requests.reverseconnections import Lenders
 from liqod.kube.http.wire import Wire
 from tests.unit.handshake.listeners import greeter
 

@@ -13,10 +13,10 @@ from liqod.errors import Unconnected, Unreachable
 from liqod.handshake.protocol.messages import Accepted, Ask, Done, Offer, Refused
 from liqod.handshake.protocol.outputs import CAPABILITIES, Expected, Own, Peer
 from liqod.handshake.transport.channel import Door
-from liqod.handshake.transport.dialing import DialledMeeting
-from liqod.handshake.transport.listening import Listener
-from liqod.handshake.transport.meeting import NOBODY, Borrower, Meeting, Over
-from liqod.handshake.transport.talking import Talk
+from liqod.handshake.transport.interfaces import NOBODY, Borrower, Meeting, Over
+from liqod.handshake.transport.peerdialler import DialledMeeting
+from liqod.handshake.transport.peerlistener import Listener
+from liqod.handshake.transport.peersession import Talk
 from liqod.kube.http.wire import Wire
 from tests.unit.handshake.listeners import MILAN, ROME, FakeHost, dialler, greeter, print_of
 

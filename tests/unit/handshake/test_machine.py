@@ -2,9 +2,8 @@
 
 import pytest
 
-from liqod.handshake.protocol.agreeing import REPORTS
 from liqod.handshake.protocol.encoding import pack
-from liqod.handshake.protocol.machine import Dialler, Listener
+from liqod.handshake.protocol.exchange import REPORTS
 from liqod.handshake.protocol.messages import (
     Attach,
     Attached,
@@ -33,6 +32,7 @@ from liqod.handshake.protocol.outputs import (
     Offered,
     Reported,
 )
+from liqod.handshake.protocol.statemachine import Dialler, Listener
 from liqod.identity import keys
 from tests.unit.handshake.meeting import (
     ASK,

@@ -11,9 +11,9 @@ from liqod.consumer.identities.signing import is_nonce
 from liqod.errors import ProtocolError
 from liqod.handshake.protocol import messages, proof
 from liqod.handshake.protocol.encoding import pack, unpack
-from liqod.handshake.protocol.machine import Dialler, Listener
 from liqod.handshake.protocol.messages import Accepted, Invited, Refused, decode, encode
 from liqod.handshake.protocol.outputs import Closed, Send
+from liqod.handshake.protocol.statemachine import Dialler, Listener
 from liqod.identity import keys
 from tests.unit.handshake.meeting import (
     ASK,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liqod.handshake.protocol import agreeing, proof
+from liqod.handshake.protocol import exchange, proof
 from liqod.handshake.protocol.encoding import pack, unpack
-from liqod.handshake.protocol.machine import Dialler, Listener
 from liqod.handshake.protocol.messages import Hello, Prove, Welcome, decode, encode
 from liqod.handshake.protocol.outputs import Expected, Outputs
+from liqod.handshake.protocol.statemachine import Dialler, Listener
 from liqod.identity import keys
 from tests.unit.handshake.meeting import (
     certificate,
@@ -190,7 +190,7 @@ def grind(target: str, listener_nonce: bytes) -> bytes:
 
 @pytest.mark.parametrize("held", [True, False])
 def test_the_words_cannot_be_chosen_unless_the_commitment_is_not_held(held, monkeypatch):
-    monkeypatch.setattr(agreeing, "words", few)
+    monkeypatch.setattr(exchange, "words", few)
     if not held:
         monkeypatch.setattr(proof, "keeps", lambda *_: True)
     one, to_middle, from_middle, other = two_meetings()
@@ -211,7 +211,7 @@ def test_the_words_cannot_be_chosen_unless_the_commitment_is_not_held(held, monk
 
 
 def test_the_words_of_two_meetings_are_equal_by_chance_alone(monkeypatch):
-    monkeypatch.setattr(agreeing, "words", lambda digest: str(digest[0] % 16))
+    monkeypatch.setattr(exchange, "words", lambda digest: str(digest[0] % 16))
     equal = 0
     for _ in range(160):
         one, to_middle, from_middle, other = two_meetings()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from liqod.handshake.transport.listening import Side, chosen
-from liqod.handshake.transport.tls import called, wanted
+from liqod.handshake.transport.peerlistener import Side, chosen
+from liqod.handshake.transport.peertls import called, wanted
 from liqod.sharedport import _NAME
 from tests.unit.handshake.meeting import own
 

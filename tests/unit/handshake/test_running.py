@@ -10,8 +10,8 @@ import trio.testing
 
 from liqod.apimachinery import labels
 from liqod.errors import Forbidden, Unreachable
-from liqod.handshake.running import AGAIN, Handshake
-from liqod.handshake.transport.listening import Listener
+from liqod.handshake.handshakemanager import AGAIN, Handshake
+from liqod.handshake.transport.peerlistener import Listener
 from liqod.identity import keys
 from liqod.runtime.account import Account
 

@@ -3,9 +3,9 @@
 import pytest
 
 from liqod import config
-from liqod.discovery.merging import Entry, Seen, Verified
+from liqod.discovery.sightings import Entry, Seen, Verified
 from liqod.errors import ConfigError
-from liqod.handshake.requests.seeking import sought
+from liqod.handshake.requests.policyrequests import sought
 from liqod.plugins.providers import Sighting
 from liqod.tables import PeerPolicy
 

@@ -12,10 +12,10 @@ import trio_websocket
 from liqod.errors import Unconnected, Unreachable
 from liqod.handshake.protocol.messages import Accepted, Ask, Cancel, Denied, Done, Refused
 from liqod.handshake.protocol.outputs import Expected
-from liqod.handshake.transport import listening
-from liqod.handshake.transport.dialing import Dialler
-from liqod.handshake.transport.meeting import Over
-from liqod.handshake.transport.tls import listener_context
+from liqod.handshake.transport import peerlistener
+from liqod.handshake.transport.interfaces import Over
+from liqod.handshake.transport.peerdialler import Dialler
+from liqod.handshake.transport.peertls import listener_context
 from liqod.identity.clustercertificates import certificate_of
 from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import StreamWire, connect
@@ -149,7 +149,7 @@ async def test_the_first_address_that_shows_the_key_is_met() -> None:
     async with milan() as there, AsyncExitStack() as stack:
         nursery = await stack.enter_async_context(trio.open_nursery())
         silent = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        other = listening.Listener(TURIN, there.host, {})
+        other = peerlistener.Listener(TURIN, there.host, {})
         impostor = await trio.open_tcp_listeners(0, host="127.0.0.1")
         nursery.start_soon(other.run, impostor)
         ports = [each[0].socket.getsockname()[1] for each in (silent, impostor)]

@@ -3,7 +3,7 @@
 from itertools import product
 from typing import Literal, get_args
 
-from liqod.handshake.protocol.standing import ENDS, Event, Standing, after
+from liqod.handshake.protocol.requestphase import ENDS, Event, Standing, after
 
 Side = Literal["consumer", "provider"]
 EVERY: list[tuple[Side, Standing, Event]] = list(

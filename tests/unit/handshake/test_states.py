@@ -22,10 +22,10 @@ from hypothesis.stateful import (
 )
 
 from liqod.handshake.protocol import proof
-from liqod.handshake.protocol.machine import Dialler, Listener
 from liqod.handshake.protocol.messages import Ask
 from liqod.handshake.protocol.outputs import Expected, Outputs
-from liqod.handshake.protocol.standing import ENDS
+from liqod.handshake.protocol.requestphase import ENDS
+from liqod.handshake.protocol.statemachine import Dialler, Listener
 from tests.unit.handshake.meeting import (
     OTHER,
     REQUEST,

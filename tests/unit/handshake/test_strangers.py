@@ -12,10 +12,10 @@ from liqod.errors import Unreachable
 from liqod.handshake.protocol.messages import Ask, Denied
 from liqod.handshake.protocol.mux import Kind
 from liqod.handshake.protocol.outputs import Expected, Own
-from liqod.handshake.transport import listening, websockets
-from liqod.handshake.transport.dialing import DialledMeeting
-from liqod.handshake.transport.meeting import Over
-from liqod.handshake.transport.tls import dialler_context, listener_context
+from liqod.handshake.transport import peerlistener, websockets
+from liqod.handshake.transport.interfaces import Over
+from liqod.handshake.transport.peerdialler import DialledMeeting
+from liqod.handshake.transport.peertls import dialler_context, listener_context
 from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
 from liqod.kube.http.wire import StreamWire, TlsWire, Wire, connect
@@ -57,7 +57,7 @@ async def test_who_dribbles_has_five_seconds_in_all(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     near, far = trio.testing.memory_stream_pair()
-    listener = listening.Listener(MILAN, FakeHost(), {})
+    listener = peerlistener.Listener(MILAN, FakeHost(), {})
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
 
@@ -69,7 +69,7 @@ async def test_who_dribbles_has_five_seconds_in_all(
 
         nursery.start_soon(dribble)
         await listener.serve(StreamWire(far), "192.0.2.1")
-        assert trio.current_time() - began == pytest.approx(listening.PROVE_WITHIN, abs=0.5)
+        assert trio.current_time() - began == pytest.approx(peerlistener.PROVE_WITHIN, abs=0.5)
         nursery.cancel_scope.cancel()
 
 

@@ -4,8 +4,14 @@ import msgspec
 import pytest
 
 from liqod.errors import ConfigError
-from liqod.handshake.protocol import tokens
-from liqod.handshake.protocol.tokens import Token, address, format_token, parse_token, same_secret
+from liqod.handshake.protocol import invitationtokens
+from liqod.handshake.protocol.invitationtokens import (
+    Token,
+    address,
+    format_token,
+    parse_token,
+    same_secret,
+)
 from liqod.model import endpoints
 
 TOKEN = Token(
@@ -37,7 +43,7 @@ def test_a_line_that_wants_to_borrow_says_so_and_is_no_other_by_a_letter():
 @pytest.mark.parametrize("borrow", [False, True])
 def test_each_change_and_each_loss_is_noticed(borrow):
     line = format_token(msgspec.structs.replace(TOKEN, borrow=borrow))
-    for at in range(len(tokens.SCHEME), len(line)):
+    for at in range(len(invitationtokens.SCHEME), len(line)):
         for text in (line[:at], f"{line[:at]}{'A' if line[at] != 'A' else 'B'}{line[at + 1 :]}"):
             with pytest.raises(ConfigError) as caught:
                 parse_token(text)
@@ -108,7 +114,7 @@ def test_what_is_no_address_is_refused(text):
 
 
 def test_of_a_secret_a_hash_is_kept():
-    kept = tokens.secret_hash(TOKEN.secret)
+    kept = invitationtokens.secret_hash(TOKEN.secret)
     assert same_secret(kept, TOKEN.secret)
     assert not same_secret(kept, bytes(16))
     assert not same_secret("ä", TOKEN.secret)

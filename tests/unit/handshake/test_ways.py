@@ -8,8 +8,8 @@ import trio
 import trio.testing
 
 from liqod.errors import ConfigError, Unauthorized, Unconnected, Unreachable
-from liqod.handshake.transport import ways
-from liqod.handshake.transport.ways import Ways
+from liqod.handshake.transport import channelmanager
+from liqod.handshake.transport.channelmanager import Ways
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.runtime.account import TENANTS
@@ -89,8 +89,8 @@ async def test_who_was_let_in_anew_does_not_wait_for_the_next_try() -> None:
 
 
 async def test_what_nobody_uses_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ways, "IDLE", 0.05)
-    monkeypatch.setattr(ways, "LOOK_EVERY", 0.02)
+    monkeypatch.setattr(channelmanager, "IDLE", 0.05)
+    monkeypatch.setattr(channelmanager, "LOOK_EVERY", 0.02)
     async with milan({"api": greeter}) as there, kept() as channels:
         wire = await connected(channels, there)
         await trio.sleep(0.15)

@@ -4,7 +4,7 @@ import os
 import re
 
 from liqod.handshake.protocol import proof
-from liqod.handshake.protocol.words import BITS, COUNT, WORDS, words
+from liqod.handshake.protocol.sas import BITS, COUNT, WORDS, words
 from tests.unit.handshake.meeting import public
 
 

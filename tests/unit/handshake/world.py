@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from liqod.handshake.protocol.machine import Dialler, Listener
 from liqod.handshake.protocol.messages import (
     Ask,
     Cancel,
@@ -36,7 +35,8 @@ from liqod.handshake.protocol.outputs import (
     Reported,
     Send,
 )
-from liqod.handshake.protocol.standing import ENDS, Event, Standing, after
+from liqod.handshake.protocol.requestphase import ENDS, Event, Standing, after
+from liqod.handshake.protocol.statemachine import Dialler, Listener
 from liqod.identity import keys
 from tests.unit.handshake.meeting import YES, certificate, own, public
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from liqod.identity import certificates, keys, requests
+from liqod.identity import certificaterequests, certificates, keys
 
 DER = serialization.Encoding.DER
 
@@ -21,7 +21,7 @@ def pem(der: bytes, what: str) -> bytes:
 def request(old: bytes, new: bytes) -> bytes:
     """Rome's request with ``new`` in the place of ``old``, signed as it then is."""
     private = keys.generate()
-    made = x509.load_pem_x509_csr(requests.make_csr(private, "rome", "liqo.io"))
+    made = x509.load_pem_x509_csr(certificaterequests.make_csr(private, "rome", "liqo.io"))
     before = made.tbs_certrequest_bytes
     assert old in before
     after = before.replace(old, new)

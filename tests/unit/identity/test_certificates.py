@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from liqod.errors import ProtocolError
-from liqod.identity import certificates, keys, requests
+from liqod.identity import certificaterequests, certificates, keys
 from tests.unit.identity import odd
 
 NOW = 1_800_000_000.0
@@ -16,7 +16,7 @@ NOW = 1_800_000_000.0
 def test_a_signed_request_becomes_a_certificate_with_its_subject_and_life():
     ca = certificates.make_ca("rome", now=NOW)
     private = keys.generate()
-    csr = requests.make_csr(private, "milan", "liqo.io")
+    csr = certificaterequests.make_csr(private, "milan", "liqo.io")
     facts = certificates.read(certificates.sign_client(ca, csr, seconds=600, now=NOW))
     assert facts.common_name == "milan"
     assert facts.organizations == ("liqo.io",)

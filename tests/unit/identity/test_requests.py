@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import AttributeOID, NameOID
 
 from liqod.errors import ProtocolError
-from liqod.identity import keys, requests
+from liqod.identity import certificaterequests, keys
 from tests.unit.identity import odd
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects" / "provider"
@@ -27,7 +27,7 @@ def forged(names, extension=None, attribute=None):
     if attribute is not None:
         builder = builder.add_attribute(*attribute)
     key = keys.load_private(PRIVATE)
-    request = builder.sign(key, requests.algorithm(key))
+    request = builder.sign(key, certificaterequests.algorithm(key))
     return request.public_bytes(serialization.Encoding.PEM)
 
 
@@ -37,13 +37,13 @@ GOOD = [(NameOID.ORGANIZATION_NAME, "liqo.io"), (NameOID.COMMON_NAME, "rome")]
 @pytest.mark.parametrize("make", [keys.generate, keys.generate_tls, keys.generate_rsa])
 def test_our_own_requests_pass(make):
     private = make()
-    found = requests.inspect(requests.make_csr(private, "rome", "liqo.io"))
+    found = certificaterequests.inspect(certificaterequests.make_csr(private, "rome", "liqo.io"))
     assert (found.common_name, found.organization) == ("rome", "liqo.io")
     assert keys.same_public(found.public_key, keys.public_pem(private))
 
 
 def test_the_order_of_the_subject_does_not_matter():
-    assert requests.inspect(forged(GOOD[::-1])).common_name == "rome"
+    assert certificaterequests.inspect(forged(GOOD[::-1])).common_name == "rome"
 
 
 @pytest.mark.parametrize(
@@ -59,22 +59,22 @@ def test_the_order_of_the_subject_does_not_matter():
 )
 def test_any_other_subject_is_refused(names):
     with pytest.raises(ProtocolError, match="exactly one CN and one O"):
-        requests.inspect(forged(names))
+        certificaterequests.inspect(forged(names))
 
 
 @pytest.mark.parametrize(("old", "new"), [*odd.NAMES, odd.UNKNOWN_KEY])
 def test_what_cannot_be_read_is_refused(old, new):
     with pytest.raises(ProtocolError, match="cannot be parsed"):
-        requests.inspect(odd.request(old, new))
+        certificaterequests.inspect(odd.request(old, new))
 
 
 def test_extensions_and_attributes_are_refused():
     names = x509.SubjectAlternativeName([x509.DNSName("kubernetes")])
     with pytest.raises(ProtocolError, match="extensions or attributes"):
-        requests.inspect(forged(GOOD, extension=names))
+        certificaterequests.inspect(forged(GOOD, extension=names))
     challenge = (AttributeOID.CHALLENGE_PASSWORD, b"secret")
     with pytest.raises(ProtocolError, match="extensions or attributes"):
-        requests.inspect(forged(GOOD, attribute=challenge))
+        certificaterequests.inspect(forged(GOOD, attribute=challenge))
 
 
 def test_nothing_may_stand_around_the_block():
@@ -83,8 +83,8 @@ def test_nothing_may_stand_around_the_block():
     header = [lines[0], b"Proc-Type: 4,ENCRYPTED\n", b"\n", *lines[1:]]
     for bad in (b" " + good, good + b" ", good + good, good + b"\n", b"", b"".join(header)):
         with pytest.raises(ProtocolError, match="exactly one PEM"):
-            requests.inspect(bad)
-    assert requests.inspect(good.rstrip(b"\n"))
+            certificaterequests.inspect(bad)
+    assert certificaterequests.inspect(good.rstrip(b"\n"))
 
 
 def test_a_changed_body_is_refused():
@@ -92,22 +92,22 @@ def test_a_changed_body_is_refused():
     middle = len(good) // 2
     good[middle] = ord("A") if good[middle] != ord("A") else ord("B")
     with pytest.raises(ProtocolError):
-        requests.inspect(bytes(good))
+        certificaterequests.inspect(bytes(good))
 
 
 def test_check_compares_subject_and_key():
     csr = forged(GOOD)
-    requests.check(
+    certificaterequests.check(
         csr, common_name="rome", organization="liqo.io", public_key=keys.public_pem(PRIVATE)
     )
-    requests.check(csr, common_name="rome", organization="liqo.io", public_key=None)
+    certificaterequests.check(csr, common_name="rome", organization="liqo.io", public_key=None)
     with pytest.raises(ProtocolError, match="CN=rome"):
-        requests.check(csr, common_name="milan", organization="liqo.io", public_key=None)
+        certificaterequests.check(csr, common_name="milan", organization="liqo.io", public_key=None)
     with pytest.raises(ProtocolError, match="O=rome"):
-        requests.check(csr, common_name="rome", organization="rome", public_key=None)
+        certificaterequests.check(csr, common_name="rome", organization="rome", public_key=None)
     other = keys.public_pem(keys.generate())
     with pytest.raises(ProtocolError, match="another key"):
-        requests.check(csr, common_name="rome", organization="liqo.io", public_key=other)
+        certificaterequests.check(csr, common_name="rome", organization="liqo.io", public_key=other)
 
 
 def test_the_bytes_are_those_that_liqo_writes():
@@ -117,7 +117,7 @@ def test_the_bytes_are_those_that_liqo_writes():
     ]
     pem = b64decode(tenant["spec"]["csr"])
     theirs = x509.load_pem_x509_csr(pem)
-    made = requests.make_csr(PRIVATE, "ly", "liqo.io")
+    made = certificaterequests.make_csr(PRIVATE, "ly", "liqo.io")
     ours = x509.load_pem_x509_csr(made)
     theirs_key, our_key = (_raw(each.public_key()) for each in (theirs, ours))
     assert theirs.tbs_certrequest_bytes.replace(theirs_key, our_key) == ours.tbs_certrequest_bytes
@@ -131,4 +131,4 @@ def _raw(key: object) -> bytes:
 
 @pytest.mark.parametrize(("name", "tag"), [("rome", b"\x13\x04"), ("röme", b"\x0c\x05")])
 def test_a_name_is_printable_where_it_can_be(name: str, tag: bytes):
-    assert tag + name.encode() in requests.subject(name).public_bytes()
+    assert tag + name.encode() in certificaterequests.subject(name).public_bytes()

@@ -4,7 +4,7 @@ import pytest
 
 from liqod.errors import ProtocolError
 from liqod.identity import tunnelkeys
-from liqod.identity.tunnelasking import ANSWER_LENGTH, asking_keys, question
+from liqod.identity.noiseprobe import ANSWER_LENGTH, asking_keys, question
 
 ROME, MILAN, TURIN = (tunnelkeys.of_private(bytes([each]) * 32) for each in (1, 2, 3))
 

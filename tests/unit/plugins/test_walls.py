@@ -17,7 +17,7 @@ import trio
 
 from liqod import config
 from liqod.cluster.context import ApiEndpoint
-from liqod.discovery.room import Discovery
+from liqod.discovery.discoverymanager import Discovery
 from liqod.errors import ConfigError, LiqodError, NetworkError
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor

@@ -8,7 +8,7 @@ import pytest
 from liqod.apimachinery.kinds import SECRETS
 from liqod.consumer.identities.keys import ClusterKeys
 from liqod.errors import Forbidden, Invalid
-from liqod.identity import keys, requests
+from liqod.identity import certificaterequests, keys
 from liqod.kube.selection import EVERY
 from liqod.model import ids
 from liqod.procedures import tenantrequest
@@ -73,10 +73,10 @@ async def test_a_tenant_that_is_there_is_found_before_one_is_made():
 async def test_a_certificate_that_liqo_kept_for_another_request_goes():
     slice_user = ids.slice_user("milan", "rome")
     kept = {
-        "liqo-remote-certificate": requests.make_csr(PRIVATE, "rome", "liqo.io"),
-        "liqo-remote-certificate-milan": requests.make_csr(PRIVATE, slice_user, "rome"),
+        "liqo-remote-certificate": certificaterequests.make_csr(PRIVATE, "rome", "liqo.io"),
+        "liqo-remote-certificate-milan": certificaterequests.make_csr(PRIVATE, slice_user, "rome"),
     }
-    former = requests.make_csr(keys.generate(), "rome", "liqo.io")
+    former = certificaterequests.make_csr(keys.generate(), "rome", "liqo.io")
     liqo = Liqo(
         secrets={**kept, "liqo-remote-certificate-old": former, "liqo-nonce": b"not a request"}
     )

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from liqod.errors import Invalid, ProtocolError, TransientError
-from liqod.identity import certificates, keys, requests
+from liqod.identity import certificaterequests, certificates, keys
 from liqod.identity.signingrequests import SigningRequests
 from liqod.kube import election
 from liqod.kube.client import Client
@@ -18,7 +18,7 @@ from liqod.provider.tenants.certificates import LEAST_INTERVAL, Certificates, Or
 
 CA = certificates.make_ca("milan")
 KEY = keys.generate()
-CSR = requests.make_csr(KEY, "rome", "liqo.io")
+CSR = certificaterequests.make_csr(KEY, "rome", "liqo.io")
 ORDER = Order("rome", "liqo-tenant-rome", "liqo-remote-certificate", CSR, {"uid": "1"})
 
 
@@ -106,10 +106,10 @@ async def test_it_is_renewed_when_due_and_for_another_request():
     server.time += first.renew_in + 1
     second = await issuer(server).issue(ORDER)
     assert certificates.read(second.certificate).ends > certificates.read(first.certificate).ends
-    other = requests.make_csr(keys.generate(), "rome", "liqo.io")
+    other = certificaterequests.make_csr(keys.generate(), "rome", "liqo.io")
     third = await issuer(server).issue(msgspec.structs.replace(ORDER, csr=other))
     assert server.signed == 3
-    public = requests.inspect(other).public_key
+    public = certificaterequests.inspect(other).public_key
     assert keys.same_public(certificates.read(third.certificate).public_key, public)
 
 
@@ -229,7 +229,7 @@ async def test_a_request_that_is_being_worked_on_is_not_swept(autojump_clock):
 
 
 async def test_a_certificate_for_another_key_is_not_handed_on():
-    server = Server(csr=requests.make_csr(keys.generate(), "rome", "liqo.io"))
+    server = Server(csr=certificaterequests.make_csr(keys.generate(), "rome", "liqo.io"))
     with pytest.raises(ProtocolError, match="another key"):
         await issuer(server).issue(ORDER)
 

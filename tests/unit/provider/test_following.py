@@ -8,7 +8,7 @@ import pytest
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.consumer.identities.keys import ClusterKeys, offer_of
-from liqod.identity import certificates, keys, requests, successions
+from liqod.identity import certificaterequests, certificates, keys, successions
 from liqod.model import ids
 from liqod.provider.tenants import following, names, trust
 from liqod.provider.tenants.following import Offer, offered
@@ -39,7 +39,7 @@ def pair(private: bytes, former: bytes, here="rome") -> ClusterKeys:
 
 
 def tenant(private=WAS, **annotations: str) -> Tenant:
-    csr = requests.make_csr(private, "rome", "liqo.io")
+    csr = certificaterequests.make_csr(private, "rome", "liqo.io")
     given = certificates.sign_client(AUTHORITY, csr, seconds=600)
     return Tenant(
         metadata=ObjectMeta(name="rome", namespace="liqo-tenant-rome", annotations=annotations),
@@ -84,10 +84,18 @@ def swapped(plain: bytes | None = None, keyed: bytes | None = None) -> str:
         (GOOD.split(" ")[0], "no statement with two requests"),
         (GOOD + " " * following.LIMIT, "no statement with two requests"),
         (f"{GOOD.split(' ')[0]} A A", "exactly one PEM block"),
-        (swapped(plain=requests.make_csr(THIEF, "rome", "liqo.io")), "another key"),
-        (swapped(plain=requests.make_csr(COMES, "kubernetes-admin", "liqo.io")), "asks for"),
-        (swapped(keyed=requests.make_csr(COMES, "rome", "system:masters")), "asks for"),
-        (swapped(keyed=requests.make_csr(COMES, ids.keyed("rome", "f" * 64), "liqo.io")), "asks"),
+        (swapped(plain=certificaterequests.make_csr(THIEF, "rome", "liqo.io")), "another key"),
+        (
+            swapped(plain=certificaterequests.make_csr(COMES, "kubernetes-admin", "liqo.io")),
+            "asks for",
+        ),
+        (swapped(keyed=certificaterequests.make_csr(COMES, "rome", "system:masters")), "asks for"),
+        (
+            swapped(
+                keyed=certificaterequests.make_csr(COMES, ids.keyed("rome", "f" * 64), "liqo.io")
+            ),
+            "asks",
+        ),
     ],
     ids=range(11),
 )
@@ -155,7 +163,7 @@ def test_rights_are_bound_to_both_names_while_the_former_one_is_noted():
 def test_a_slice_may_stay_with_the_former_key_as_long_as_that_is_noted(
     private, group, former, good
 ):
-    csr = requests.make_csr(private, ids.slice_user("s", "rome"), group)
+    csr = certificaterequests.make_csr(private, ids.slice_user("s", "rome"), group)
     wanted = ResourceSlice(
         metadata=ObjectMeta(name="s"), spec=SliceSpec(consumer_cluster_id="rome", csr=csr)
     )

@@ -6,7 +6,7 @@ import pytest
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.identity import certificates, keys, requests
+from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube import times
 from liqod.model import ids
 from liqod.provider.tenants import names
@@ -23,15 +23,17 @@ from liqod.resources.authentication import (
 PRIVATE, OTHER = keys.generate(), keys.generate()
 PUBLIC = keys.public_pem(PRIVATE)
 KEYED = ids.keyed("rome", keys.print_of(PUBLIC))
-LIQO = requests.make_csr(PRIVATE, "rome", "liqo.io")
-GOOD = requests.make_csr(PRIVATE, KEYED, "liqo.io")
+LIQO = certificaterequests.make_csr(PRIVATE, "rome", "liqo.io")
+GOOD = certificaterequests.make_csr(PRIVATE, KEYED, "liqo.io")
 BAD = (
-    requests.make_csr(OTHER, KEYED, "liqo.io"),
-    requests.make_csr(PRIVATE, ids.keyed("rome", keys.print_of(keys.public_pem(OTHER))), "liqo.io"),
-    requests.make_csr(PRIVATE, KEYED.replace("rome", "turin"), "liqo.io"),
-    requests.make_csr(PRIVATE, KEYED, "system:masters"),
-    requests.make_csr(PRIVATE, KEYED, KEYED),
-    requests.make_csr(PRIVATE, "kubernetes-admin", "liqo.io"),
+    certificaterequests.make_csr(OTHER, KEYED, "liqo.io"),
+    certificaterequests.make_csr(
+        PRIVATE, ids.keyed("rome", keys.print_of(keys.public_pem(OTHER))), "liqo.io"
+    ),
+    certificaterequests.make_csr(PRIVATE, KEYED.replace("rome", "turin"), "liqo.io"),
+    certificaterequests.make_csr(PRIVATE, KEYED, "system:masters"),
+    certificaterequests.make_csr(PRIVATE, KEYED, KEYED),
+    certificaterequests.make_csr(PRIVATE, "kubernetes-admin", "liqo.io"),
     b"none",
     b"",
 )
@@ -53,7 +55,12 @@ def renew(csr: bytes, kind: str = CONTROL_PLANE) -> Renew:
 def test_a_name_with_the_longest_id_fits_a_certificate():
     longest = ids.keyed("x" * ids.ID_LIMIT, "0" * 64)
     assert len(longest) == ids.COMMON_NAME_LIMIT
-    assert requests.inspect(requests.make_csr(PRIVATE, longest, longest)).common_name == longest
+    assert (
+        certificaterequests.inspect(
+            certificaterequests.make_csr(PRIVATE, longest, longest)
+        ).common_name
+        == longest
+    )
 
 
 @pytest.mark.parametrize("evil", BAD, ids=range(len(BAD)))
@@ -81,7 +88,7 @@ def slice_of(group: str, has: str | None) -> ResourceSlice:
     given = None
     if has is not None:
         given = AuthParams(signed_crt=certificates.make_client(AUTHORITY, user, (has,)).certificate)
-    csr = requests.make_csr(PRIVATE, user, group)
+    csr = certificaterequests.make_csr(PRIVATE, user, group)
     return ResourceSlice(spec=SliceSpec(csr=csr), status=SliceStatus(auth_params=given))
 
 

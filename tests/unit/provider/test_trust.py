@@ -5,7 +5,7 @@ from base64 import b64decode
 import pytest
 
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.identity import keys, requests
+from liqod.identity import certificaterequests, keys
 from liqod.model import ids
 from liqod.provider.tenants import trust
 from liqod.provider.tenants.tenants import accepted, proven
@@ -18,7 +18,7 @@ PUBLIC = keys.public_pem(PRIVATE)
 OTHER = keys.generate()
 NONCE = b"bm9uY2U=" * 11
 NAMESPACE = "liqo-tenant-rome"
-GOOD_CSR = requests.make_csr(PRIVATE, "rome", "liqo.io")
+GOOD_CSR = certificaterequests.make_csr(PRIVATE, "rome", "liqo.io")
 
 
 def tenant(name="rome", namespace=NAMESPACE, status=None, **spec):
@@ -64,9 +64,13 @@ def test_a_tenant_that_is_not_this_peers_is_refused(found, peer, here):
         (tenant(csr=b""), NONCE, "lacks"),
         (tenant(public_key=b"nonsense"), NONCE, "public key"),
         (tenant(signature=keys.sign(OTHER, NONCE)), NONCE, "signature"),
-        (tenant(csr=requests.make_csr(OTHER, "rome", "liqo.io")), NONCE, "another key"),
-        (tenant(csr=requests.make_csr(PRIVATE, "milan", "liqo.io")), NONCE, "CN=milan"),
-        (tenant(csr=requests.make_csr(PRIVATE, "rome", "system:masters")), NONCE, "O=system"),
+        (tenant(csr=certificaterequests.make_csr(OTHER, "rome", "liqo.io")), NONCE, "another key"),
+        (tenant(csr=certificaterequests.make_csr(PRIVATE, "milan", "liqo.io")), NONCE, "CN=milan"),
+        (
+            tenant(csr=certificaterequests.make_csr(PRIVATE, "rome", "system:masters")),
+            NONCE,
+            "O=system",
+        ),
         (tenant(csr=GOOD_CSR + b"x"), NONCE, "exactly one PEM"),
     ],
 )
@@ -152,7 +156,7 @@ def test_any_other_binding_of_the_name_is_named(foreign):
 
 
 def wanted(name="milan", user=None, group="rome", private=PRIVATE, **spec):
-    csr = requests.make_csr(private, user or ids.slice_user(name, "rome"), group)
+    csr = certificaterequests.make_csr(private, user or ids.slice_user(name, "rome"), group)
     given = {"consumer_cluster_id": "rome", "provider_cluster_id": "milan", "csr": csr}
     return ResourceSlice(metadata=ObjectMeta(name=name), spec=SliceSpec(**{**given, **spec}))
 

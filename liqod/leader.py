@@ -8,8 +8,8 @@ import trio
 
 from liqod.cluster.context import ClusterContext
 from liqod.config import Config
-from liqod.discovery.room import Discovery
-from liqod.handshake.running import Handshake
+from liqod.discovery.discoverymanager import Discovery
+from liqod.handshake.handshakemanager import Handshake
 from liqod.model.view.figures import counted
 from liqod.peers.peers import Peers
 from liqod.runtime import sdnotify

@@ -12,9 +12,9 @@ from liqod.cluster.context import ClusterContext
 from liqod.errors import ConfigError, LiqodError, NotFound, Overloaded, Unreachable
 from liqod.handshake.protocol.messages import Accepted, Cancel, Denied, Done
 from liqod.handshake.protocol.outputs import Expected
-from liqod.handshake.requests import outgoing
-from liqod.handshake.requests.pursued import YES, Pursued, is_over
-from liqod.handshake.transport.meeting import Dialling, Meeting, Over
+from liqod.handshake.requests import outgoingrecord
+from liqod.handshake.requests.outgoingrequest import YES, Pursued, is_over
+from liqod.handshake.transport.interfaces import Dialling, Meeting, Over
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.credentials.credentials import Credentials
@@ -107,7 +107,7 @@ class Pursuit(Pursued):
         request = await self._read()
         if request is None or is_over(request):
             return True
-        if request.status.phase in ("", "Waiting") and not outgoing.left(request):
+        if request.status.phase in ("", "Waiting") and not outgoingrecord.left(request):
             await self._write("expired", {"message": "nobody answered in time"})
             return True
         spec, known = request.spec, request.status
@@ -242,7 +242,7 @@ class Pursuit(Pursued):
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(tell)
-            ask = outgoing.ask_of(request, self._context.config.handshake.labels, invited)
+            ask = outgoingrecord.ask_of(request, self._context.config.handshake.labels, invited)
             answer = await meeting.ask(ask, lambda lifetime: waiting.set())
             nursery.cancel_scope.cancel()
         return answer

@@ -21,11 +21,11 @@ from liqod.errors import LiqodError, Unconnected
 from liqod.handshake.protocol.encoding import unpack
 from liqod.handshake.protocol.messages import Offer, Refused
 from liqod.handshake.protocol.outputs import Expected, Peer
-from liqod.handshake.protocol.standing import ENDS
-from liqod.handshake.requests import incoming
+from liqod.handshake.protocol.requestphase import ENDS
+from liqod.handshake.requests import incomingrecord
 from liqod.handshake.requests.invitations import Bearer, enter, redeem
-from liqod.handshake.transport.meeting import Meeting
-from liqod.handshake.transport.ownkeys import present_key
+from liqod.handshake.transport.interfaces import Meeting
+from liqod.handshake.transport.localidentity import present_key
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.model import ids
@@ -69,7 +69,7 @@ class _Kept:
 
 
 class Lenders:
-    """Decides about offers, and keeps the connections (:class:`.meeting.Borrower`).
+    """Decides about offers, and keeps the connections (:class:`.interfaces.Borrower`).
 
     Args:
         context: this cluster.
@@ -111,7 +111,7 @@ class Lenders:
         if isinstance(wanted, Refused):
             return wanted
         request = Request(
-            name=incoming.name_of(peer.cluster_id, peer.key),
+            name=incomingrecord.name_of(peer.cluster_id, peer.key),
             cluster_id=peer.cluster_id,
             key=peer.key,
             resources={name: str(amount) for name, amount in wanted.items()},
@@ -134,7 +134,7 @@ class Lenders:
 
     async def _is_asked(self, peer: Peer) -> bool:
         """True if a request waits for this very lender."""
-        name = incoming.name_of(peer.cluster_id, peer.key)
+        name = incomingrecord.name_of(peer.cluster_id, peer.key)
         found = await self._client.find(
             OUTGOING_PEERINGS, name, self._context.namespace, decode=OutgoingPeering
         )
@@ -203,7 +203,7 @@ class Lenders:
 
     @asynccontextmanager
     async def meet(self, addresses: Sequence[str], expected: Expected) -> AsyncIterator[Meeting]:
-        """The meeting with a lender, as soon as it dials: a :data:`.meeting.Dialling`.
+        """The meeting with a lender, as soon as it dials: a :data:`.interfaces.Dialling`.
 
         It stays where this ends well, for whoever goes there. Otherwise it ends, and the lender
         comes again.

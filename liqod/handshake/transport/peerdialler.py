@@ -15,17 +15,17 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
-from liqod.handshake.protocol import machine, tokens
+from liqod.handshake.protocol import invitationtokens, statemachine
 from liqod.handshake.protocol.messages import Offer
 from liqod.handshake.protocol.outputs import Closed, Expected, Own
 from liqod.handshake.protocol.proof import NONCE
 from liqod.handshake.transport import websockets
 from liqod.handshake.transport.channel import Bounds, Door
-from liqod.handshake.transport.figures import Figures
-from liqod.handshake.transport.meeting import Host, Over
-from liqod.handshake.transport.ownkeys import Owning
-from liqod.handshake.transport.talking import Talk
-from liqod.handshake.transport.tls import called, dialler_context
+from liqod.handshake.transport.interfaces import Host, Over
+from liqod.handshake.transport.localidentity import Owning
+from liqod.handshake.transport.peersession import Talk
+from liqod.handshake.transport.peertls import called, dialler_context
+from liqod.handshake.transport.sessioncounters import Figures
 from liqod.identity import keys
 from liqod.identity.clustercertificates import key_of
 from liqod.kube.http import proxies
@@ -44,7 +44,7 @@ MEET_WITHIN: Final = 10.0
 
 
 class Dialler:
-    """Meets other daemons: its :meth:`meet` is a :data:`.meeting.Dialling`.
+    """Meets other daemons: its :meth:`meet` is a :data:`.interfaces.Dialling`.
 
     Args:
         own: this cluster, with its key; or what says as whom somebody is dialled.
@@ -137,7 +137,7 @@ class Dialler:
 
     async def _secured(self, address: str, expected: Expected) -> TlsWire:
         """TLS with the listener at an address. Raises Unreachable, ConfigError."""
-        host, port = tokens.address(address)
+        host, port = invitationtokens.address(address)
         proxy = self._proxy or environment.of_environment(host, self._environ)
         way = proxies.through(self._dial, proxy if proxy != environment.NONE else None)
         wire: Wire | None = None
@@ -169,7 +169,7 @@ def _other(wire: TlsWire, expected: Expected) -> Closed | None:
 
 
 class DialledMeeting(Talk):
-    """A meeting, as the dialler has it (:class:`.meeting.Meeting`).
+    """A meeting, as the dialler has it (:class:`.interfaces.Meeting`).
 
     Args:
         own: this cluster.
@@ -191,7 +191,7 @@ class DialledMeeting(Talk):
     ) -> None:
         self._wire = wire
         certificate = wire.shown_certificate
-        self._machine = machine.Dialler(own, expected, certificate, os.urandom(NONCE))
+        self._machine = statemachine.Dialler(own, expected, certificate, os.urandom(NONCE))
         super().__init__(self._machine, address, wire.keep_alive, figures)
         self._bounds = bounds
 

@@ -3,14 +3,14 @@
 A :class:`Dialler` begins, a :class:`Listener` waits. Both prove their cluster's key to each other
 over the same meeting (``proof``); then the dialler asks for a peering or attaches as a tenant, or
 says what became of an earlier request; or it makes an offer, and the listener does all that
-(:mod:`.agreeing`). Decisions are method calls: a machine never accepts, asks or
+(:mod:`.exchange`). Decisions are method calls: a machine never accepts, asks or
 cancels by itself. A decision that comes too late (the other side has cancelled, or the meeting is
 over) gives no outputs and changes nothing, for it may always cross with what arrives.
 
 A message at the wrong time, or text that is no message, ends the meeting: ``Refused`` is sent, then
 :class:`Closed`. Nothing that the other side sends raises an error.
 
-State that outlives a meeting is not here: ``standing`` says how a request goes on over several.
+State that outlives a meeting is not here: ``requestphase`` says how a request goes on over several.
 
 Codes of ``Refused`` and ``Closed``:
 
@@ -34,8 +34,8 @@ Codes of ``Refused`` and ``Closed``:
 """
 
 from liqod.handshake.protocol import proof
-from liqod.handshake.protocol.agreeing import Agreeing
 from liqod.handshake.protocol.encoding import pack, unpack
+from liqod.handshake.protocol.exchange import Agreeing
 from liqod.handshake.protocol.messages import Any_, Hello, Offer, Prove, Proved, Welcome, encode
 from liqod.handshake.protocol.outputs import LENDER_DIALS, Expected, Offered, Outputs, Own, Send
 from liqod.identity import keys

@@ -19,24 +19,24 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.handshake.protocol.standing import Standing
-from liqod.handshake.requests.asking import Asking
-from liqod.handshake.requests.inbox import Inbox
+from liqod.handshake.protocol.requestphase import Standing
+from liqod.handshake.requests.borrowrequest import Pursuit
+from liqod.handshake.requests.discoverylookup import Look, Sighted, nothing
+from liqod.handshake.requests.incomingcontroller import Inbox
+from liqod.handshake.requests.incomingserver import Reception
 from liqod.handshake.requests.invitations import Invitations
-from liqod.handshake.requests.lenders import Lenders
-from liqod.handshake.requests.offering import Offering
-from liqod.handshake.requests.pursued import Pursued
-from liqod.handshake.requests.pursuit import Pursuit
-from liqod.handshake.requests.reception import Reception
-from liqod.handshake.requests.seeking import Everybody, Seeking, nobody
-from liqod.handshake.requests.sighted import Look, Sighted, nothing
+from liqod.handshake.requests.lendoffer import Offering
+from liqod.handshake.requests.outgoingcontroller import Asking
+from liqod.handshake.requests.outgoingrequest import Pursued
+from liqod.handshake.requests.policyrequests import Everybody, Seeking, nobody
+from liqod.handshake.requests.reverseconnections import Lenders
 from liqod.handshake.transport.channel import Bounds, Door
-from liqod.handshake.transport.dialing import Dialler
-from liqod.handshake.transport.figures import Figures
-from liqod.handshake.transport.listening import Listener
-from liqod.handshake.transport.ownkeys import Knowing, OwnSide, present_key
-from liqod.handshake.transport.talking import API
-from liqod.handshake.transport.ways import Ways
+from liqod.handshake.transport.channelmanager import Ways
+from liqod.handshake.transport.localidentity import Knowing, OwnSide, present_key
+from liqod.handshake.transport.peerdialler import Dialler
+from liqod.handshake.transport.peerlistener import Listener
+from liqod.handshake.transport.peersession import API
+from liqod.handshake.transport.sessioncounters import Figures
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.resources import OutgoingPeering
@@ -148,7 +148,7 @@ class Handshake:
         raise AssertionError("sleeping for ever has ended")
 
     def take(self, private: bytes, former: bytes, knowing: Knowing) -> None:
-        """Go by these keys from now on: see :meth:`.ownkeys.OwnSide.take`."""
+        """Go by these keys from now on: see :meth:`.localidentity.OwnSide.take`."""
         self._own.take(private, former, knowing)
         if self._listener is not None:
             self._listener.take(self._own.present, self._own.former)

@@ -8,13 +8,13 @@ from liqod.cluster.context import ClusterContext
 from liqod.consumer.identities.formerkey import Bound, bound, listener_of, needing
 from liqod.consumer.identities.keys import ClusterKeys, OwnKeys
 from liqod.handshake.protocol.outputs import Expected
-from liqod.handshake.transport.ownkeys import OwnSide, present_key
+from liqod.handshake.transport.localidentity import OwnSide, present_key
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.resources.authentication import CONTROL_PLANE
 
 if TYPE_CHECKING:
-    from liqod.handshake.running import Handshake
+    from liqod.handshake.handshakemanager import Handshake
 
 KEY: Final = "own keys"
 Take = Callable[[ClusterKeys], None]

@@ -7,7 +7,7 @@ long as anybody wants it, and at once when the listener has let this cluster in 
 wants it meanwhile gets an error with the reason, and is not kept waiting.
 
 A URL without an address is of a lender that dials this cluster: the side that is dialled keeps its
-channel (:mod:`.lenders`).
+channel (:mod:`.reverseconnections`).
 """
 
 import logging
@@ -20,10 +20,10 @@ import trio
 from liqod.errors import LiqodError, Unauthorized, Unconnected
 from liqod.handshake.protocol.outputs import Expected
 from liqod.handshake.transport.channel import Channel
-from liqod.handshake.transport.dialing import DialledMeeting, Dialler
-from liqod.handshake.transport.meeting import Over
-from liqod.handshake.transport.ownkeys import Owning
-from liqod.handshake.transport.talking import API
+from liqod.handshake.transport.interfaces import Over
+from liqod.handshake.transport.localidentity import Owning
+from liqod.handshake.transport.peerdialler import DialledMeeting, Dialler
+from liqod.handshake.transport.peersession import API
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.runtime.backoff import Backoff

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from liqod.errors import ConfigError, ProtocolError
 from liqod.handshake.protocol.encoding import pack, unpack
+from liqod.handshake.protocol.invitationtokens import ADDRESSES, address_problem
 from liqod.handshake.protocol.messages import (
     SAID,
     Capabilities,
@@ -19,7 +20,6 @@ from liqod.handshake.protocol.messages import (
     Versions,
     quantities_problem,
 )
-from liqod.handshake.protocol.tokens import ADDRESSES, address_problem
 from liqod.identity import keys
 from liqod.model import ids
 from liqod.model.text import printable

@@ -1,7 +1,7 @@
 """The common part of the two machines: above all, the messages once both sides are known.
 
 One side borrows: it asks, attaches, says what became of a request. The other one lends, and
-answers. The dialler borrows, unless it makes an offer (:meth:`.machine.Dialler.offer`) and the
+answers. The dialler borrows, unless it makes an offer (:meth:`.statemachine.Dialler.offer`) and the
 listener takes that up: from then on each is what the other one was. So both ways have one set of
 rules, and who opened the connection gives nobody a right.
 """
@@ -41,7 +41,7 @@ from liqod.handshake.protocol.outputs import (
     Reported,
     Send,
 )
-from liqod.handshake.protocol.words import words
+from liqod.handshake.protocol.sas import words
 from liqod.identity import keys
 from liqod.model.text import printable
 
@@ -121,7 +121,7 @@ class Agreeing:
         """Ends the meeting, and says why.
 
         Args:
-            code: one of those in ``machine``.
+            code: one of those in ``statemachine``.
             reason: for people, with what to do next.
             again: seconds after which another try may do better.
         """

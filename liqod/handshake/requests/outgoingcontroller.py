@@ -23,8 +23,8 @@ from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import find_tenant_namespace, tenant_of
 from liqod.config import PeerSettings
 from liqod.errors import AlreadyExists, LiqodError
-from liqod.handshake.protocol.standing import Standing, counted
-from liqod.handshake.requests.pursued import Pursued, is_over
+from liqod.handshake.protocol.requestphase import Standing, counted
+from liqod.handshake.requests.outgoingrequest import Pursued, is_over
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller

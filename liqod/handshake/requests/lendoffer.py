@@ -1,8 +1,8 @@
 """Pursues one offer of this cluster's to lend: dials the borrower, again and again while it may.
 
-The grant is decided where every request to borrow is (:class:`.reception.Reception`): by the inbox,
-a policy, or an earlier decision for ever. The OutgoingPeering says whom to dial, and shows how far
-it has come; the IncomingPeering holds what is asked and granted.
+The grant is decided where every request to borrow is (:class:`.incomingserver.Reception`): by the
+inbox, a policy, or an earlier decision for ever. The OutgoingPeering says whom to dial, and shows
+how far it has come; the IncomingPeering holds what is asked and granted.
 """
 
 from contextlib import suppress
@@ -23,13 +23,13 @@ from liqod.handshake.protocol.messages import (
     Report,
 )
 from liqod.handshake.protocol.outputs import Expected, Peer
-from liqod.handshake.protocol.standing import Event
-from liqod.handshake.requests import incoming, outgoing
-from liqod.handshake.requests.pursued import YES, Pursued, is_over
+from liqod.handshake.protocol.requestphase import Event
+from liqod.handshake.requests import incomingrecord, outgoingrecord
+from liqod.handshake.requests.outgoingrequest import YES, Pursued, is_over
 from liqod.handshake.transport.channel import Door
-from liqod.handshake.transport.dialing import Dialler
-from liqod.handshake.transport.meeting import Host, Lasting, Over
-from liqod.handshake.transport.talking import API
+from liqod.handshake.transport.interfaces import Host, Lasting, Over
+from liqod.handshake.transport.peerdialler import Dialler
+from liqod.handshake.transport.peersession import API
 from liqod.procedures.answering import known_key
 from liqod.resources.peering import ACCEPTED, ASKED, EXCHANGED, IDENTIFIED, PEERED, REACHED
 from liqod.runtime.backoff import Backoff
@@ -71,7 +71,7 @@ class Offering(Pursued):
         if request is None or is_over(request):
             return True
         spec, phase = request.spec, request.status.phase
-        if phase != "Done" and not outgoing.left(request):
+        if phase != "Done" and not outgoingrecord.left(request):
             await self._write("expired", {"message": "nobody borrowed in time"})
             await self._forget_invitation(request)
             return True
@@ -136,7 +136,7 @@ class Offering(Pursued):
     ) -> Accepted | Denied | Refused:
         """The answer of the inbox; writes before that it was asked."""
         self._asker = (peer, ask)
-        entry = incoming.name_of(peer.cluster_id, peer.key)
+        entry = incomingrecord.name_of(peer.cluster_id, peer.key)
         why = f"{peer.cluster_id} asks to borrow: `liqod inbox accept {entry}` lends it"
         request = await self._write("asked", {"message": why}, {ASKED: YES})
         # From now on it is known there, and an invitation that is shown again begins nothing anew.

@@ -11,11 +11,11 @@ import trio
 
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.identities.keys import RETRY, ClusterKeys, cluster_keys
-from liqod.discovery.merging import Verified
+from liqod.discovery.sightings import Verified
 from liqod.errors import ConfigError, LiqodError, TransientError
-from liqod.handshake.protocol import adverts
-from liqod.handshake.protocol.adverts import Advert
-from liqod.handshake.protocol.tokens import address
+from liqod.handshake.protocol import advertcodec
+from liqod.handshake.protocol.advertcodec import Advert
+from liqod.handshake.protocol.invitationtokens import address
 from liqod.identity import keys
 from liqod.model import endpoints
 from liqod.model.objects import quantities
@@ -96,7 +96,7 @@ class SignedAdverts:
             free=dict(free),
         )
         try:
-            text = adverts.announce(advert, self._private)
+            text = advertcodec.announce(advert, self._private)
         except LiqodError as error:
             log.warning("this cluster is not announced: %s", error)
             return None
@@ -104,7 +104,7 @@ class SignedAdverts:
 
     def read(self, advert: str) -> Verified:
         """Read an advert. Raises ProtocolError where its signature does not hold."""
-        found = adverts.verify(advert)
+        found = advertcodec.verify(advert)
         told = found.advert
         return Verified(
             cluster_id=told.cluster_id,

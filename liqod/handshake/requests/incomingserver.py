@@ -1,7 +1,7 @@
 """Receives requests: answers the clusters that ask, and writes their requests into the inbox.
 
-Behind it is the :class:`~liqod.handshake.requests.inbox.Inbox`: a request is written into
-it, decided at once where a policy or an invitation says so, and its answer is its status there.
+Behind it is the :class:`~liqod.handshake.requests.incomingcontroller.Inbox`: a request is written
+into it, decided at once where a policy or an invitation says so; its answer is its status there.
 """
 
 import logging
@@ -29,12 +29,12 @@ from liqod.handshake.protocol.messages import (
     Report,
 )
 from liqod.handshake.protocol.outputs import Peer
-from liqod.handshake.protocol.standing import Standing, after
-from liqod.handshake.requests import incoming, policies
-from liqod.handshake.requests.inbox import ENDED, Inbox
+from liqod.handshake.protocol.requestphase import Standing, after
+from liqod.handshake.requests import incomingrecord, policies
+from liqod.handshake.requests.incomingcontroller import ENDED, Inbox
 from liqod.handshake.requests.invitations import Bearer, enter, redeem
 from liqod.handshake.requests.policies import Asker, Verdict
-from liqod.handshake.transport.meeting import Lasting
+from liqod.handshake.transport.interfaces import Lasting
 from liqod.kube import times
 from liqod.model import ids
 from liqod.model.objects.conditions import holds
@@ -69,7 +69,7 @@ def nobody(cluster_id: str, key: str) -> frozenset[str]:
 
 
 class Reception:
-    """Answers those who ask: a :class:`~liqod.handshake.transport.meeting.Host`.
+    """Answers those who ask: a :class:`~liqod.handshake.transport.interfaces.Host`.
 
     Args:
         inbox: where requests are kept.
@@ -87,13 +87,13 @@ class Reception:
         self, peer: Peer, source: str, ask: Ask, pending: Lasting
     ) -> Accepted | Denied | Refused:
         """The answer to a request, as soon as there is one."""
-        name = incoming.name_of(peer.cluster_id, peer.key)
+        name = incomingrecord.name_of(peer.cluster_id, peer.key)
         entry = await self._inbox.find(name)
-        if entry is not None and incoming.is_of(entry, peer) and answering.is_barred(entry):
+        if entry is not None and incomingrecord.is_of(entry, peer) and answering.is_barred(entry):
             return Denied(reason=BARRED)
         if self._inbox.is_barred(peer.key):  # by another id: an id is what one calls oneself
             return Denied(reason=BARRED)
-        if entry is None or not incoming.is_about(entry, peer, ask):
+        if entry is None or not incomingrecord.is_about(entry, peer, ask):
             answer = await self._take_in(peer, source, ask)
             if answer is not None:
                 return answer
@@ -103,7 +103,7 @@ class Reception:
         while True:
             changed = self._inbox.changed(name)
             entry = await self._inbox.find(name)
-            if entry is None or not incoming.is_about(entry, peer, ask):
+            if entry is None or not incomingrecord.is_about(entry, peer, ask):
                 self._inbox.forget(name)
                 return _CANCELLED
             match entry.status.phase:
@@ -115,12 +115,12 @@ class Reception:
                     return Refused(code="expired", reason=entry.status.reason)
             if told != entry.status.expires:
                 told = entry.status.expires
-                pending(incoming.left(entry, times.now()))
+                pending(incomingrecord.left(entry, times.now()))
             await changed.wait()
 
     async def _rename(self, entry: IncomingPeering, words: str) -> None:
         """Show the words of this meeting, as the other side does."""
-        patch = incoming.status_patch(entry, {"words": words}, {})
+        patch = incomingrecord.status_patch(entry, {"words": words}, {})
         name, namespace = entry.name, self._inbox.context.namespace
         with suppress(Conflict):
             await self._client.patch(
@@ -143,10 +143,10 @@ class Reception:
 
     async def reported(self, peer: Peer, report: Report) -> None:
         """Keep a consumer's report on its request."""
-        name = incoming.name_of(peer.cluster_id, peer.key)
+        name = incomingrecord.name_of(peer.cluster_id, peer.key)
         for _ in range(WRITES):
             entry = await self._inbox.find(name)
-            if entry is None or not incoming.is_of(entry, peer):
+            if entry is None or not incomingrecord.is_of(entry, peer):
                 return
             # One that is taken back while it is written has its request in one place only.
             if report.request not in (entry.status.request, entry.spec.request):
@@ -257,15 +257,19 @@ class Reception:
     async def _key_problem(self, peer: Peer, *, cached: bool = False) -> str:
         """Why a cluster that shows another key than it had is not let in; empty where it may be."""
         known = await self._inbox.key_here(peer.cluster_id, cached=cached)
-        name = incoming.name_of(peer.cluster_id, peer.key)
+        name = incomingrecord.name_of(peer.cluster_id, peer.key)
         before = await self._inbox.find(name)
-        if before is not None and incoming.is_of(before, peer) and answering.is_replaced(before):
+        if (
+            before is not None
+            and incomingrecord.is_of(before, peer)
+            and answering.is_replaced(before)
+        ):
             return ""
         return answering.key_problem(name, peer.cluster_id, known, peer.key)
 
     async def _write(self, peer: Peer, source: str, ask: Ask, verdict: Verdict) -> Refused | None:
         """Have the request in the inbox, decided where nobody has to be asked."""
-        name = incoming.name_of(peer.cluster_id, peer.key)
+        name = incomingrecord.name_of(peer.cluster_id, peer.key)
         async with self._adding:
             # The lock is held until it is written: who comes next sees that somebody was let in,
             # and has the API server asked for what is so now.
@@ -274,10 +278,10 @@ class Reception:
                 return Refused(code="busy", reason="somebody else is being let in", again=1)
             for _ in range(WRITES):
                 before = await self._inbox.find(name)
-                if before is not None and not incoming.is_of(before, peer):
+                if before is not None and not incomingrecord.is_of(before, peer):
                     return Refused(code="busy", reason=TAKEN, again=BACK)
                 if before is None and not (verdict.action == "auto" and ask.invitation is not None):
-                    full = incoming.is_full(self._inbox.known_places(), source_of(source))
+                    full = incomingrecord.is_full(self._inbox.known_places(), source_of(source))
                     if full:
                         return Refused(code="busy", reason=full, again=BACK)
                 try:
@@ -296,10 +300,13 @@ class Reception:
         verdict: Verdict,
         before: IncomingPeering | None,
     ) -> None:
-        name, namespace = incoming.name_of(peer.cluster_id, peer.key), self._inbox.context.namespace
-        spec = incoming.spec_of(peer, source, ask, before)
+        name, namespace = (
+            incomingrecord.name_of(peer.cluster_id, peer.key),
+            self._inbox.context.namespace,
+        )
+        spec = incomingrecord.spec_of(peer, source, ask, before)
         if before is None:
-            await self._client.create(INCOMING_PEERINGS, incoming.made(peer, spec), namespace)
+            await self._client.create(INCOMING_PEERINGS, incomingrecord.made(peer, spec), namespace)
         else:
             version = {"resourceVersion": before.metadata.resource_version}
             patch = {"metadata": version, "spec": spec}
@@ -311,7 +318,7 @@ class Reception:
             "request": ask.request,
             "words": peer.words,
             "reason": verdict.reason,
-            "expires": incoming.at_in(wait),
+            "expires": incomingrecord.at_in(wait),
         }
         steps = {IDENTIFIED: _YES, APPROVED: ("Unknown", verdict.reason), PEERED: ("False", "")}
         if not (entry.spec.always and entry.status.granted):
@@ -321,10 +328,10 @@ class Reception:
             status |= {
                 "phase": "Accepted",
                 "granted": verdict.granted,
-                "expires": incoming.at_in(ENDED),
+                "expires": incomingrecord.at_in(ENDED),
             }
             steps[APPROVED] = ("True", verdict.reason)
-        patch = incoming.status_patch(entry, status, steps)
+        patch = incomingrecord.status_patch(entry, status, steps)
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
 
     async def _let_in(self, entry: IncomingPeering, peer: Peer, ask: Ask) -> Accepted | Refused:
@@ -370,7 +377,7 @@ class Reception:
     async def _stands(self, name: str, peer: Peer, ask: Ask) -> bool:
         """True if a request that was accepted still is."""
         entry = await self._inbox.find(name)
-        if entry is None or not incoming.is_about(entry, peer, ask):
+        if entry is None or not incomingrecord.is_about(entry, peer, ask):
             return False
         return entry.status.phase in ("Accepted", "Done") and not answering.is_barred(entry)
 

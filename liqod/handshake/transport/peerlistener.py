@@ -19,16 +19,16 @@ from typing import Final, NamedTuple, NoReturn
 import trio
 
 from liqod.errors import LiqodError
-from liqod.handshake.protocol import machine
+from liqod.handshake.protocol import statemachine
 from liqod.handshake.protocol.messages import Offer, Refused
 from liqod.handshake.protocol.outputs import Asked, Closed, Identified, Offered, Output, Own
 from liqod.handshake.protocol.proof import NONCE
 from liqod.handshake.transport import websockets
 from liqod.handshake.transport.channel import Bounds, Door
-from liqod.handshake.transport.figures import Figures
-from liqod.handshake.transport.meeting import NOBODY, Borrower, Host
-from liqod.handshake.transport.talking import AGAIN, NO_PLACE, Talk
-from liqod.handshake.transport.tls import ListenerWire, listener_context, wanted
+from liqod.handshake.transport.interfaces import NOBODY, Borrower, Host
+from liqod.handshake.transport.peersession import AGAIN, NO_PLACE, Talk
+from liqod.handshake.transport.peertls import ListenerWire, listener_context, wanted
+from liqod.handshake.transport.sessioncounters import Figures
 from liqod.identity import keys
 from liqod.identity.clustercertificates import ClusterCertificate, certificate_of
 from liqod.kube.http.wire import Wire, wire_of
@@ -50,8 +50,8 @@ _CHANGES: Final = Refused(
 log = logging.getLogger(__name__)
 
 
-def _machine(side: "Side") -> machine.Listener:
-    return machine.Listener(side.own, side.certificate.der, os.urandom(NONCE))
+def _machine(side: "Side") -> statemachine.Listener:
+    return statemachine.Listener(side.own, side.certificate.der, os.urandom(NONCE))
 
 
 class Side(NamedTuple):
@@ -189,7 +189,7 @@ class Listener:
 
 
 class Visit(Talk):
-    """One that has connected; a :class:`.meeting.Meeting` where it lends.
+    """One that has connected; a :class:`.interfaces.Meeting` where it lends.
 
     Args:
         listener: that it meets.

@@ -11,9 +11,9 @@ from liqod.cluster.context import ClusterContext
 from liqod.errors import ProtocolError
 from liqod.handshake.protocol.encoding import pack
 from liqod.handshake.protocol.messages import Invited
-from liqod.handshake.protocol.standing import ENDS, Event, after
-from liqod.handshake.requests import outgoing
-from liqod.handshake.transport.meeting import Over
+from liqod.handshake.protocol.requestphase import ENDS, Event, after
+from liqod.handshake.requests import outgoingrecord
+from liqod.handshake.transport.interfaces import Over
 from liqod.model.objects.partial import Secret
 from liqod.model.text import printable
 from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
@@ -79,7 +79,7 @@ class Pursued(ABC):
         wanted = dict(changes)
         if event is not None:
             wanted["phase"] = after("consumer", before.status.phase, event)  # type: ignore[arg-type]
-        patch = outgoing.status_patch(before, wanted, steps)
+        patch = outgoingrecord.status_patch(before, wanted, steps)
         current = msgspec.to_builtins(before.status)
         if any(current.get(key) != value for key, value in patch["status"].items()):
             await self._client.patch(
@@ -118,8 +118,8 @@ class Pursued(ABC):
         data = secret.data or {}
         try:
             return Invited(
-                id=data[outgoing.INVITATION_ID].decode(),
-                secret=pack(data[outgoing.INVITATION_SECRET]),
+                id=data[outgoingrecord.INVITATION_ID].decode(),
+                secret=pack(data[outgoingrecord.INVITATION_SECRET]),
             )
         except (KeyError, UnicodeDecodeError) as error:
             raise ProtocolError(f"the Secret {name} holds no invitation") from error
@@ -136,5 +136,5 @@ def is_over(request: OutgoingPeering) -> bool:
     A finished peering is still to be reported to the other side; and a lender's work never ends.
     """
     if request.status.phase == "Done" and not request.leaving:
-        return not (request.spec.lend or outgoing.is_untold(request))
+        return not (request.spec.lend or outgoingrecord.is_untold(request))
     return request.leaving or request.status.phase in ENDS

@@ -22,8 +22,8 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import drop_unused_tenant_namespace, find_tenant_namespace, tenant_of
 from liqod.errors import ConfigError
-from liqod.handshake.protocol.standing import Event, Standing, after, counted
-from liqod.handshake.requests import incoming, policies
+from liqod.handshake.protocol.requestphase import Event, Standing, after, counted
+from liqod.handshake.requests import incomingrecord, policies
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
@@ -191,7 +191,7 @@ class Inbox(Controller[str]):
                 return await self._decide(entry)
             case "Done":
                 return await self._follow(entry)
-        left = incoming.left(entry, times.now())
+        left = incomingrecord.left(entry, times.now())
         if left > 0:
             return float(left)
         if entry.status.phase == "Accepted":
@@ -215,7 +215,7 @@ class Inbox(Controller[str]):
                 return None
             if entry.status.reason != problem:
                 await self.move(entry, "asked", problem, steps={APPROVED: ("False", problem)})
-        left = incoming.left(entry, times.now())
+        left = incomingrecord.left(entry, times.now())
         if left > 0:
             return float(left)
         why = "nobody has decided in time"
@@ -273,8 +273,8 @@ class Inbox(Controller[str]):
         if granted is not None:
             status["granted"] = dict(granted)
         if phase != entry.status.phase:
-            status["expires"] = None if phase == "Done" else incoming.at_in(ENDED)
-        patch = incoming.status_patch(entry, status, steps)
+            status["expires"] = None if phase == "Done" else incomingrecord.at_in(ENDED)
+        patch = incomingrecord.status_patch(entry, status, steps)
         name, namespace = entry.name, self.context.namespace
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
 

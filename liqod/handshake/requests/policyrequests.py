@@ -17,7 +17,7 @@ from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import find_tenant
-from liqod.discovery.merging import Seen
+from liqod.discovery.sightings import Seen
 from liqod.errors import LiqodError
 from liqod.handshake.requests import policies
 from liqod.handshake.requests.policies import Asker

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from liqod.discovery.merging import Seen
+from liqod.discovery.sightings import Seen
 
 Look = Callable[[str], Seen | None]
 """All that is seen of a cluster id; None for nothing."""

@@ -1,8 +1,8 @@
 """Performs a meeting while it lasts: the outputs of its machine, whichever side dialled or borrows.
 
-A borrower is given a :class:`~.meeting.Meeting` and asks by it. A lender has a
-:class:`~.meeting.Host`, which decides, and doors: where the streams of the other side may lead to.
-A side with neither is asked nothing and leads nowhere.
+A borrower is given a :class:`~.interfaces.Meeting` and asks by it. A lender has a
+:class:`~.interfaces.Host`, which decides, and doors: where the streams of the other side may lead
+to. A side with neither is asked nothing and leads nowhere.
 """
 
 import logging
@@ -14,7 +14,6 @@ from typing import Final
 import trio
 
 from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
-from liqod.handshake.protocol.machine import Dialler, Listener
 from liqod.handshake.protocol.messages import (
     Accepted,
     Ask,
@@ -37,9 +36,10 @@ from liqod.handshake.protocol.outputs import (
     Reported,
     Send,
 )
+from liqod.handshake.protocol.statemachine import Dialler, Listener
 from liqod.handshake.transport.channel import Bounds, Channel, Door
-from liqod.handshake.transport.figures import Figures
-from liqod.handshake.transport.meeting import Host, Lasting, Over
+from liqod.handshake.transport.interfaces import Host, Lasting, Over
+from liqod.handshake.transport.sessioncounters import Figures
 from liqod.kube.http.wire import KeepAlive, Wire
 from liqod.runtime.tokenbucket import TokenBucket
 from liqod.websocket import FAREWELL, Websocket

@@ -21,10 +21,10 @@ import msgspec
 import trio
 
 from liqod.cluster.context import ClusterContext
-from liqod.discovery import introducing
+from liqod.discovery import configuredpeering
 from liqod.discovery.adverts import Adverts, NoAdverts
-from liqod.discovery.merging import Book, Entry, Seen, Verified, Worth, key_of
 from liqod.discovery.publishing import publish
+from liqod.discovery.sightings import Book, Entry, Seen, Verified, Worth, key_of
 from liqod.errors import LiqodError, PluginError
 from liqod.plugins.calls import Gauge
 from liqod.plugins.fitting import shown, waits
@@ -301,9 +301,9 @@ class Discovery:
 
         async def live() -> NoReturn:
             while True:
-                await introducing.introduce(context, peer, Path(path))
+                await configuredpeering.introduce(context, peer, Path(path))
                 logger.info("peered, as the configuration asks")
-                await introducing.until_expired(context, peer)
+                await configuredpeering.until_expired(context, peer)
 
         with scope:
             await Supervision(
