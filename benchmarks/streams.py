@@ -32,7 +32,7 @@ from liqod.consumer.nodes.podusage import PodPlace, PodUsage
 from liqod.consumer.nodes.podways import SHARE, PodWays
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.http.turns import Budget
+from liqod.kube.http.cpubudget import Budget
 from liqod.kube.http.wire import Wire
 from liqod.runtime.account import Account
 from simulator import EmbeddedCluster

@@ -15,23 +15,29 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from liqod.configsections import Guests as Guests
+from liqod.configsections import Handshake as Handshake
+from liqod.configsections import Health as Health
+from liqod.configsections import Inspector as Inspector
+from liqod.configsections import Kubelet as Kubelet
+from liqod.configsections import Network as Network
+from liqod.configsections import PeerDefaults as PeerDefaults
+from liqod.configsections import PeerPolicy as PeerPolicy
+from liqod.configsections import PeerSettings as PeerSettings
+from liqod.configsections import PodNetwork as PodNetwork
+from liqod.configsections import Storage as Storage
+from liqod.configsections import (
+    Table,
+    check_boundary,
+    check_handshake,
+    check_network,
+    check_webhook,
+)
+from liqod.configsections import Webhook as Webhook
 from liqod.errors import ConfigError
 from liqod.model.nearest import nearest
-from liqod.model.network.wayhome import place
+from liqod.model.network.apiaddress import place
 from liqod.plugins import declared
-from liqod.tables import Guests as Guests
-from liqod.tables import Handshake as Handshake
-from liqod.tables import Health as Health
-from liqod.tables import Inspector as Inspector
-from liqod.tables import Kubelet as Kubelet
-from liqod.tables import Network as Network
-from liqod.tables import PeerDefaults as PeerDefaults
-from liqod.tables import PeerPolicy as PeerPolicy
-from liqod.tables import PeerSettings as PeerSettings
-from liqod.tables import PodNetwork as PodNetwork
-from liqod.tables import Storage as Storage
-from liqod.tables import Table, check_boundary, check_handshake, check_network, check_webhook
-from liqod.tables import Webhook as Webhook
 
 Policy = Literal["DenyList", "AllowList"]
 RemoteEvents = Literal["all", "warnings", "none"]

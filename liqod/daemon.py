@@ -21,7 +21,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod import __version__, advertsigner, health
+from liqod import __version__, advertsigner, healthz
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES
 from liqod.cluster import bounds, preflight
@@ -47,9 +47,10 @@ from liqod.install.verbs import check_revision
 from liqod.kube import candidates
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.kube.election import Election, LeadershipLost
 from liqod.kube.http.resolver import Resolver
+from liqod.kube.leaderelection import Election, LeadershipLost
 from liqod.leader import Working
+from liqod.loopwatchdog import Stalls
 from liqod.model.view import whereabouts
 from liqod.model.view.rows import LEADING
 from liqod.model.view.whereabouts import Whereabouts
@@ -78,7 +79,6 @@ from liqod.runtime import account, log, sdnotify
 from liqod.runtime.arguments import Parser
 from liqod.runtime.supervise import explain, walled
 from liqod.shutdown import Ending
-from liqod.stalls import Stalls
 from liqod.telemetry import registry
 from liqod.telemetry.hub import Hub
 
@@ -139,7 +139,7 @@ class Daemon:
         self._config = config
         self._plugins = PluginHost(plugins)
         self._read = read
-        self._health = health.Health()
+        self._health = healthz.Health()
         self._working: Working | None = None
         self._role = Role()
         self._inspector: Inspector | None = None

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 import trio
 
-from liqod import __version__, health
+from liqod import __version__, healthz
 from liqod.config import Config, load
 from liqod.errors import ConfigError, LiqodError, Unreachable
 from liqod.kube.cache.informers import Informers
@@ -122,7 +122,7 @@ class NodeDaemon:
         self._name = name
         self._kernel = kernel
         self._port = port
-        self._health = health.Health()
+        self._health = healthz.Health()
         self._agent: NodeAgent | None = None
 
     async def run(self) -> None:

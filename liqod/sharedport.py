@@ -22,7 +22,7 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.model.clienthello import MOST, NotTls, server_name
-from liqod.runtime.places import Places, accepted, address_of, serve_listeners
+from liqod.runtime.connectionlimit import Places, accepted, address_of, serve_listeners
 
 SHARED: Final = 443
 """The port that tunnels in websockets take, where nobody says another."""

@@ -1,11 +1,11 @@
 """Ends the daemon in time, and names the tasks and threads that block its end.
 
 Parts stop in reverse order, and a plugin that ignores its cancellation is left behind
-(:mod:`liqod.plugins.calls`); but nothing in a process can end a task, a thread or a function that
-goes on. So a thread waits for the end, since the event loop itself may be blocked: then it takes
-no signal either, and so the time runs from the handler of the signal, which the interpreter calls
-wherever the loop is. When it is over the thread writes the remaining tasks and threads to the log,
-and the process leaves.
+(:mod:`liqod.plugins.callguard`); but nothing in a process can end a task, a thread or a function
+that goes on. So a thread waits for the end, since the event loop itself may be blocked: then it
+takes no signal either, and so the time runs from the handler of the signal, which the interpreter
+calls wherever the loop is. When it is over the thread writes the remaining tasks and threads to the
+log, and the process leaves.
 """
 
 import logging
@@ -20,7 +20,7 @@ from typing import Final
 import trio
 
 from liqod.inspect.tasks import frames, tree, waits
-from liqod.plugins.running import place, running
+from liqod.plugins.currentplugin import place, running
 
 GRACE: Final = 8.0
 """Seconds for a clean stop; systemd is configured with 15, users are promised 10."""

@@ -25,7 +25,7 @@ from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
-from liqod.kube.election import Election
+from liqod.kube.leaderelection import Election
 from liqod.kube.selection import Selection
 
 

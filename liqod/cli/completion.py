@@ -39,11 +39,11 @@ def offloaded(ctx: typer.Context, incomplete: str) -> list[str]:
 def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
     """The namespaces that begin so and may leave this cluster."""
     from liqod.apimachinery import labels
-    from liqod.model.crossing import crossing
+    from liqod.model.crossing import exclusions
 
     found = _names(ctx, incomplete, "")
     own = labels.LIQO_NAMESPACE
-    return [name for name in found if not crossing.namespace_stays(name, {}, own)]
+    return [name for name in found if not exclusions.namespace_stays(name, {}, own)]
 
 
 def _names(ctx: typer.Context, incomplete: str, kind: str, field: str = "name") -> list[str]:

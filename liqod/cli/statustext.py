@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from liqod.cli.output import table
 from liqod.kube import times
-from liqod.model.peering.standing import NO_WEBHOOK, NOT_KNOWN
+from liqod.model.peering.healthsummary import NO_WEBHOOK, NOT_KNOWN
 from liqod.model.text import printable
 from liqod.model.view.detail import Detail
 from liqod.model.view.figures import span

@@ -2,8 +2,9 @@
 
 An API server takes objects of a megabyte and a half, and a peer may make thousands. An object that
 is larger than any honest one is kept as a stub, enough to notify the peer why nothing follows from
-it; and all objects of a peer together are counted (:mod:`liqod.kube.cache.holdings`). Nothing that
-exists already is destroyed because its object became a stub. The functions on objects are pure.
+it; and all objects of a peer together are counted (:mod:`liqod.kube.cache.memoryquota`). Nothing
+that exists already is destroyed because its object became a stub. The functions on objects are
+pure.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,8 +19,8 @@ from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.apimachinery.objects import UNREADABLE
 from liqod.config import Config
-from liqod.kube.cache.holdings import Holdings
 from liqod.kube.cache.informers import Informers
+from liqod.kube.cache.memoryquota import Holdings
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.resources import (

@@ -12,7 +12,7 @@ from liqod.apimachinery import labels
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.model.objects.partial import Node
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 
 NOTHING: frozenset[str] = frozenset()
 

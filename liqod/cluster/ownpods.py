@@ -16,7 +16,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.errors import LiqodError
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 
 NOT_GUESTS: Final = labels.NO_GUEST_PODS
 """Selector without pods that were made here for consumers: they are kept off virtual nodes, and the

@@ -19,12 +19,12 @@ from liqod.apimachinery.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.cluster.context import ClusterContext
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound, PermanentError
-from liqod.kube import events
-from liqod.kube.cache.holdings import nothing
+from liqod.kube import recorder
+from liqod.kube.cache.memoryquota import nothing
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.watched import DOUBT, Watched
-from liqod.model.objects import claims
+from liqod.model.objects import volumeclaims
 
 FAILED: Final = "ProvisioningFailed"
 GROWTH_FAILED: Final = "VolumeResizeFailed"
@@ -89,7 +89,7 @@ class Claims(Controller[Task]):
                 self._waits.pop(claim["metadata"]["uid"], None)
                 await self._grow(claim)
                 return None
-            if not claims.ours(claim) or not claims.selected(claim):
+            if not volumeclaims.ours(claim) or not volumeclaims.selected(claim):
                 return None
             return await self._provision(claim)
         except Conflict:
@@ -98,7 +98,7 @@ class Claims(Controller[Task]):
     # A volume is made
 
     async def _provision(self, claim: Json) -> float | None:
-        meta, node = claim["metadata"], claims.selected(claim)
+        meta, node = claim["metadata"], volumeclaims.selected(claim)
         now, wait = trio.current_time(), self._waits.get(meta["uid"])
         if wait is None or wait.node != node:
             before = 0 if wait is None else wait.times
@@ -106,7 +106,7 @@ class Claims(Controller[Task]):
             while len(self._waits) >= KEPT:
                 self._waits.pop(next(iter(self._waits)))
             self._waits[meta["uid"]] = wait
-        wrong = claims.problem(claim)
+        wrong = volumeclaims.problem(claim)
         if wrong:
             await self._tell(claim, FAILED, wrong)
             return None
@@ -117,7 +117,7 @@ class Claims(Controller[Task]):
         if marks.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE:
             return await self._provision_here(claim, wait)
         peer = marks.get(labels.REMOTE_CLUSTER_ID, "")
-        answer = claims.answer(claim, peer)
+        answer = volumeclaims.answer(claim, peer)
         if answer is None:
             if now - wait.since < SILENCE:
                 return SILENCE - (now - wait.since)
@@ -126,7 +126,7 @@ class Claims(Controller[Task]):
         taken, message = answer
         if not taken:
             return await self._refuse(claim, wait, message)
-        await self._make(claims.peer_volume(claim, peer, await self._reclaims(claim)))
+        await self._make(volumeclaims.peer_volume(claim, peer, await self._reclaims(claim)))
         return None
 
     async def _provision_here(self, claim: Json, wait: _Wait) -> float | None:
@@ -136,20 +136,20 @@ class Claims(Controller[Task]):
         if real is None:
             real_class = self._settings.local_class
             if not real_class:
-                real_class = claims.default_class(await self._client.list(STORAGE_CLASSES))
+                real_class = volumeclaims.default_class(await self._client.list(STORAGE_CLASSES))
             if not real_class:
                 text = (
                     "this cluster has no default StorageClass for volumes on its own nodes: make "
                     "one, or name one in storage.local_class"
                 )
                 return await self._refuse(claim, wait, text)
-            made = claims.real_claim(claim, wait.node, real_class)
+            made = volumeclaims.real_claim(claim, wait.node, real_class)
             with suppress(AlreadyExists):
                 await self._client.create(CLAIMS, made, labels.STORAGE_NAMESPACE)
             return None
-        if (real["metadata"].get("annotations") or {}).get(claims.SELECTED_NODE) != wait.node:
+        if (real["metadata"].get("annotations") or {}).get(volumeclaims.SELECTED_NODE) != wait.node:
             # The node of an earlier choice, where no volume was made.
-            patch = {"metadata": {"annotations": {claims.SELECTED_NODE: wait.node}}}
+            patch = {"metadata": {"annotations": {volumeclaims.SELECTED_NODE: wait.node}}}
             await self._client.patch(CLAIMS, uid, patch, labels.STORAGE_NAMESPACE)
             return None
         if (real.get("status") or {}).get("phase") != "Bound":
@@ -157,7 +157,7 @@ class Claims(Controller[Task]):
         volume: Json | None = await self._client.find(VOLUMES, real["spec"]["volumeName"])
         if volume is None:
             return DOUBT
-        await self._make(claims.home_volume(claim, volume, await self._reclaims(claim)))
+        await self._make(volumeclaims.home_volume(claim, volume, await self._reclaims(claim)))
         return None
 
     async def _reclaims(self, claim: Json) -> str:
@@ -184,7 +184,7 @@ class Claims(Controller[Task]):
         wait.times, wait.node = min(wait.times + 1, 10), ""
         patch = {
             "metadata": {
-                "annotations": {claims.SELECTED_NODE: None},
+                "annotations": {volumeclaims.SELECTED_NODE: None},
                 "resourceVersion": meta["resourceVersion"],
             }
         }
@@ -194,7 +194,7 @@ class Claims(Controller[Task]):
 
     async def _tell(self, claim: Json, reason: str, message: str) -> None:
         meta = msgspec.convert(claim["metadata"], ObjectMeta)
-        await events.tell(self._client, CLAIMS, meta, reason, message)
+        await recorder.tell(self._client, CLAIMS, meta, reason, message)
 
     # It grows
 
@@ -202,28 +202,28 @@ class Claims(Controller[Task]):
         """Pass the size that a claim requests on to the real claim, and show the result here."""
         meta = claim["metadata"]
         volume = self._volumes.store.decode(("", claim["spec"]["volumeName"]), Json)
-        if volume is None or volume["metadata"]["name"] != claims.volume_name(claim):
+        if volume is None or volume["metadata"]["name"] != volumeclaims.volume_name(claim):
             return
         status = claim.get("status") or {}
-        if not claims.lies_at(volume):
+        if not volumeclaims.lies_at(volume):
             real = self._claims.store.decode((labels.STORAGE_NAMESPACE, meta["uid"]), Json)
             if real is None:
                 return
             await self._ask_for_more(claim, real)
             status = real.get("status") or {}
             shown = (claim.get("status") or {}).get("capacity") or {}
-            if claims.grown(status, shown.get("storage")):
+            if volumeclaims.grown(status, shown.get("storage")):
                 body = {"status": {"capacity": {"storage": status["capacity"]["storage"]}}}
                 patch = self._client.patch
                 await patch(CLAIMS, meta["name"], body, meta["namespace"], subresource="status")
-        size = claims.grown(status, volume["spec"]["capacity"].get("storage"))
+        size = volumeclaims.grown(status, volume["spec"]["capacity"].get("storage"))
         if size:
             body = {"spec": {"capacity": {"storage": size}}}
             await self._client.patch(VOLUMES, volume["metadata"]["name"], body)
 
     async def _ask_for_more(self, claim: Json, real: Json) -> None:
-        wanted = claims.requested(claim)
-        if not claims.grown({"capacity": {"storage": wanted}}, claims.requested(real)):
+        wanted = volumeclaims.requested(claim)
+        if not volumeclaims.grown({"capacity": {"storage": wanted}}, volumeclaims.requested(real)):
             return
         body = {"spec": {"resources": {"requests": {"storage": wanted}}}}
         try:
@@ -251,7 +251,7 @@ class Claims(Controller[Task]):
         claim = await self._client.find(CLAIMS, ref["name"], ref["namespace"], decode=Partial)
         if claim is not None and claim.metadata.uid == ref["uid"]:
             return DOUBT
-        if not claims.lies_at(volume):
+        if not volumeclaims.lies_at(volume):
             where = labels.STORAGE_NAMESPACE
             real = await self._client.find(CLAIMS, ref["uid"], where, decode=Partial)
             if real is not None and labels.CLAIM in real.metadata.annotations:
@@ -270,7 +270,7 @@ class Claims(Controller[Task]):
             if real is None or real.metadata.annotations.get(labels.CLAIM) != f"{namespace}/{name}":
                 continue
             volume = await self._client.find(VOLUMES, f"pvc-{key[1]}")
-            if volume is not None and not claims.lies_at(volume):
+            if volume is not None and not volumeclaims.lies_at(volume):
                 continue
             own = claim is not None and claim["metadata"]["uid"] == key[1]
             if own and volume is None:

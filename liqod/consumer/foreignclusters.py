@@ -21,7 +21,7 @@ from liqod.consumer.remote import KubeconfigSecret
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.slices.borrowed import is_source
 from liqod.errors import AlreadyExists
-from liqod.kube import events, times
+from liqod.kube import recorder, times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.http import proxies
@@ -139,7 +139,7 @@ class ForeignClusterOfPeer(Controller[str]):
         said = wanted[labels.PEER_DAEMON]
         if said not in (None, labels.TRUE, there.get(labels.PEER_DAEMON)):
             message = f"its daemon does not run: {said}"
-            await events.tell(
+            await recorder.tell(
                 self._client, FOREIGN_CLUSTERS, live.metadata, "PeerDaemonSilent", message
             )
 
@@ -172,7 +172,7 @@ class ForeignClusterOfPeer(Controller[str]):
             reason = "PeerDegraded" if link.up else "PeerUnreachable"
             what = "does not work as it should" if link.up else "does not answer"
             message = f"its API server {what} since {now}: {link.why}"
-            await events.tell(self._client, FOREIGN_CLUSTERS, live.metadata, reason, message)
+            await recorder.tell(self._client, FOREIGN_CLUSTERS, live.metadata, reason, message)
 
     def _has_traces(self) -> bool:
         namespace = self._peer.tenant_namespace

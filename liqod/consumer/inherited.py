@@ -14,7 +14,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.errors import Conflict
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
-from liqod.kube.ending import set_finalizers
+from liqod.kube.deletion import set_finalizers
 from liqod.kube.selection import EVERY, Selection
 from liqod.kube.watched import Watched
 from liqod.model import finalizers

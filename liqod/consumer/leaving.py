@@ -27,7 +27,7 @@ from liqod.errors import Conflict, Forbidden, LiqodError, NotFound, Unauthorized
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
-from liqod.kube.ending import delete_all
+from liqod.kube.deletion import delete_all
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import ids
@@ -39,7 +39,7 @@ from liqod.resources import (
     TENANTS,
     VIRTUAL_NODES,
 )
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 from liqod.telemetry.events import IdentityChanged, PeeringEnds
 
 KINDS: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)

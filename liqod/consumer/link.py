@@ -47,7 +47,7 @@ from liqod.model.peering.intervals import (
 from liqod.model.view.facts import LinkFacts, LinkProblem, LinkState
 from liqod.peers.peer import Peer
 from liqod.runtime.backoff import Backoff
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 from liqod.telemetry.events import LinkChanged, Told
 
 KEEP_ALIVE = KeepAlive(idle=ACKNOWLEDGED_EVERY, interval=ACKNOWLEDGED_AGAIN, count=UNACKNOWLEDGED)

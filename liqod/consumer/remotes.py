@@ -21,14 +21,14 @@ from liqod.consumer.link import Provider
 from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates
-from liqod.kube.cache.holdings import Holdings
+from liqod.kube.cache.memoryquota import Holdings
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials as kubeconfigs
 from liqod.kube.credentials.credentials import Credentials
-from liqod.kube.http.turns import Budget
+from liqod.kube.http.cpubudget import Budget
 from liqod.kube.selection import Selection
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 from liqod.runtime.ticks import next_tick
 from liqod.telemetry.events import IdentityChanged
 

@@ -26,8 +26,7 @@ from liqod.discovery.adverts import Adverts, NoAdverts
 from liqod.discovery.publishing import publish
 from liqod.discovery.sightings import Book, Entry, Seen, Verified, Worth, key_of
 from liqod.errors import LiqodError, PluginError
-from liqod.plugins.calls import Gauge
-from liqod.plugins.fitting import shown, waits
+from liqod.plugins.callguard import Gauge
 from liqod.plugins.host import PluginHost
 from liqod.plugins.providers import (
     LONGEST_TTL,
@@ -36,7 +35,8 @@ from liqod.plugins.providers import (
     Services,
     Sighting,
 )
-from liqod.plugins.sound import odd
+from liqod.plugins.typecheck import shown, waits
+from liqod.plugins.validation import odd
 from liqod.runtime.log import PEER, Seldom
 from liqod.runtime.supervise import HEALTHY_AFTER, Failure, Supervision, explain
 from liqod.runtime.ticks import sleep_until_tick

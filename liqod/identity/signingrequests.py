@@ -22,7 +22,7 @@ from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.objects.conditions import Condition
 from liqod.runtime.gather import gather
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 
 SIGNER = "kubernetes.io/kube-apiserver-client"
 SELECTOR = f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}"

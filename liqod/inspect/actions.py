@@ -18,7 +18,7 @@ from liqod.inspect.components import Components
 from liqod.inspect.decisions import FLAGS, LESS, Decisions
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.protocol import RequestError
-from liqod.model.crossing.crossing import namespace_stays
+from liqod.model.crossing.exclusions import namespace_stays
 from liqod.model.objects.requirements import node_selector
 from liqod.procedures import unpeering
 from liqod.procedures.offloading import NAME, present, remote_namespaces, spread

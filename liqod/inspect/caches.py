@@ -11,7 +11,7 @@ import trio
 
 from liqod.errors import ProtocolError
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.placement import placement
+from liqod.kube.cache.nodeindex import placement
 from liqod.kube.cache.store import Change, Key
 
 T = TypeVar("T")

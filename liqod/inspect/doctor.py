@@ -18,8 +18,8 @@ from liqod.inspect.probing import Probes
 from liqod.model.view.rows import Check as Row
 from liqod.model.view.rows import Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts, examine
-from liqod.plugins.fitting import misfit, shown
 from liqod.plugins.host import PluginHost
+from liqod.plugins.typecheck import misfit, shown
 from liqod.runtime.ticks import sleep_until_tick
 from liqod.telemetry.events import VerdictTurned
 

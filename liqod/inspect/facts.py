@@ -22,11 +22,11 @@ from liqod.identity import certificates
 from liqod.inspect.caches import Cache
 from liqod.inspect.components import Components
 from liqod.inspect.summary import Counted, EventSummary
-from liqod.kube.cache.placement import placement
+from liqod.kube.cache.nodeindex import placement
 from liqod.kube.queue import K, KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node
-from liqod.model.peering import standing
+from liqod.model.peering import healthsummary
 from liqod.model.view import objectfacts, peerview
 from liqod.model.view.detail import owner
 from liqod.model.view.facts import (
@@ -366,4 +366,4 @@ def _slice(found: ResourceSlice) -> Lent:
 
 
 def _tenant(found: Tenant) -> tuple[str, str]:
-    return found.spec.cluster_id, standing.tenant(found)
+    return found.spec.cluster_id, healthsummary.tenant(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from liqod.inspect.family import Family, Sample
 from liqod.model.objects.remoteevents import TYPES
 from liqod.reflection.eventwriter import OUTCOMES
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -25,7 +25,7 @@ MOST_KINDS = 100
 if TYPE_CHECKING:
     from liqod.discovery.sightings import Entry
     from liqod.inspect.components import Components
-    from liqod.plugins.calls import Gauge
+    from liqod.plugins.callguard import Gauge
     from liqod.plugins.loader import Loaded
 
 

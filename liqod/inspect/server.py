@@ -23,12 +23,12 @@ from liqod.config import Inspector as Settings
 from liqod.errors import ConfigError
 from liqod.inspect import access, protocol
 from liqod.inspect.access import Guest, Reviewer
-from liqod.kube.http.listening import taken
+from liqod.kube.http.listener import taken
 from liqod.kube.http.wire import TlsWire, Wire, wire_of
 from liqod.model.view import sockets
 from liqod.runtime import account
 from liqod.runtime.account import Account
-from liqod.runtime.places import address_of, serve_listeners
+from liqod.runtime.connectionlimit import address_of, serve_listeners
 from liqod.runtime.supervise import leaves
 from liqod.runtime.tokenbucket import TokenBucket
 from liqod.websocket import Closed, Refusal, Request, Websocket

@@ -141,7 +141,7 @@ def frames(task: trio.lowlevel.Task) -> list[Call]:
 
 
 def _timed(step: "GeneratorType[Any, Any, Any]") -> Any:
-    """The coroutine of a plugin, behind the wall that times it (:mod:`liqod.plugins.calls`)."""
+    """The coroutine of a plugin, behind the wall that times it (:mod:`liqod.plugins.callguard`)."""
     return None if step.gi_frame is None else step.gi_frame.f_locals.get("inner")
 
 

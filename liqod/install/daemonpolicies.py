@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from liqod.apimachinery import labels
 from liqod.install.rights import SERVICE_ACCOUNT
-from liqod.model.crossing.crossing import RESERVED
+from liqod.model.crossing.exclusions import RESERVED
 from liqod.model.objects import webhook
 from liqod.model.objects.homeapi import LONGEST
 from liqod.model.view.whereabouts import DEPLOYMENT

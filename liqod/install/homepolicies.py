@@ -1,15 +1,16 @@
 """The admission policy of a consumer: which namespaces its own users may not offload.
 
-The daemon refuses these too (:mod:`liqod.model.crossing.crossing`); the API server's refusal comes
-before anything is recorded, whoever writes and while no daemon runs. Only creation is checked:
-what was recorded before can still be brought back. The functions are pure and return manifests.
+The daemon refuses these too (:mod:`liqod.model.crossing.exclusions`); the API server's refusal
+comes before anything is recorded, whoever writes and while no daemon runs. Only creation is
+checked: what was recorded before can still be brought back. The functions are pure and return
+manifests.
 """
 
 from typing import Final
 
 from liqod.apimachinery import labels
 from liqod.model import ids
-from liqod.model.crossing.crossing import RESERVED
+from liqod.model.crossing.exclusions import RESERVED
 from liqod.provider.policies.cel import Manifest, policy, rule
 
 OFFLOADINGS_POLICY: Final = "liqod-namespaces-that-stay"

@@ -48,7 +48,7 @@ from liqod.install.overlayremoval import overlay_down
 from liqod.install.removal import daemon_stopped
 from liqod.install.verbs import POLL, SELECTOR, Progress
 from liqod.kube.client import Client
-from liqod.kube.ending import set_finalizers
+from liqod.kube.deletion import set_finalizers
 from liqod.kube.selection import Selection
 from liqod.network import gatewayplan
 from liqod.network.gatewayplan import Here, Listening, Object

@@ -17,10 +17,10 @@ from liqod.apimachinery.kinds import LEASES, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.apimachinery.objects import MAX_OBJECT, decode_as
 from liqod.errors import Expired, NotFound
-from liqod.kube.asking import JSON, Query, headers_of, label, place, target, written
 from liqod.kube.cache.outage import Outage
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.failures import TooLarge
+from liqod.kube.http.cpubudget import Budget, Turn
 from liqod.kube.http.proxies import Dial
 from liqod.kube.http.transport import (
     ClientStats,
@@ -30,9 +30,9 @@ from liqod.kube.http.transport import (
     Transport,
     Upgraded,
 )
-from liqod.kube.http.turns import Budget, Turn
 from liqod.kube.http.wire import connect
 from liqod.kube.pages import MAX_PAGE, PAGE_LIMIT, Page, Pages, read_page
+from liqod.kube.restrequest import JSON, Query, headers_of, label, place, target, written
 from liqod.kube.selection import EVERY, Selection
 from liqod.kube.watch import Watch
 

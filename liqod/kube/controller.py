@@ -16,7 +16,7 @@ import trio
 
 from liqod.errors import Conflict, LiqodError, PluginError, ProtocolError, TransientError
 from liqod.kube.cache.informers import Informers
-from liqod.kube.http.turns import Budget, Metered
+from liqod.kube.http.cpubudget import Budget, Metered
 from liqod.kube.queue import K, KeyedQueue
 from liqod.kube.watched import Watched
 from liqod.runtime.backoff import Backoff

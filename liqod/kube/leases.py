@@ -1,6 +1,6 @@
 """``coordination.k8s.io`` Leases as they are read: who holds one, and how long ago it was renewed.
 
-How a daemon takes one and keeps it is :mod:`liqod.kube.election`'s.
+How a daemon takes one and keeps it is :mod:`liqod.kube.leaderelection`'s.
 """
 
 from contextlib import suppress

@@ -8,9 +8,9 @@ from liqod.apimachinery import objects
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.objects import MAX_OBJECT, UNREADABLE, Key, Slim
 from liqod.errors import ProtocolError
-from liqod.kube.cache import nesting
+from liqod.kube.cache import deepjson
 from liqod.kube.failures import TooLarge
-from liqod.kube.http.turns import Budget, Turn
+from liqod.kube.http.cpubudget import Budget, Turn
 
 PAGE_LIMIT = 500
 """Objects per page of a list."""
@@ -97,12 +97,12 @@ async def read_page(body: bytes, kind: Kind, budget: Budget | None = None) -> Pa
     for raw in items:
         size = len(memoryview(raw))
         if size > MAX_OBJECT:
-            skipped.append(nesting.key_of(bytes(raw)))
+            skipped.append(deepjson.key_of(bytes(raw)))
         else:
             try:
                 found.append(objects.slim_raw(raw, kind))
             except RecursionError:
-                skipped.append(nesting.key_of(bytes(raw)))
+                skipped.append(deepjson.key_of(bytes(raw)))
         await turn.spend(size)
     return Page(found, meta.resource_version, meta.continue_token, tuple(skipped))
 
@@ -112,6 +112,6 @@ def _split(body: bytes) -> tuple[_ListMeta, Iterable[msgspec.Raw | bytes]]:
     try:
         whole = _list.decode(body)
     except RecursionError:
-        members = dict(nesting.members(body))
-        return _meta.decode(members[b"metadata"]), nesting.elements(members[b"items"])
+        members = dict(deepjson.members(body))
+        return _meta.decode(members[b"metadata"]), deepjson.elements(members[b"items"])
     return whole.metadata, whole.items or ()

@@ -18,8 +18,8 @@ from liqod.apimachinery.objects import MAX_OBJECT, Slim
 from liqod.errors import ProtocolError, Unreachable
 from liqod.kube.failures import Status, error_of
 from liqod.kube.http.connection import FULL
+from liqod.kube.http.cpubudget import Budget, Turn
 from liqod.kube.http.transport import Stream
-from liqod.kube.http.turns import Budget, Turn
 
 MAX_LINE = MAX_OBJECT + 64
 """Bytes of one event: an object and its envelope."""

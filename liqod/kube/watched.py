@@ -8,9 +8,9 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
-from liqod.kube.cache.holdings import Stub
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.informers import Informers
+from liqod.kube.cache.memoryquota import Stub
 from liqod.kube.cache.store import Change, Index, Key, Store
 from liqod.kube.client import Client
 from liqod.kube.definitions import is_defined

@@ -14,8 +14,7 @@ from typing import Any, Final, Protocol
 
 from liqod.errors import NetworkError, PluginError
 from liqod.network.names import Names
-from liqod.plugins.calls import Gauge
-from liqod.plugins.fitting import misfit, shown, waits
+from liqod.plugins.callguard import Gauge
 from liqod.plugins.providers import (
     Place,
     Tunnel,
@@ -24,6 +23,7 @@ from liqod.plugins.providers import (
     TunnelSpec,
     TunnelStatus,
 )
+from liqod.plugins.typecheck import misfit, shown, waits
 
 LOOKS: Final = 5.0
 """Seconds in which a backend says what this machine lacks, or how a tunnel is."""

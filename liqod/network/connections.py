@@ -24,7 +24,7 @@ from liqod.network.failover.role import Role
 from liqod.network.gatewayplan import Gateway, made_by
 from liqod.peers.peer import Peer
 from liqod.resources.networking import CONNECTIONS, Connection
-from liqod.runtime.latest import Latest
+from liqod.runtime.observable import Latest
 from liqod.telemetry.events import TunnelChanged
 
 State = Literal["Connected", "Connecting", "Error"]

@@ -50,7 +50,7 @@ from liqod.resources.networking import (
     GatewayServer,
     PublicKey,
 )
-from liqod.runtime.latest import Latest
+from liqod.runtime.observable import Latest
 from liqod.telemetry.events import GatewayJudged
 
 GATEWAYS: Final = "gateways"

@@ -24,7 +24,7 @@ from liqod.network.room import Room
 from liqod.network.services import Services
 from liqod.network.standins import StandIns
 from liqod.peers.peer import Peer
-from liqod.runtime.latest import Latest
+from liqod.runtime.observable import Latest
 from liqod.runtime.supervise import Failure, Supervision, leaves
 from liqod.telemetry.events import TunnelChanged
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
-from liqod.model.network import claims
+from liqod.model.network import rangechecks
 from liqod.model.network.ranges import Ranges
 from liqod.model.objects.partial import Node
 from liqod.peers.peer import Peer
@@ -48,7 +48,7 @@ async def take_up(peer: Peer, told: Ranges) -> str:
         for at in node.status.addresses
     }
     server = urlsplit(context.endpoint.server).hostname or ""
-    problem = too_large(had, wanted) or claims.refuse_ranges(wanted, addresses, server)
+    problem = too_large(had, wanted) or rangechecks.refuse_ranges(wanted, addresses, server)
     if problem:
         return problem
     cidr = {"pod": list(wanted.pod), "external": list(wanted.external)}
@@ -62,7 +62,7 @@ def too_large(had: Ranges, wanted: Ranges) -> str:
     """Say why a later range is not taken: each takes as much of the pools here as it is large."""
     for before, now in ((had.pod, wanted.pod), (had.external, wanted.external)):
         for text in now[len(before) :]:
-            if problem := claims.malformed(text):
+            if problem := rangechecks.malformed(text):
                 return problem
             network = ip_network(text)
             known = (ip_network(each) for each in before)

@@ -83,7 +83,7 @@ def plan(
 
     Args:
         called: what its things are called.
-        ranges: of both clusters; they have been checked (:mod:`liqod.model.network.claims`).
+        ranges: of both clusters; they have been checked (:mod:`liqod.model.network.rangechecks`).
         side: which end of the tunnel this cluster has.
         mtu: of the tunnel, in bytes.
         carries: the largest packet that the way was found to carry; 0 for the MTU. Routes and

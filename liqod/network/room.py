@@ -39,8 +39,8 @@ from liqod.network.wanted import Wanted, is_same, wanted
 from liqod.peers.peer import Peer
 from liqod.plugins.providers import Tunnel, TunnelProvider, TunnelStatus
 from liqod.runtime.backoff import Backoff
-from liqod.runtime.latest import Latest
 from liqod.runtime.log import Seldom
+from liqod.runtime.observable import Latest
 from liqod.telemetry.events import TunnelChanged
 
 RETRIES = Backoff(first=0.5, last=30.0)

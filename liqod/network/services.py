@@ -14,7 +14,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.ending import delete_all
+from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.watched import Watched
 from liqod.model import ids
@@ -27,7 +27,7 @@ from liqod.network.gatewayplan import Gateway
 from liqod.network.standins import SELECTION
 from liqod.peers.peer import Peer
 from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
-from liqod.runtime.latest import Latest
+from liqod.runtime.observable import Latest
 
 SERVICE: Final = "service"
 """The one key: a peer has one gateway that counts."""

@@ -28,7 +28,7 @@ from liqod.network.connections import Connections, Way
 from liqod.network.ends import Ends
 from liqod.network.gatewayplan import Gateway
 from liqod.peers.peer import Peer
-from liqod.runtime.latest import Latest
+from liqod.runtime.observable import Latest
 
 STAND_IN: Final = "standin"
 """The one key: a peer has one gateway that counts."""

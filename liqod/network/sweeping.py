@@ -28,7 +28,7 @@ from liqod.network.machines import FOLDER
 from liqod.network.names import Names
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.plugins import loader
-from liqod.plugins.calls import Calls
+from liqod.plugins.callguard import Calls
 from liqod.plugins.providers import TunnelServices
 from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster
 from liqod.telemetry.events import NetworkSwept

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from liqod.cluster.context import ClusterContext
 from liqod.config import PeerSettings, PodNetwork
 from liqod.kube.controller import tell_failures
-from liqod.kube.http.turns import Budget
+from liqod.kube.http.cpubudget import Budget
 from liqod.peers.peernetwork import PeerNetwork
-from liqod.runtime.latest import Latest
+from liqod.runtime.observable import Latest
 from liqod.telemetry.events import KeyFailed, Told
 
 if TYPE_CHECKING:

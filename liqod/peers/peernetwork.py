@@ -6,7 +6,7 @@ import trio
 
 from liqod.model.network.ranges import PeerRanges
 from liqod.model.view.networkfacts import NetworkFacts
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 
 NOBODY = "there is no gateway of this cluster's for it yet"
 NOT_JOINED = "the networks are not joined: there is no Configuration of the peer"

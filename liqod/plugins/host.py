@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from liqod.plugins.calls import Calls, Gauge
+from liqod.plugins.callguard import Calls, Gauge
 from liqod.plugins.loader import Plugins
 
 

@@ -22,12 +22,12 @@ from liqod.errors import ConfigError, PluginError
 from liqod.model.nearest import nearest
 from liqod.model.text import printable
 from liqod.plugins import declared, hookspecs
+from liqod.plugins.codescan import system_task
 from liqod.plugins.contracts import NoSettings, Reflector
 from liqod.plugins.diagnosis import Check
-from liqod.plugins.looking import system_task
+from liqod.plugins.exceptions import described
 from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
-from liqod.plugins.raised import described
-from liqod.plugins.sound import fault
+from liqod.plugins.validation import fault
 
 BUILT_IN: tuple[tuple[str, str], ...] = (
     *declared.modules(),

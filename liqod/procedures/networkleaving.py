@@ -11,7 +11,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.apimachinery.meta import Partial
 from liqod.kube.client import Client
-from liqod.kube.ending import delete_all
+from liqod.kube.deletion import delete_all
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.resources import CONFIGURATIONS

@@ -21,7 +21,7 @@ from liqod.errors import NotFound, ProtocolError
 from liqod.identity import certificates
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.ending import delete_all
+from liqod.kube.deletion import delete_all
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.procedures import peeringusers

@@ -14,7 +14,7 @@ from liqod.identity import certificates
 from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.ending import delete_all
+from liqod.kube.deletion import delete_all
 from liqod.kube.selection import Selection
 from liqod.resources import IDENTITIES, RENEWS, RESOURCE_SLICES
 

@@ -16,7 +16,7 @@ from liqod.consumer.link import Provider
 from liqod.consumer.remotes import Remotes
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
-from liqod.model.network.wayhome import way_home
+from liqod.model.network.apiaddress import way_home
 from liqod.plugins.contracts import (
     Absence,
     Json,

@@ -6,7 +6,7 @@ of the link has everything reconciled again. Everything that lasts is in resourc
 is killed is begun anew from what the two clusters hold.
 
 The way of an event: a watch notifies :meth:`Worker.enqueue` of an object (a pod by way of
-:mod:`liqod.kube.cache.placement`, an object at the peer by way of
+:mod:`liqod.kube.cache.nodeindex`, an object at the peer by way of
 :mod:`liqod.reflection.remotecache`), its key waits in the worker's queue, and the worker decides
 and has it written.
 """
@@ -24,7 +24,7 @@ from liqod.consumer.namespaces import staying
 from liqod.consumer.namespaces.staying import Staying
 from liqod.consumer.remotes import Remotes
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.placement import placement
+from liqod.kube.cache.nodeindex import placement
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.client import Client
 from liqod.kube.queue import KeyedQueue

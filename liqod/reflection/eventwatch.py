@@ -20,7 +20,7 @@ from liqod.apimachinery.meta import Partial, newer
 from liqod.errors import Expired, Forbidden, LiqodError, PermanentError
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.http.turns import Budget
+from liqod.kube.http.cpubudget import Budget
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Bookmark
 from liqod.model.crossing.adoption import stands_for
@@ -31,8 +31,8 @@ from liqod.reflection.eventwriter import EventWriter
 from liqod.reflection.remotecache import RemoteCache
 from liqod.resources.offloading import SHADOW_PODS
 from liqod.runtime.backoff import Backoff
-from liqod.runtime.latest import News
 from liqod.runtime.log import Seldom
+from liqod.runtime.observable import News
 from liqod.runtime.supervise import explain
 
 if TYPE_CHECKING:

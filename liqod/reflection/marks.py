@@ -24,7 +24,7 @@ from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.kube import ensure
 from liqod.model import ids
 from liqod.model.crossing.adoption import is_adopted
-from liqod.model.objects.following import laid, picked
+from liqod.model.objects.fieldpaths import laid, picked
 from liqod.model.objects.patches import (
     decode_keys,
     digest,

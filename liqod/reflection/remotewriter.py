@@ -29,7 +29,7 @@ from liqod.kube.client import Client
 from liqod.kube.watched import DOUBT
 from liqod.model.crossing import graces, keys
 from liqod.model.crossing.adoption import is_adopted, stands_for
-from liqod.model.crossing.crossing import STAYS_HOME, object_stays
+from liqod.model.crossing.exclusions import STAYS_HOME, object_stays
 from liqod.model.objects.patches import contained
 from liqod.plugins.contracts import (
     Json,

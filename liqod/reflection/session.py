@@ -27,7 +27,7 @@ from liqod.reflection.eventwatch import PODLIKE, EventWatch
 from liqod.reflection.remotecache import RemoteCache
 from liqod.resources.offloading import SHADOW_PODS
 from liqod.runtime.backoff import Backoff
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 from liqod.runtime.supervise import explain
 
 if TYPE_CHECKING:

@@ -24,12 +24,12 @@ from liqod.errors import (
     NotFound,
     PermanentError,
 )
-from liqod.kube import events, times
+from liqod.kube import recorder, times
 from liqod.kube.client import Client
 from liqod.model.objects.patches import digest
 from liqod.model.objects.remoteevents import MESSAGE_BYTES, REASON_BYTES, clean
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reason, Reflector, Scope
-from liqod.plugins.sound import unwritable
+from liqod.plugins.validation import unwritable
 from liqod.reflection import pauses
 from liqod.reflection.context import Context, Version, Work, bare
 from liqod.reflection.localmaking import Lately, make, owned, sweep
@@ -333,13 +333,13 @@ async def tell(client: Client, kind: Kind, source: Json, reason: Reason, peer: s
     not hold that up.
     """
     meta = msgspec.convert(source, Partial).metadata
-    made = events.event(
+    made = recorder.event(
         kind,
         meta,
         reason.code,
         reason.message,
         at=times.now(),
-        type=events.NORMAL if reason.expected else events.WARNING,
+        type=recorder.NORMAL if reason.expected else recorder.WARNING,
         related={
             "apiVersion": FOREIGN_CLUSTERS.api_version,
             "kind": FOREIGN_CLUSTERS.name,

@@ -15,7 +15,7 @@ import trio
 
 from liqod.apimachinery.kinds import PODS
 from liqod.kube import times
-from liqod.kube.cache.placement import placement
+from liqod.kube.cache.nodeindex import placement
 from liqod.kube.queue import KeyedQueue
 from liqod.model.objects import podstatus
 from liqod.plugins.contracts import Json

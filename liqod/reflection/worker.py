@@ -16,13 +16,13 @@ import trio
 from liqod.apimachinery import labels
 from liqod.errors import LiqodError, PluginError, TransientError
 from liqod.kube import times
-from liqod.kube.cache.placement import placement
+from liqod.kube.cache.nodeindex import placement
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.watched import DOUBT
 from liqod.model.crossing.adoption import stands_for
-from liqod.model.crossing.crossing import STAYS_HOME, object_stays
+from liqod.model.crossing.exclusions import STAYS_HOME, object_stays
 from liqod.model.view.told import BROKEN
-from liqod.plugins.calls import FAILING
+from liqod.plugins.callguard import FAILING
 from liqod.plugins.contracts import (
     NOTHING,
     Absence,
@@ -35,7 +35,7 @@ from liqod.plugins.contracts import (
     Scope,
     Watch,
 )
-from liqod.plugins.sound import no_answer, no_pause, strange
+from liqod.plugins.validation import no_answer, no_pause, strange
 from liqod.reflection import topology
 from liqod.reflection.context import Context, State, Version, Work, bare, version_of
 from liqod.reflection.remotecache import Stamps

@@ -4,7 +4,7 @@ A face is an endpoint to which others can open connections. Half of the process'
 its memory are kept for the daemon's own work: its watches, its requests, its peers. Of the rest
 each face has a part (:data:`SHARES`) that no other can take, so that a caller that fills one blocks
 nobody at the others. It is derived at the start, by the limits that the process really has.
-:mod:`liqod.runtime.places` selects the connection to close where a face is full.
+:mod:`liqod.runtime.connectionlimit` selects the connection to close where a face is full.
 """
 
 import logging
@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 
 log = logging.getLogger(__name__)
 

@@ -26,12 +26,12 @@ from liqod.kube.cache.store import Store
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.text import is_fit
 from liqod.plugins import loader
-from liqod.plugins.calls import Gauge
+from liqod.plugins.callguard import Gauge
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
-from liqod.plugins.fitting import misfit
+from liqod.plugins.exceptions import described
 from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
-from liqod.plugins.raised import described
-from liqod.plugins.sound import fault, odd
+from liqod.plugins.typecheck import misfit
+from liqod.plugins.validation import fault, odd
 from simulator.suites.trials import TRIES, at_rest, ended, no_system_tasks, quick
 
 PATIENCE = 10.0

@@ -25,7 +25,7 @@ import msgspec
 from liqod.apimachinery.kinds import Kind
 from liqod.errors import PluginError
 from liqod.model import ids
-from liqod.model.objects.following import picked
+from liqod.model.objects.fieldpaths import picked
 from liqod.model.objects.patches import merged
 from liqod.plugins.contracts import (
     API,
@@ -41,7 +41,7 @@ from liqod.plugins.contracts import (
     VirtualNode,
     Watch,
 )
-from liqod.plugins.sound import fault, no_answer, no_pause, strange, unwritable
+from liqod.plugins.validation import fault, no_answer, no_pause, strange, unwritable
 from liqod.reflection.context import bare
 from liqod.reflection.view import Subject
 from liqod.reflection.voices import Retraction, Said, Voices, taken_back

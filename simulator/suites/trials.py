@@ -12,8 +12,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import trio
 
-from liqod.plugins.calls import SLOW, Gauge, named
-from liqod.plugins.looking import system_task
+from liqod.plugins.callguard import SLOW, Gauge, named
+from liqod.plugins.codescan import system_task
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -28,8 +28,7 @@ import trio
 
 from liqod.errors import LiqodError, PluginError
 from liqod.network.backends import walled
-from liqod.plugins.calls import Gauge
-from liqod.plugins.fitting import misfit
+from liqod.plugins.callguard import Gauge
 from liqod.plugins.providers import (
     TUNNEL_ADDRESSES,
     Side,
@@ -38,7 +37,8 @@ from liqod.plugins.providers import (
     TunnelSpec,
     TunnelStatus,
 )
-from liqod.plugins.sound import fault
+from liqod.plugins.typecheck import misfit
+from liqod.plugins.validation import fault
 from simulator.suites.gateways import (
     SIXES,
     UNDERLAY,

@@ -22,7 +22,7 @@ from liqod.network.kernel import namespaces
 from liqod.network.kernel.namespaces import enter
 from liqod.network.names import PROXY_PORT, SERVER_PORT
 from liqod.network.peerplan import plan
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, run
 from tests.testbed.errors import Unavailable

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 from liqod.sharedport import DAEMON, SharedPort
 from tests.unit.test_sharedport import TUNNEL, answers, free_port
 

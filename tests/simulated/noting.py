@@ -19,7 +19,7 @@ from liqod.network.machine import Heard, Machine, Told
 from liqod.network.names import Names, Side
 from liqod.network.peerplan import PeerPlan
 from liqod.network.values import KernelChange, Namespace
-from liqod.plugins.calls import Calls
+from liqod.plugins.callguard import Calls
 from liqod.plugins.providers import TunnelProvider, TunnelServices, TunnelSpec, TunnelStatus
 from liqod.resources.networking import (
     CONFIGURATIONS,

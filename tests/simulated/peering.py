@@ -30,7 +30,7 @@ from liqod.inspect.components import Components
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
-from liqod.kube.election import Election
+from liqod.kube.leaderelection import Election
 from liqod.model import ids
 from liqod.network.leftovers import Leftovers
 from liqod.network.machine import NOWHERE, Machine

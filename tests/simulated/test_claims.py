@@ -18,7 +18,7 @@ from liqod.apimachinery.kinds import (
 from liqod.consumer import claims as room
 from liqod.consumer.claims import Claims
 from liqod.install.manifests import storage_class
-from liqod.kube.cache.holdings import Holdings
+from liqod.kube.cache.memoryquota import Holdings
 from liqod.kube.selection import Selection
 from liqod.resources import VIRTUAL_NODES
 from simulator.controllers.volumes import PROVISIONER, SELECTED

@@ -27,7 +27,7 @@ from liqod.install.removal import uninstall
 from liqod.install.verbs import install
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.model.objects import claims
+from liqod.model.objects import volumeclaims
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from liqod.runtime.account import Account
 from simulator import EmbeddedCluster
@@ -117,10 +117,10 @@ async def test_volumes_keep_their_namespace_at_a_peer_until_they_are_deleted(
         await mapped(context, "milan", {"shop": "shop-rome"})
         await answer(context, "milan", "shop", "shop-rome")
         await phase(context, "shop", "Ready")
-        notes = {claims.PROVISIONER_NOTES[0]: "liqo.io/storage"}
+        notes = {volumeclaims.PROVISIONER_NOTES[0]: "liqo.io/storage"}
         await context.client.create(CLAIMS, claim("db", annotations=notes), "shop")
         made = await context.client.get(CLAIMS, "db", "shop")
-        await context.client.create(VOLUMES, claims.peer_volume(made, "milan", "Delete"))
+        await context.client.create(VOLUMES, volumeclaims.peer_volume(made, "milan", "Delete"))
         await context.client.delete(NAMESPACE_OFFLOADINGS, "offloading", "shop")
 
         async def kept():
@@ -157,7 +157,7 @@ async def test_the_rights_of_an_installation_with_storage_are_enough(nursery):
             await install(admin, Options(cluster_id="rome", storage=True), print)
             await install(admin, Options(), print)
             await admin.get(CLUSTER_ROLES, "liqod-storage")  # an upgrade keeps it
-            own = of_class("local", annotations={claims.DEFAULT_CLASS: "true"})
+            own = of_class("local", annotations={volumeclaims.DEFAULT_CLASS: "true"})
             await admin.create(STORAGE_CLASSES, own)
             await admin.create(NODES, node("own"))
             data = await daemon_kubeconfig(admin, found, "liqo", "rome", print)

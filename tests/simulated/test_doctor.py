@@ -10,7 +10,7 @@ import pytest
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, EVENTS, LEASES, NAMESPACES
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.kube import events as kube_events
+from liqod.kube import recorder as kube_events
 from liqod.kube import times
 from liqod.kube.definitions import name_of
 from liqod.model.view import whereabouts

@@ -20,7 +20,7 @@ from liqod.network.gatewayplan import Here, Listening
 from liqod.network.gateways import Gateways
 from liqod.network.services import Services
 from liqod.resources.networking import GATEWAY_SERVERS
-from liqod.runtime.latest import Latest
+from liqod.runtime.observable import Latest
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT, installed_lender
 from tests.simulated.test_gateways import Site, server

@@ -23,7 +23,7 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
 )
-from liqod.runtime.latest import Latest
+from liqod.runtime.observable import Latest
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT, Lender, installed_lender
 

@@ -28,7 +28,7 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
 )
-from liqod.runtime.latest import Latest
+from liqod.runtime.observable import Latest
 from liqod.telemetry.events import TunnelChanged
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT

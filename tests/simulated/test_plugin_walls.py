@@ -12,10 +12,11 @@ import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, SECRETS, SERVICES
 from liqod.kube.selection import Selection
+from liqod.loopwatchdog import Stalls
 from liqod.model.objects.remoteevents import MESSAGE_BYTES
 from liqod.model.text import is_fit
 from liqod.model.view.told import BROKEN
-from liqod.plugins import calls
+from liqod.plugins import callguard
 from liqod.plugins.contracts import (
     Json,
     Plan,
@@ -28,7 +29,6 @@ from liqod.plugins.contracts import (
     Watch,
 )
 from liqod.reflection import statuswriter
-from liqod.stalls import Stalls
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, pair
 from tests.simulated.test_reflection_plans import only, remote_object
@@ -64,7 +64,7 @@ def faulty(outgoing: Any) -> Reflector:
 async def test_one_that_blocks_is_named_while_it_does_and_parked(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(calls, "STUCK", BLOCKS)
+    monkeypatch.setattr(callguard, "STUCK", BLOCKS)
     ours = only(MAPS, faulty(blocks))
     # The package of the test's own is not liqod.
     assert not ours.own
@@ -232,8 +232,8 @@ BROKEN_BETWEEN_CLUSTERS = {
 async def test_each_function_that_breaks_is_named_and_holds_nobody_up(
     field: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "SLOW", broken.BLOCKS)
-    monkeypatch.setattr(calls, "STUCK", broken.BLOCKS)
+    monkeypatch.setattr(callguard, "SLOW", broken.BLOCKS)
+    monkeypatch.setattr(callguard, "STUCK", broken.BLOCKS)
     ways = broken.plain_ways(await broken.cancelled())
     ours = only(MAPS, *(broken_one(field, how, function) for how, function in ways.items()))
     assert len(ours.reflectors) == 1 + len(ways)

@@ -14,7 +14,7 @@ from liqod.apimachinery.kinds import LEASES
 from liqod.cli import presence
 from liqod.kube import leases, times
 from liqod.kube.client import Client
-from liqod.model.peering import standing
+from liqod.model.peering import healthsummary
 from tests.simulated.processes import Site, sites
 
 
@@ -57,7 +57,7 @@ async def test_a_daemon_whose_clock_is_behind_runs(
 async def test_a_daemon_that_died_with_its_clock_ahead_does_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in (presence, standing):
+    for module in (presence, healthsummary):
         monkeypatch.setattr(module, "LEADER_STOPS_AFTER", 2.0)
     monkeypatch.setattr(presence, "LEADER_TOLD_WITHIN", -1.0)
     async with sites(tmp_path, "rome") as (rome,):

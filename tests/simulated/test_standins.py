@@ -17,7 +17,7 @@ from liqod.network.failover.role import Role
 from liqod.network.gatewayplan import Gateway
 from liqod.network.standins import StandIns
 from liqod.resources.networking import GATEWAY_SERVERS
-from liqod.runtime.latest import Latest
+from liqod.runtime.observable import Latest
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT, Lender, installed_lender
 from tests.simulated.test_gateways import MARKS, server

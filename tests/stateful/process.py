@@ -21,7 +21,7 @@ from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector
 from liqod.install import check_revision
 from liqod.kube.client import Client
-from liqod.kube.election import Election, LeadershipLost
+from liqod.kube.leaderelection import Election, LeadershipLost
 from liqod.peers.peers import Peers
 from liqod.peertask import PeerTasks
 from liqod.plugins import loader

@@ -13,9 +13,9 @@ from liqod.consumer.nodes import nodes
 from liqod.consumer.webhook.missedpods import UnscheduledPods
 from liqod.identity import signingrequests
 from liqod.identity.signingrequests import SigningRequests
-from liqod.kube import election
+from liqod.kube import leaderelection
 from liqod.kube.client import Client
-from liqod.kube.election import Election
+from liqod.kube.leaderelection import Election
 from liqod.provider.tenants.renewals import Renewals
 from liqod.reflection import statuswriter
 from liqod.reflection.remotewriter import Outcome, RemoteWriter
@@ -121,7 +121,7 @@ def test_a_leader_does_not_notice_that_it_leads_no_more(monkeypatch: pytest.Monk
 def test_a_standby_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
     script = (FailOver("milan", dies=True),)
     perform(*script)
-    monkeypatch.setattr(election, "DURATION", 60.0)
+    monkeypatch.setattr(leaderelection, "DURATION", 60.0)
     assert "nobody leads milan" in broken_by(*script)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.handshake.transport.peertls import called
-from liqod.runtime import account, places
+from liqod.runtime import account, connectionlimit
 from liqod.runtime.account import (
     MIB,
     PARTS,
@@ -23,8 +23,15 @@ from liqod.runtime.account import (
     places_of,
     raise_files,
 )
+from liqod.runtime.connectionlimit import (
+    Place,
+    Places,
+    accepted,
+    address_of,
+    networks_of,
+    source_of,
+)
 from liqod.runtime.log import Seldom
-from liqod.runtime.places import Place, Places, accepted, address_of, networks_of, source_of
 from tests.testbed import accounttable
 
 
@@ -201,7 +208,7 @@ async def test_that_no_file_is_free_is_said_once_a_minute(
     monkeypatch: pytest.MonkeyPatch,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    monkeypatch.setattr(places, "_told", Seldom(60.0))
+    monkeypatch.setattr(connectionlimit, "_told", Seldom(60.0))
     outcomes: list[object] = [OSError(errno.EMFILE, "Too many open files")] * 50
     outcomes += [OSError(errno.ECONNABORTED, "gone"), "a connection"]
 

@@ -19,7 +19,7 @@ from liqod.cluster.bounds import (
     without_room,
 )
 from liqod.config import Guests
-from liqod.kube.cache.holdings import NOBODY, Holdings
+from liqod.kube.cache.memoryquota import NOBODY, Holdings
 from liqod.kube.cache.store import Change, Store
 from liqod.model.peering.quota import pod_cost
 from liqod.provider.workloads.ending import Endings

@@ -8,7 +8,7 @@ import time
 import pytest
 import trio
 
-from liqod.plugins.calls import Gauge
+from liqod.plugins.callguard import Gauge
 from liqod.shutdown import Ending
 
 

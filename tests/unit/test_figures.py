@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from liqod import stalls
+from liqod import loopwatchdog
 from liqod.cluster import fence
 from liqod.consumer.webhook import controller as webhook
 from liqod.inspect import doctor, inspector, probing, protocol, server, session
@@ -13,7 +13,7 @@ from liqod.kube import definitions
 from liqod.model.objects.webhook import TIMEOUT_SECONDS
 from liqod.model.peering import intervals
 from liqod.network.failover import election
-from liqod.plugins import calls
+from liqod.plugins import callguard
 from liqod.plugins.reflectors import pods
 from liqod.reflection import pauses
 from liqod.reflection.timings import ReflectionTimings
@@ -35,8 +35,8 @@ IN_WORDS = {
 
 KEPT = [
     ("failures", "Nodes stay Ready for {} s", intervals.NODE_LEASE),
-    ("failures", "After {} s the log says who it is", stalls.LATE),
-    ("failures", "it is parked for a {}, and each time for twice as long", calls.PARKED),
+    ("failures", "After {} s the log says who it is", loopwatchdog.LATE),
+    ("failures", "it is parked for a {}, and each time for twice as long", callguard.PARKED),
     ("failures", "it is written {} times", pauses.TIMES),
     ("failures", "and then left for a {}", ReflectionTimings().contested.first),
     ("failures", "packets go on for 9 to {} s", election.KERNEL),

@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 from liqod.handshake.transport.peerlistener import Listener
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 from liqod.sharedport import DAEMON, SharedPort
 from tests.unit.handshake.listeners import EXPECTED, MILAN, FakeHost, dialler, greeter
 

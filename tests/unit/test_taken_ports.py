@@ -14,10 +14,10 @@ from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.nodes.podways import PodWays
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.errors import ConfigError, NotFound
-from liqod.health import Health as HealthServer
+from liqod.healthz import Health as HealthServer
 from liqod.inspect.server import tcp_listeners
 from liqod.runtime.account import Account
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 
 HERE = "127.0.0.1"
 

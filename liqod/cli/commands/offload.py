@@ -14,7 +14,7 @@ from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, NamespaceName
 from liqod.errors import ConfigError, LiqodError, Misuse
 from liqod.kube.client import Client
-from liqod.model.crossing.crossing import namespace_stays
+from liqod.model.crossing.exclusions import namespace_stays
 from liqod.model.objects.requirements import node_selector
 from liqod.model.text import printable
 from liqod.procedures.offloading import DEFAULTS, manifest, offloaded, present, spread

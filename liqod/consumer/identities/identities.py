@@ -34,7 +34,7 @@ from liqod.consumer.identities.kubeconfigs import (
 from liqod.consumer.identities.places import may_move
 from liqod.errors import AlreadyExists, ProtocolError
 from liqod.identity import successions
-from liqod.kube import events
+from liqod.kube import recorder
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
@@ -131,7 +131,7 @@ class Identities(Controller[str]):
 
     async def _refuse(self, identity: Identity, problem: str) -> None:
         self._peer.report(IdentityChanged(identity=identity.name, refused=problem))
-        await events.tell(self._client, IDENTITIES, identity.metadata, "IdentityRefused", problem)
+        await recorder.tell(self._client, IDENTITIES, identity.metadata, "IdentityRefused", problem)
 
     async def _keep_secret(self, identity: Identity, own: ClusterKeys) -> None:
         wanted = secret_of(identity, own)
@@ -216,7 +216,7 @@ class Identities(Controller[str]):
             why = f"another key of {peer} is not followed: {error}"
             self._peer.report(IdentityChanged(identity=name, refused=why))
             if renew is not None:
-                await events.tell(self._client, RENEWS, renew.metadata, "KeyNotFollowed", why)
+                await recorder.tell(self._client, RENEWS, renew.metadata, "KeyNotFollowed", why)
             return
         if note != known:
             # Over what was read: nobody else's step is lost.

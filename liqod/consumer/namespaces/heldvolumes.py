@@ -4,7 +4,7 @@ from liqod.apimachinery.kinds import CLAIMS, VOLUMES
 from liqod.cluster.context import ClusterContext
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.model.objects import claims
+from liqod.model.objects import volumeclaims
 
 SHOWN = 5
 
@@ -17,10 +17,10 @@ async def lying(client: Client, namespace: str) -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {}
     for claim in await client.list(CLAIMS, Selection(namespace)):
-        if not claims.ours(claim) or not claim["spec"].get("volumeName"):
+        if not volumeclaims.ours(claim) or not claim["spec"].get("volumeName"):
             continue
         volume = await client.find(VOLUMES, claim["spec"]["volumeName"])
-        peer = "" if volume is None else claims.lies_at(volume)
+        peer = "" if volume is None else volumeclaims.lies_at(volume)
         if peer:
             found.setdefault(peer, []).append(str(claim["metadata"]["name"]))
     return found

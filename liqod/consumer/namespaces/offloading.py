@@ -31,7 +31,7 @@ from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
-from liqod.kube.ending import set_finalizers
+from liqod.kube.deletion import set_finalizers
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.model import finalizers

@@ -15,15 +15,15 @@ from typing import Any
 import msgspec
 
 from liqod.apimachinery import labels
+from liqod.configsections import Webhook
 from liqod.model import ids
-from liqod.model.crossing.crossing import NAMESPACE_STAYS
+from liqod.model.crossing.exclusions import NAMESPACE_STAYS
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import selectors
 from liqod.model.objects.conditions import all_dated, holds
 from liqod.model.objects.scheduling import Placement
 from liqod.resources import offloading as kinds
 from liqod.resources.offloading import NamespaceCondition, NamespaceOffloading, RemoteNamespace
-from liqod.tables import Webhook
 
 Json = dict[str, Any]
 REQUIRED, READY = "OffloadingRequired", "Ready"

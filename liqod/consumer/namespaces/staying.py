@@ -1,13 +1,13 @@
 """Namespaces of this cluster that can never be offloaded, by the store of namespaces.
 
-The rule is in :mod:`liqod.model.crossing.crossing`. A namespace that is not in the store is judged
-by its name alone.
+The rule is in :mod:`liqod.model.crossing.exclusions`. A namespace that is not in the store is
+judged by its name alone.
 """
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
 from liqod.kube.cache.store import Change, Store
-from liqod.model.crossing.crossing import namespace_stays
+from liqod.model.crossing.exclusions import namespace_stays
 
 _MARKS = (labels.TENANT_NAMESPACE.encode(), labels.REMOTE_CLUSTER_ID.encode())
 

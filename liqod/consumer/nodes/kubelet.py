@@ -37,7 +37,7 @@ from liqod.errors import (
     Unauthorized,
     Unreachable,
 )
-from liqod.kube.http.listening import listen, wildcard
+from liqod.kube.http.listener import listen, wildcard
 from liqod.kube.http.server import Limits, Open, Request, Response
 from liqod.kube.http.splice import Broken, Silent, splice
 from liqod.kube.http.transport import Stream, Upgraded

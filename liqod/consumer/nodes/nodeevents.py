@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from liqod.apimachinery import labels
-from liqod.kube.events import NORMAL, WARNING
+from liqod.kube.recorder import NORMAL, WARNING
 from liqod.model.objects import conditions
 
 Json = Mapping[str, Any]

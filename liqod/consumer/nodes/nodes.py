@@ -21,11 +21,11 @@ from liqod.consumer.nodes import drain, nodeevents, nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeevents import DRAINING as DRAINING_EVENT
 from liqod.consumer.nodes.nodeevents import Said
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
-from liqod.kube import events, times
+from liqod.kube import recorder, times
 from liqod.kube.cache.store import Store
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
-from liqod.kube.ending import set_finalizers
+from liqod.kube.deletion import set_finalizers
 from liqod.kube.watched import DOUBT
 from liqod.model import finalizers
 from liqod.model.peering.heartbeat import Verdict
@@ -248,7 +248,7 @@ class NodeKeeper(Controller[str]):
     async def _say(self, meta: ObjectMeta, said: Iterable[Said]) -> None:
         """Tell whoever describes the Node what has changed."""
         for each in said:
-            await events.tell_change(
+            await recorder.tell_change(
                 self._client, NODES, meta, each.reason, each.message, type=each.type
             )
 
@@ -319,7 +319,7 @@ class NodeKeeper(Controller[str]):
         await self._tell(node, RUNNING, DRAINING)
         await drain.cordon(self._client, self._name)
         why = "its VirtualNode is being deleted" if node.leaving else "spec.createNode is false"
-        said = Said(events.NORMAL, DRAINING_EVENT, f"its pods are evicted: {why}")
+        said = Said(recorder.NORMAL, DRAINING_EVENT, f"its pods are evicted: {why}")
         await self._say(_meta(live), [said])
 
         async def report(text: str) -> None:

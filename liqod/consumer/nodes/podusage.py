@@ -16,7 +16,7 @@ from liqod.apimachinery.kinds import Kind
 from liqod.consumer.nodes import nodepages
 from liqod.errors import Forbidden, LiqodError, NotFound, Unreachable
 from liqod.kube.client import Client
-from liqod.kube.http.turns import Turn
+from liqod.kube.http.cpubudget import Turn
 from liqod.kube.selection import Selection
 from liqod.model.crossing import usage
 from liqod.model.crossing.usage import Counters, NodeReading, PodMetrics, Running, Sample

@@ -16,11 +16,11 @@ from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
 from liqod.errors import NotFound, Overloaded, Unreachable
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.placement import placement
+from liqod.kube.cache.nodeindex import placement
 from liqod.kube.http import proxies
-from liqod.kube.http.turns import Budget
+from liqod.kube.http.cpubudget import Budget
 from liqod.plugins.contracts import VirtualNode
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 
 SHARE: Final = 1.0
 """Seconds that all streams of one peer may take for each that they pause: half of the time. They

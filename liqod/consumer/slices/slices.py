@@ -30,7 +30,7 @@ from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
-from liqod.kube.ending import delete_all
+from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import Written, ensure, stamped
 from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import ids

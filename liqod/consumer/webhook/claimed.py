@@ -11,7 +11,7 @@ import trio
 from liqod.apimachinery.kinds import CLAIMS
 from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.model.objects import claims
+from liqod.model.objects import volumeclaims
 from liqod.model.objects.scheduling import Placement
 
 ASKED: Final = 8
@@ -27,13 +27,13 @@ async def claimed(
     settings = context.config.storage
     if not settings.enabled:
         return placement
-    found: dict[str, claims.Sight] = {}
+    found: dict[str, volumeclaims.Sight] = {}
     with trio.move_on_after(DEADLINE):
-        for name in claims.names(pod)[:ASKED]:
+        for name in volumeclaims.names(pod)[:ASKED]:
             try:
                 claim = await context.client.find(CLAIMS, name, namespace)
             except LiqodError:
                 break
             if claim is not None:
-                found[name] = claims.sight(claim)
+                found[name] = volumeclaims.sight(claim)
     return msgspec.structs.replace(placement, storage_class=settings.class_name, claims=found)

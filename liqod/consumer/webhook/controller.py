@@ -27,7 +27,7 @@ from liqod.kube.watched import Watched
 from liqod.model.objects import webhook
 from liqod.model.objects.patches import contained
 from liqod.model.peering.intervals import WEBHOOK_PROOF_EVERY
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 from liqod.telemetry.events import WebhookChanged
 
 log = logging.getLogger(__name__)

@@ -20,11 +20,11 @@ from liqod.consumer.slices.borrowed import rules_of
 from liqod.consumer.webhook.claimed import claimed
 from liqod.errors import Conflict, Invalid, NotFound
 from liqod.kube import times
-from liqod.kube.cache.placement import node_of
+from liqod.kube.cache.nodeindex import node_of
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
-from liqod.model.crossing.crossing import namespace_stays
+from liqod.model.crossing.exclusions import namespace_stays
 from liqod.model.objects import conditions, scheduling
 from liqod.model.objects.scheduling import Placement, Verdict, needs_toleration
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading

@@ -26,10 +26,10 @@ from liqod.errors import ConfigError, ProtocolError
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
 from liqod.kube.http import tls
-from liqod.kube.http.listening import listen, wildcard
+from liqod.kube.http.listener import listen, wildcard
 from liqod.kube.http.server import Limits, Open, Request, Response
 from liqod.kube.selection import Selection
-from liqod.model.crossing.crossing import namespace_stays
+from liqod.model.crossing.exclusions import namespace_stays
 from liqod.model.objects import webhook
 from liqod.model.objects.scheduling import Placement
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading

@@ -12,7 +12,7 @@ from liqod.kube import times
 from liqod.model.objects.conditions import set_condition
 from liqod.procedures.answering import key_of
 from liqod.resources import IncomingPeering
-from liqod.runtime.places import networks_of, source_of
+from liqod.runtime.connectionlimit import networks_of, source_of
 
 Json = dict[str, Any]
 

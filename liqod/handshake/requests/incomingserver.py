@@ -41,7 +41,7 @@ from liqod.model.objects.conditions import holds
 from liqod.procedures import answering, peeringusers
 from liqod.resources import IDENTITIES, INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import APPROVED, EXCHANGED, IDENTIFIED, PEERED
-from liqod.runtime.places import source_of
+from liqod.runtime.connectionlimit import source_of
 
 TAKEN: Final = "another cluster's request has the name that this one would have here"
 """Why a request is not taken whose key begins as that of another cluster of the same id."""

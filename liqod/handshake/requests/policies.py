@@ -12,9 +12,9 @@ from typing import Literal
 
 import msgspec
 
+from liqod.configsections import PeerPolicy
 from liqod.errors import ConfigError
 from liqod.model.objects import quantities
-from liqod.tables import PeerPolicy
 
 Action = Literal["auto", "ask", "deny"]
 Resources = Mapping[str, int | str]

@@ -17,6 +17,7 @@ from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import find_tenant
+from liqod.configsections import PeerPolicy
 from liqod.discovery.sightings import Seen
 from liqod.errors import LiqodError
 from liqod.handshake.requests import policies
@@ -29,7 +30,6 @@ from liqod.procedures.revocations import revoked_provider_keys
 from liqod.resources import IDENTITIES, OUTGOING_PEERINGS, OutgoingPeering
 from liqod.runtime.log import Seldom
 from liqod.runtime.ticks import sleep_until_tick
-from liqod.tables import PeerPolicy
 
 EVERY: Final = 2.0
 """Seconds between looks at what is seen."""

@@ -17,7 +17,7 @@ from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
 from liqod.handshake.protocol.mux import STREAMS, Kind, Mux, State
 from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import CONNECT_DEADLINE, KeepAlive, Wire
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 from liqod.runtime.tokenbucket import TokenBucket
 
 OPENS: Final = STREAMS

@@ -34,7 +34,7 @@ from liqod.identity.clustercertificates import ClusterCertificate, certificate_o
 from liqod.kube.http.wire import Wire, wire_of
 from liqod.runtime import account
 from liqod.runtime.account import Account
-from liqod.runtime.places import Place, serve_listeners, source_of
+from liqod.runtime.connectionlimit import Place, serve_listeners, source_of
 from liqod.sharedport import DAEMON, SharedPort
 from liqod.websocket import Websocket
 

@@ -28,12 +28,12 @@ from liqod.errors import (
     Unconnected,
 )
 from liqod.kube.cache.handlers import Handler, Handlers
-from liqod.kube.cache.holdings import Part
-from liqod.kube.cache.listed import Listed
-from liqod.kube.cache.pace import Pace
+from liqod.kube.cache.listcheck import witness
+from liqod.kube.cache.memoryquota import Part
+from liqod.kube.cache.relist import Listed
+from liqod.kube.cache.relistbackoff import Pace
 from liqod.kube.cache.store import Index, Store
-from liqod.kube.cache.telling import Telling
-from liqod.kube.cache.witness import witness
+from liqod.kube.cache.troublelog import Telling
 from liqod.kube.client import Client
 from liqod.kube.selection import EVERY, Selection
 from liqod.kube.watch import Bookmark, Watch

@@ -8,8 +8,8 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
-from liqod.kube.cache.holdings import Holdings, Stub
 from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.memoryquota import Holdings, Stub
 from liqod.kube.cache.store import Index
 from liqod.kube.client import Client
 from liqod.kube.selection import EVERY, Selection

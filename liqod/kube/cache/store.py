@@ -13,7 +13,7 @@ import msgspec
 from liqod.apimachinery.meta import Partial
 from liqod.apimachinery.objects import UNREADABLE, Key
 from liqod.errors import ProtocolError
-from liqod.kube.cache.holdings import Part
+from liqod.kube.cache.memoryquota import Part
 
 __all__ = ["Change", "Index", "Key", "Store"]
 

@@ -11,7 +11,7 @@ import httptools
 
 from liqod.errors import ProtocolError, Unreachable
 from liqod.kube.failures import TooLarge
-from liqod.kube.http.turns import Budget, Metered
+from liqod.kube.http.cpubudget import Budget, Metered
 from liqod.kube.http.wire import Wire
 
 FULL = 65536

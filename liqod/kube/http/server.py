@@ -16,11 +16,11 @@ import msgspec
 import trio
 
 from liqod.errors import Unauthorized, Unreachable
+from liqod.kube.http.cpubudget import Budgets, Metered
 from liqod.kube.http.parser import Limits, Request, RequestParser
-from liqod.kube.http.turns import Budgets, Metered
 from liqod.kube.http.wire import TlsWire, Wire, wire_of
+from liqod.runtime.connectionlimit import Place, Places, address_of, serve_one
 from liqod.runtime.log import Seldom
-from liqod.runtime.places import Place, Places, address_of, serve_one
 from liqod.runtime.tlspump import NOTHING
 
 log = logging.getLogger(__name__)

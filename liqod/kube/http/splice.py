@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import trio
 
 from liqod.errors import Unreachable
-from liqod.kube.http.turns import Budget, Metered
+from liqod.kube.http.cpubudget import Budget, Metered
 from liqod.kube.http.wire import SocketWire, TlsWire, Wire
 from liqod.model.text import printable
 

@@ -30,8 +30,8 @@ from liqod.kube.credentials.source import Source
 from liqod.kube.failures import EvictionBlocked, TooLarge, error_of, read_status
 from liqod.kube.http import proxies, tls
 from liqod.kube.http.connection import SWITCHING, Closed, Connection, Head
+from liqod.kube.http.cpubudget import Budget
 from liqod.kube.http.pool import Pool
-from liqod.kube.http.turns import Budget
 from liqod.kube.http.wire import CONNECT_DEADLINE, TlsWire, Wire, connect
 from liqod.telemetry.histogram import Histogram
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from liqod.apimachinery import labels
-from liqod.model.objects.following import name_of, named, picked
+from liqod.model.objects.fieldpaths import name_of, named, picked
 from liqod.model.objects.patches import contained, digest
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from liqod.model.crossing import addresses
-from liqod.model.network.crossing import Crossed
+from liqod.model.network.remapping import Crossed
 from liqod.model.objects import bounded, conditions, debuggers, podends, restarts
 from liqod.model.objects.patches import exact_patch
 from liqod.model.objects.podready import (

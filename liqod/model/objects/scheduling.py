@@ -15,8 +15,8 @@ from liqod.apimachinery import labels
 from liqod.model.crossing import fields, guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import podspec, selectors
-from liqod.model.objects.claims import Sight
 from liqod.model.objects.selectors import Json
+from liqod.model.objects.volumeclaims import Sight
 
 Strategy = Literal["Local", "Remote", "LocalAndRemote"]
 

@@ -285,7 +285,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         unanswered: slices that it has not answered yet.
         former: it knows this cluster by its former key alone.
         tenant: condition of the tenant here that is the peer's, as its Tenant has it or
-            :data:`liqod.model.peering.standing.UNACCEPTED`; empty where there is none.
+            :data:`liqod.model.peering.healthsummary.UNACCEPTED`; empty where there is none.
         network: what is known of the network that is joined with it; None where none is to be.
         usage: why it did not report what its guests use; empty where it did, None: nobody asked.
         probed: what the check's own probe returned last; None: nothing yet.

@@ -9,7 +9,7 @@ from collections import Counter
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.peering import capacity, standing
+from liqod.model.peering import capacity, healthsummary
 from liqod.model.peering.foreigncluster import (
     API_SERVER,
     DEGRADED,
@@ -56,13 +56,13 @@ def cluster(snapshot: Snapshot, version: str = "", took: float = 0.0) -> Cluster
         api=Trip(0.0, took),
         version=version,
         definitions=snapshot.definitions,
-        older=() if standing.runs(snapshot) else snapshot.older,
+        older=() if healthsummary.runs(snapshot) else snapshot.older,
         id_problem=snapshot.id_problem,
         policies=snapshot.policies,
         unread=snapshot.unread,
         daemon=DaemonFacts(
-            runs=standing.runs(snapshot),
-            how=standing.daemon(snapshot),
+            runs=healthsummary.runs(snapshot),
+            how=healthsummary.daemon(snapshot),
             start=snapshot.start,
             standbys=snapshot.standbys,
         ),
@@ -90,7 +90,9 @@ class _ByPeer:
         self._requests = (
             (*snapshot.outgoing, *snapshot.incoming) if snapshot.requests_read else None
         )
-        self._tenants = {each.spec.cluster_id: standing.tenant(each) for each in snapshot.tenants}
+        self._tenants = {
+            each.spec.cluster_id: healthsummary.tenant(each) for each in snapshot.tenants
+        }
         self._guests = Counter(each.consumer for each in snapshot.guests)
         self._pods: Counter[str] = Counter()
         self._nodes: dict[str, list[NodeFacts]] = {}

@@ -12,7 +12,7 @@ import msgspec
 
 from liqod.model.crossing.guests import GuestRow, guest_rows
 from liqod.model.objects.podstatus import TERMINAL
-from liqod.model.peering import standing
+from liqod.model.peering import healthsummary
 from liqod.model.view import objectfacts, wrong
 from liqod.model.view.detail import Detail, WaitingPod, owner, slice_row
 from liqod.model.view.facts import ClusterFacts, PeerFacts
@@ -132,7 +132,7 @@ def of_facts(
 def _webhook(own: ClusterFacts) -> str:
     """The state of the webhook's path from the API server, in a few words."""
     if not own.webhook_answered:
-        return standing.NO_WEBHOOK
+        return healthsummary.NO_WEBHOOK
     return own.webhook or "not proved yet"
 
 
@@ -174,12 +174,12 @@ def _detail(snapshot: Snapshot, facts: PeerFacts) -> Detail:
 def _peer(facts: PeerFacts) -> PeerRow:
     link, left = facts.link, min(facts.certificates.values(), default=None)
     runs = facts.cluster.daemon is not None and facts.cluster.daemon.runs
-    apis = {"up": "up" if runs else standing.NOT_KNOWN, "down": link.reason, "idle": "-"}
+    apis = {"up": "up" if runs else healthsummary.NOT_KNOWN, "down": link.reason, "idle": "-"}
     daemon = "-"
     if link.daemon == "silent":
         daemon = link.daemon_why
     elif link.daemon == "runs":
-        daemon = "up" if runs and link.state == "up" else standing.NOT_KNOWN
+        daemon = "up" if runs and link.state == "up" else healthsummary.NOT_KNOWN
     state = "active" if facts.tenant in ("", ACTIVE) else facts.tenant
     return PeerRow(
         facts.peer,

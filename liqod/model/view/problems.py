@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.crossing.crossing import NAMESPACE_STAYS
+from liqod.model.crossing.exclusions import NAMESPACE_STAYS
 from liqod.model.network import podpath
 from liqod.model.objects import scheduling, webhook
-from liqod.model.peering import capacity, nodesready, standing
+from liqod.model.peering import capacity, healthsummary, nodesready
 from liqod.model.view.detail import owner
 from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts
 from liqod.model.view.figures import counted, span
@@ -102,7 +102,7 @@ def _of_cluster(own: ClusterFacts) -> Iterable[Problem]:
         what = f"the custom resource {name} is missing"
         yield Problem(0, "", what, "run `liqod install`", "installation")
     if own.older:
-        yield Problem(0, "", standing.older(own.older), "run `liqod install`", "installation")
+        yield Problem(0, "", healthsummary.older(own.older), "run `liqod install`", "installation")
     for name in own.policies or ():
         what = f"the admission policy {name} is missing or denies nothing: nobody is held to it"
         yield Problem(1, "", what, "run `liqod install`", "policies")
@@ -183,12 +183,12 @@ def _api_problem(peer: str, link: LinkFacts) -> Problem:
         what = f"who answers is not known: {link.reason}"
     elif link.grave:
         what = link.reason
-    return Problem(1, peer, what, standing.api_remedy(link.problem, peer), "api")
+    return Problem(1, peer, what, healthsummary.api_remedy(link.problem, peer), "api")
 
 
 def _expiry_problem(peer: str, name: str, seconds: float) -> Problem:
     if seconds <= 0:
-        remedy = f"{standing.again(peer)}; what runs at {peer} stays"
+        remedy = f"{healthsummary.again(peer)}; what runs at {peer} stays"
         return Problem(1, peer, f"the certificate {name} has expired", remedy, "credentials")
     text = f"the certificate {name} ends in {seconds / 3600:.0f} h and was not renewed"
     return Problem(1, peer, text, f"does the daemon of {peer} run?", "credentials")

@@ -17,7 +17,7 @@ from liqod.config import opens_api
 from liqod.errors import ConfigError
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.ending import delete_all
+from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched

@@ -4,11 +4,11 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Final
 
+from liqod.configsections import Network as Settings
 from liqod.kube.cache.store import Key
 from liqod.network.families import addresses_of, family_of
 from liqod.network.names import OVERLAY_NETWORK, OVERLAY_NETWORK6
 from liqod.network.pools import POOLS, Prefixes
-from liqod.tables import Network as Settings
 
 AROUND: Final = {4: 24, 6: 64}
 """Length of the prefix around a node's address that counts as the node's network, by family."""

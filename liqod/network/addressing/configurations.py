@@ -1,8 +1,9 @@
 """Gives a peer's ranges in its Configuration their aliases, and adds this cluster's own ranges.
 
 ``spec.remote`` is the peer's word and is believed only where it makes sense
-(:mod:`liqod.model.network.claims`); which aliases it gets is decided here, by a Network for each of
-its ranges. Nobody goes by any of it before the condition ``NetworkCIDRsConfigured`` says so.
+(:mod:`liqod.model.network.rangechecks`); which aliases it gets is decided here, by a Network for
+each of its ranges. Nobody goes by any of it before the condition ``NetworkCIDRsConfigured`` says
+so.
 """
 
 from collections.abc import Iterator
@@ -20,11 +21,11 @@ from liqod.cluster.ownnetworks import own_networks
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
-from liqod.kube.ending import delete_all
+from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
-from liqod.model.network import claims
+from liqod.model.network import rangechecks
 from liqod.model.network.ranges import Ranges
 from liqod.model.objects import conditions
 from liqod.network.addressing.book import Book
@@ -116,7 +117,7 @@ class Configurations(Controller[Key]):
             await self._client.patch(CONFIGURATIONS, key[1], patch, key[0])
         claimed = Ranges(found.spec.remote.cidr.pod, found.spec.remote.cidr.external)
         nodes = own_networks(self._nodes.informer).addresses
-        problem = claims.refuse_ranges(claimed, nodes, self._api_server())
+        problem = rangechecks.refuse_ranges(claimed, nodes, self._api_server())
         if problem or not claimed.pod:
             await self._say(found, None, REFUSED, problem or "spec.remote names no pod range")
             return None

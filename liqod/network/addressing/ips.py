@@ -21,15 +21,15 @@ from liqod.apimachinery.objects import UNREADABLE
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.ownnetworks import own_networks
 from liqod.errors import ConfigError, NotFound
-from liqod.kube.cache.holdings import nothing
+from liqod.kube.cache.memoryquota import nothing
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
-from liqod.kube.ending import delete_all
+from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
 from liqod.model.crossing.addresses import family, parse
-from liqod.model.network import claims
+from liqod.model.network import rangechecks
 from liqod.network.addressing.networks import TOPIC
 from liqod.network.pools import Addresses
 from liqod.resources import IP, IPS, NETWORKS, Network
@@ -103,7 +103,7 @@ class IPs(Controller[Key]):
     def _note(self, key: Key, found: IP) -> Key | None:
         """Take note of the address that an IP has; who has it already, where somebody does."""
         cidr = found.status.cidr
-        if not found.status.ip or claims.malformed(cidr):
+        if not found.status.ip or rangechecks.malformed(cidr):
             return None
         try:
             return self._of(cidr).take(key, found.status.ip)
@@ -156,10 +156,10 @@ class IPs(Controller[Key]):
             return ""  # It is lent to nobody.
         nodes = own_networks(self._nodes.informer).addresses
         server = urlsplit(self._context.endpoint.server).hostname or ""
-        problem = claims.refuse_lent(found.spec.ip, nodes, server)
+        problem = rangechecks.refuse_lent(found.spec.ip, nodes, server)
         if problem or not self._is_tenants(found):
             return problem
-        if not claims.covered(found.spec.ip, self._context.config.network.lendable):
+        if not rangechecks.covered(found.spec.ip, self._context.config.network.lendable):
             return f"{found.spec.ip} lies in nothing that [network] lendable names"
         if found.spec.service_template:
             return "a peer makes no Service here"

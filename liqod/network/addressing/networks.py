@@ -20,7 +20,7 @@ from liqod.errors import ConfigError, NotFound
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
-from liqod.model.network import claims
+from liqod.model.network import rangechecks
 from liqod.network.addressing.book import KEPT, Book
 from liqod.resources import NETWORKS, Network
 
@@ -65,7 +65,7 @@ class Networks(Controller[Key]):
             yield from tuple(self._book.full)  # there is room now
         else:
             given = msgspec.json.decode(change.new, type=Network).status.cidr
-            if given and not claims.malformed(given):
+            if given and not rangechecks.malformed(given):
                 self._book.ranges.take(change.key, given)
         yield change.key
 
@@ -74,7 +74,7 @@ class Networks(Controller[Key]):
         found = self._networks.store.decode(key, Network)
         if found is None or found.leaving:
             return None
-        problem = claims.malformed(found.spec.cidr)
+        problem = rangechecks.malformed(found.spec.cidr)
         if problem:
             raise ConfigError(f"Network {key[0]}/{key[1]}: {problem}")
         cidr = found.status.cidr

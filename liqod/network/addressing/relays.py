@@ -13,7 +13,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
-from liqod.kube.ending import delete_all
+from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched

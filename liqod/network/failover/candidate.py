@@ -29,7 +29,7 @@ from liqod.network.failover.lease import GatewayLease, Said
 from liqod.network.failover.messages import Answer, Question
 from liqod.network.failover.responder import Responder, now
 from liqod.network.failover.role import Role, Where
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 
 R = TypeVar("R")
 Inside = Callable[[Callable[[], socket.socket]], Awaitable[socket.socket]]

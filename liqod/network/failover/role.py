@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from liqod.runtime.latest import Latest
+from liqod.runtime.observable import Latest
 
 
 class Where(msgspec.Struct, frozen=True):

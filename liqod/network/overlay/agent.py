@@ -39,7 +39,7 @@ from liqod.resources.fabric import (
     InternalFabric,
     InternalNode,
 )
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 
 NODE: Final = "node"
 """The one key."""

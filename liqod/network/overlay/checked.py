@@ -11,7 +11,7 @@ import msgspec
 
 from liqod.model import ids
 from liqod.model.crossing.addresses import parse
-from liqod.model.network import claims
+from liqod.model.network import rangechecks
 from liqod.network import names
 from liqod.network.families import family_of
 from liqod.network.nodeplan import LEAST_DEVICE_MTU, MOST_NODES, Overlay, OverlayNode
@@ -103,7 +103,7 @@ def _pods(claimed: tuple[str, ...]) -> tuple[str, ...]:
     if len(claimed) > MOST_PODS:
         raise ValueError(f"{len(claimed)} ranges of pods are more than {MOST_PODS}")
     for text in claimed:
-        problem = claims.malformed(text)
+        problem = rangechecks.malformed(text)
         if not problem and ip_network(text).prefixlen == 0:
             problem = f"{text} is every address there is"
         if problem:
@@ -145,7 +145,7 @@ def _aliases(
 
 def _problem(cidr: str, nodes: tuple[str, ...], api_servers: tuple[str, ...]) -> str:
     for server in api_servers or ("",):
-        problem = claims.refuse_range(cidr, nodes, server)
+        problem = rangechecks.refuse_range(cidr, nodes, server)
         if problem:
             return problem
     inner = ip_network(names.OVERLAY_NETWORK6)

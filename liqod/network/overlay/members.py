@@ -12,7 +12,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.model.crossing.addresses import parse
-from liqod.model.network import claims
+from liqod.model.network import rangechecks
 from liqod.model.objects.partial import Node
 from liqod.network import gatewayplan
 from liqod.network.families import Family, family_of
@@ -248,7 +248,7 @@ def _ranges(
     """Those ranges of a node that are the cluster's, and no other node's."""
     kept = []
     for text in claimed:
-        problem = claims.malformed(text)
+        problem = rangechecks.malformed(text)
         if not problem and not any(_within(text, each) for each in every):
             problem = f"{text} is not in this cluster's ranges of pods"
         if not problem:

@@ -18,7 +18,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.errors import NetworkError
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.ending import delete_all
+from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure, stamped
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from liqod.model.objects import webhook as webhooks
-from liqod.model.peering import standing
+from liqod.model.peering import healthsummary
 from liqod.model.peering.intervals import UNPROVED
 from liqod.model.view.figures import counted, span
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok, skipped, unknown
@@ -47,7 +47,7 @@ def installation(facts: ClusterFacts) -> Finding | None:
         text = f"the custom resource {facts.definitions[0]}{others} is missing"
         return failing(text, "run `liqod install`")
     if facts.older:
-        return failing(standing.older(facts.older), "run `liqod install`")
+        return failing(healthsummary.older(facts.older), "run `liqod install`")
     if facts.id_problem is not None:
         return failing(facts.id_problem.what, facts.id_problem.remedy)
     if facts.policies:
@@ -118,7 +118,7 @@ def loop(facts: ClusterFacts) -> Finding:
 def webhook(facts: ClusterFacts) -> Finding | None:
     """Check that the API server reaches the webhook for pods."""
     if not facts.webhook_answered:
-        return skipped(standing.NO_WEBHOOK)
+        return skipped(healthsummary.NO_WEBHOOK)
     if facts.webhook_reached is None:
         return None
     if facts.webhook_reached:

@@ -6,7 +6,7 @@ import msgspec
 
 from liqod.apimachinery.kinds import Kind
 from liqod.errors import NotFound
-from liqod.model.peering import standing
+from liqod.model.peering import healthsummary
 from liqod.model.peering.foreigncluster import REACHED
 from liqod.model.peering.intervals import (
     FRESH,
@@ -65,11 +65,11 @@ def api(facts: PeerFacts) -> Finding | None:
         return None  # nothing is noted of it
     if seen is not None and not seen.runs:
         noted = "up" if facts.link.state == "up" else facts.link.reason
-        return unknown(f"{standing.STOPPED}; it was last noted as {noted}")
+        return unknown(f"{healthsummary.STOPPED}; it was last noted as {noted}")
     if facts.link.state == "idle":
         return unknown("there is no identity at the peer yet")
     if facts.link.state == "down":
-        remedy = standing.api_remedy(facts.link.problem, facts.peer)
+        remedy = healthsummary.api_remedy(facts.link.problem, facts.peer)
         return failing(facts.link.reason, remedy)
     if seen is not None:
         # What is noted on an object is as old as its writer may take to find otherwise.
@@ -91,7 +91,7 @@ def daemon(facts: PeerFacts) -> Finding | None:
     if not facts.lends or (facts.cluster.daemon is not None and facts.link.state == "idle"):
         return None
     if facts.cluster.daemon is not None and not facts.cluster.daemon.runs:
-        return unknown(standing.STOPPED)
+        return unknown(healthsummary.STOPPED)
     start = f"start `liqod run` beside {facts.peer}"
     match facts.link.daemon:
         case "runs":
@@ -129,7 +129,7 @@ def credentials(facts: PeerFacts) -> Finding | None:
         return unread or unknown("there is no certificate of the peer's yet")
     name, left = min(facts.certificates.items(), key=lambda item: item[1])
     if left <= 0:
-        return failing(f"{name} ended {span(-left)} ago", standing.again(facts.peer))
+        return failing(f"{name} ended {span(-left)} ago", healthsummary.again(facts.peer))
     if left < EXPIRING:
         late = f"{name} ends in {span(left)} and was not renewed"
         return failing(late, f"see that the daemon of {facts.peer} runs")
@@ -216,13 +216,14 @@ def replication(facts: PeerFacts) -> Finding | None:
     if facts.unfollowed:
         kind, why = next(iter(facts.unfollowed.items()))
         remedy = f"`liqod install` at {facts.peer}; where rights are missing, "
-        again = standing.again(facts.peer)
+        again = healthsummary.again(facts.peer)
         return failing(f"{kind} there cannot be followed: {why}", remedy + again)
     if queue.oldest > SLOW:
         return failing(
             f"{counted(queue.waiting, 'object')} waiting, the oldest for {span(queue.oldest)}"
             + (f": {queue.error}" if queue.error else ""),
-            f"check this cluster's rights at the peer: {standing.again(facts.peer)} renews them",
+            "check this cluster's rights at the peer:"
+            f" {healthsummary.again(facts.peer)} renews them",
         )
     canary = facts.canary
     if canary is not None and canary.error:
@@ -324,10 +325,10 @@ def tenant(facts: PeerFacts) -> Finding | None:
     """Check that the peer's Tenant here is active."""
     if not facts.borrows:
         return None
-    if facts.tenant == standing.UNACCEPTED:
-        return unknown(standing.NO_WAY_IN)
+    if facts.tenant == healthsummary.UNACCEPTED:
+        return unknown(healthsummary.NO_WAY_IN)
     if facts.tenant != ACTIVE:
-        return skipped(standing.meant(facts.peer, facts.tenant))
+        return skipped(healthsummary.meant(facts.peer, facts.tenant))
     return ok(f"the tenant is active{_by_former(facts)}")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from liqod.apimachinery import labels
 from liqod.errors import ConfigError
-from liqod.model.objects import claims
+from liqod.model.objects import volumeclaims
 from liqod.plugins.contracts import (
     CLAIMS,
     NOTHING,
@@ -48,7 +48,9 @@ def outgoing(claim: Json, view: View) -> Plan:
     there = found[0] if found else None
     if bound and there is None:
         return Plan(reasons=_lost(claim, view))
-    if not bound and not (claims.ours(claim) and claims.selected(claim) in view.names.nodes):
+    if not bound and not (
+        volumeclaims.ours(claim) and volumeclaims.selected(claim) in view.names.nodes
+    ):
         return NOTHING
     try:
         spec = _spec(claim, view, there)
@@ -70,14 +72,14 @@ def incoming(claim: Json, remote: tuple[Json, ...], view: View) -> Plan:
     """The status of the claim from the peer's: its phase, and its capacity."""
     there = next((each for each in remote if _stands_for(claim, each)), None)
     bound, peer = bool(claim["spec"].get("volumeName")), view.names.peer
-    asked = claims.ours(claim) and claims.selected(claim) in view.names.nodes
+    asked = volumeclaims.ours(claim) and volumeclaims.selected(claim) in view.names.nodes
     if there is not None and (bound or asked):
         phase = (there.get("status") or {}).get("phase")
         # What a hostile peer says otherwise is nobody's business here.
         shown = phase if phase in ("Bound", "Lost", "Pending") else "Pending"
-        condition = claims.answered(peer, True, f"the claim at {peer} is {shown}")
+        condition = volumeclaims.answered(peer, True, f"the claim at {peer} is {shown}")
         status: Json = {"conditions": [condition]}
-        capacity = claims.believed(there.get("status") or {})
+        capacity = volumeclaims.believed(there.get("status") or {})
         if bound and shown == "Bound" and capacity is not None:
             status["capacity"] = capacity
         return Plan(status=status)
@@ -90,12 +92,12 @@ def incoming(claim: Json, remote: tuple[Json, ...], view: View) -> Plan:
         refused.append(f"{peer} makes no volume: {error}")
     if not refused:
         return NOTHING
-    return Plan(status={"conditions": [claims.answered(peer, False, refused[0])]})
+    return Plan(status={"conditions": [volumeclaims.answered(peer, False, refused[0])]})
 
 
 def _spec(claim: Json, view: View, there: Json | None) -> dict[str, Any]:
-    node = view.names.nodes.get(claims.selected(claim))
-    return claims.remote_spec(claim, node.storage_classes if node is not None else (), there)
+    node = view.names.nodes.get(volumeclaims.selected(claim))
+    return volumeclaims.remote_spec(claim, node.storage_classes if node is not None else (), there)
 
 
 def _stands_for(claim: Json, there: Json) -> bool:
@@ -105,9 +107,12 @@ def _stands_for(claim: Json, there: Json) -> bool:
 
 
 def _lost(claim: Json, view: View) -> tuple[Reason, ...]:
-    if view.names.absence is not Absence.MAPPED or claims.selected(claim) not in view.names.nodes:
+    if (
+        view.names.absence is not Absence.MAPPED
+        or volumeclaims.selected(claim) not in view.names.nodes
+    ):
         return ()
-    if not claims.ours(claim):
+    if not volumeclaims.ours(claim):
         return ()
     text = (
         f"{view.names.peer} has no claim for this any more, and with it its data has gone; delete "

@@ -2,7 +2,7 @@
 
 As in Liqo, endpoints on the peer's own nodes stay out, since they are found there natively; of an
 endpoint only what means the same over there is kept. Addresses are written as this cluster uses
-them; the peer translates them (:mod:`liqod.model.network.crossing`). Where none cross
+them; the peer translates them (:mod:`liqod.model.network.remapping`). Where none cross
 (``pod_network`` is ``none``) nothing is written. A slice that has no endpoints yet is written as it
 is; one whose endpoints all stay out is not. The Service decides whether its slices follow, unless a
 slice says so itself.
@@ -15,7 +15,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
 from liqod.model.crossing.fields import ENDPOINT, copied
-from liqod.model.network.crossing import Crossed, left
+from liqod.model.network.remapping import Crossed, left
 from liqod.plugins.contracts import (
     NOTHING,
     READ,

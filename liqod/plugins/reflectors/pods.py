@@ -19,7 +19,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, PODS
 from liqod.model.crossing import fields
 from liqod.model.crossing.adoption import stands_for
-from liqod.model.network.crossing import arrived
+from liqod.model.network.remapping import arrived
 from liqod.model.objects import (
     conditions,
     debuggers,

@@ -15,7 +15,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
 from liqod.config import Guests
 from liqod.model import ids
-from liqod.model.crossing import crossing
+from liqod.model.crossing import exclusions
 from liqod.provider.policies.guests import namespace_problem, remedy
 from liqod.resources.offloading import (
     MAPPING_ACCEPTED,
@@ -24,7 +24,7 @@ from liqod.resources.offloading import (
     RemoteNamespace,
 )
 
-RESERVED = (*crossing.RESERVED, ids.TENANT_PREFIX)
+RESERVED = (*exclusions.RESERVED, ids.TENANT_PREFIX)
 RESERVED_ENDS = ("-system",)
 """Beginnings and ends of names that no consumer can have: those of Kubernetes, of distributions and
 of add-ons, to which rights are given by name, and those of tenants."""

@@ -20,10 +20,10 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.bounds import KeptMap
 from liqod.cluster.tenancy import is_from
 from liqod.errors import AlreadyExists, NotFound
-from liqod.kube import events
+from liqod.kube import recorder
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
-from liqod.kube.ending import delete_all, set_finalizers
+from liqod.kube.deletion import delete_all, set_finalizers
 from liqod.kube.selection import Selection
 from liqod.kube.watched import RESYNC, Watched, by_name
 from liqod.model import finalizers, ids
@@ -193,7 +193,7 @@ class NamespaceMaps(Controller[str]):
         """Report to the consumer that its map has too many entries; what there is of it stays."""
         why = f"the map has {found.too_large} entries, and {MAX_MAPPED} are read at most"
         self._peer.report(NamespaceMapped(name=found.name, reason=why))
-        await events.tell(self._client, NAMESPACE_MAPS, found.metadata, "TooLarge", why)
+        await recorder.tell(self._client, NAMESPACE_MAPS, found.metadata, "TooLarge", why)
 
     def _live(self, desired: dict[str, str]) -> dict[str, Partial]:
         there = (name for name in desired.values() if ("", name) in self._namespaces.store)

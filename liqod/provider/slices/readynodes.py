@@ -13,7 +13,7 @@ from liqod.model.objects import conditions
 from liqod.model.objects.partial import Node
 from liqod.model.objects.quantities import Amounts
 from liqod.model.peering import capacity, nodesready
-from liqod.runtime.latest import Latest
+from liqod.runtime.observable import Latest
 
 _node = msgspec.json.Decoder(Node)
 

@@ -24,10 +24,10 @@ from liqod.cluster import fence
 from liqod.cluster.tenancy import is_from, replicas_of
 from liqod.errors import ProtocolError
 from liqod.identity import certificates, keys
-from liqod.kube import events, times
+from liqod.kube import recorder, times
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.controller import Controller
-from liqod.kube.ending import delete_all, set_finalizers
+from liqod.kube.deletion import delete_all, set_finalizers
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, RESYNC, Watched, by_name
 from liqod.model import finalizers, ids
@@ -278,7 +278,7 @@ class Tenants(Controller[str]):
         self._peer.report(TenantChanged(state="not followed", reason=why))
         if self._seldom.allows(why):
             log.warning("%s", why)
-        await events.tell(self._client, TENANTS, tenant.metadata, "KeyNotFollowed", why)
+        await recorder.tell(self._client, TENANTS, tenant.metadata, "KeyNotFollowed", why)
 
     async def _leave_former(self, tenant: Tenant, marks: dict[str, str]) -> float:
         """Take the rights from the names with a consumer's former key, a minute after it has all
@@ -436,7 +436,7 @@ class Tenants(Controller[str]):
         self._peer.report(TenantChanged(state="refused", reason=problem))
         if self._seldom.allows(problem):
             log.warning("refused as a tenant: %s", problem)
-        await events.tell(self._client, TENANTS, tenant.metadata, "TenantRefused", problem)
+        await recorder.tell(self._client, TENANTS, tenant.metadata, "TenantRefused", problem)
 
     async def _nonce(self) -> bytes:
         """The nonce that was made here; empty while there is none."""

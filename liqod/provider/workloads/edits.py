@@ -14,7 +14,7 @@ import msgspec
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller, Host
-from liqod.kube.http.turns import Budget, Metered
+from liqod.kube.http.cpubudget import Budget, Metered
 from liqod.kube.queue import KeyedQueue
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 A consumer names addresses that pods here will connect to, so every one is checked: not one that
 lies in this cluster's own networks, is a node's, loopback or link-local. The others are relayed,
 as they came or translated into the addresses under which they are reached from here
-(:mod:`liqod.model.network.crossing`), under the consumer's name as node, and never as an endpoint
+(:mod:`liqod.model.network.remapping`), under the consumer's name as node, and never as an endpoint
 that this cluster's own controllers would take for theirs.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.network.crossing import Crossed
+from liqod.model.network.remapping import Crossed
 from liqod.resources import ShadowEndpointSlice
 
 Json = dict[str, Any]

@@ -8,8 +8,8 @@ from liqod.apimachinery import labels
 from liqod.config import Guests
 from liqod.errors import Invalid
 from liqod.kube.times import age
+from liqod.model.network.apiaddress import translated
 from liqod.model.network.ranges import PeerRanges
-from liqod.model.network.wayhome import translated
 from liqod.model.objects import podchanges
 from liqod.model.objects.homeapi import HOST
 from liqod.model.objects.realnodes import on_real_nodes

@@ -19,14 +19,14 @@ from liqod.apimachinery.meta import OwnerReference, Partial
 from liqod.cluster.bounds import KeptEndpoints, trim_endpoints, without_room
 from liqod.cluster.ownnetworks import own_networks
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
-from liqod.kube import events
-from liqod.kube.cache.holdings import everything
+from liqod.kube import recorder
+from liqod.kube.cache.memoryquota import everything
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
-from liqod.model.network.crossing import Crossed, arrived
+from liqod.model.network.remapping import Crossed, arrived
 from liqod.model.objects.partial import EndpointSlice
 from liqod.peers.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
@@ -183,7 +183,7 @@ class ShadowEndpointSlices(Controller[Key]):
             why = f"its cluster has too much here already: {remedy('max_bytes')}"
         if self._tell(key, f"{STAYS}: {why}"):
             said = (TOO_LARGE, f"{STAYS}: {why}")
-            await events.tell(self._client, SHADOW_ENDPOINT_SLICES, shadow.metadata, *said)
+            await recorder.tell(self._client, SHADOW_ENDPOINT_SLICES, shadow.metadata, *said)
         return self._timings.room_again if fits else None
 
     def _unreachable(self) -> str:

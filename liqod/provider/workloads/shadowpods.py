@@ -21,7 +21,7 @@ from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.cluster.bounds import trim_made, trim_to, without_room
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
-from liqod.kube.cache.holdings import everything
+from liqod.kube.cache.memoryquota import everything
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection

@@ -11,7 +11,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import Conflict, NotFound
-from liqod.kube import events
+from liqod.kube import recorder
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.queue import KeyedQueue
 from liqod.peers.peer import Peer
@@ -83,7 +83,7 @@ class Telling:
         if labels.LOCAL_UID in shadow.metadata.annotations or after.phase in rules.TERMINAL:
             return
         about = ObjectMeta(name=key[1], namespace=key[0])
-        await events.tell(self._client, PODS, about, after.reason, after.message)
+        await recorder.tell(self._client, PODS, about, after.reason, after.message)
 
     def as_told(self, key: Key, shadow: Shadow) -> Shadow:
         """The ShadowPod with the status that was written last, where the store is behind."""

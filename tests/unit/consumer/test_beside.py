@@ -13,7 +13,7 @@ from liqod.errors import Unconnected, Untrusted
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import StreamWire, Wire
-from liqod.runtime.latest import News
+from liqod.runtime.observable import News
 
 URL = proxies.listener_url("ab" * 32, ["milan.example:6446"])
 MILAN = Credentials(server="https://192.0.2.1:443", ca=b"PEM", proxy=URL)

@@ -11,7 +11,7 @@ from liqod.errors import ProtocolError, Unconnected, Unreachable
 from liqod.handshake.protocol.mux import STREAMS, WINDOW, Kind
 from liqod.handshake.transport.channel import FULL, OPENS, Bounds, Channel, Door, Stream
 from liqod.kube.http.wire import KeepAlive, StreamWire, Wire
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 
 
 class Echo:

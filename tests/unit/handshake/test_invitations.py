@@ -8,7 +8,7 @@ from liqod.handshake.requests.incomingrecord import is_full
 from liqod.handshake.requests.invitations import Bearer, over, problem
 from liqod.resources import Invitation
 from liqod.resources.peering import InvitationSpec, InvitationStatus, Use
-from liqod.runtime.places import source_of
+from liqod.runtime.connectionlimit import source_of
 
 NOW, LATER, BEFORE = "2026-01-01T12:00:00Z", "2026-01-01T13:00:00Z", "2026-01-01T11:59:59Z"
 SECRET, KEY, OTHER = b"s" * 16, "a" * 64, "b" * 64

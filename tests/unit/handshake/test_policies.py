@@ -2,6 +2,7 @@
 
 import pytest
 
+from liqod.configsections import PeerPolicy
 from liqod.errors import ConfigError
 from liqod.handshake.requests.policies import (
     Asker,
@@ -12,7 +13,6 @@ from liqod.handshake.requests.policies import (
     judge_invited,
     whole,
 )
-from liqod.tables import PeerPolicy
 
 KEY, OTHER = "a" * 64, "b" * 64
 ROME = Asker("rome", KEY, frozenset({"mdns"}), {"region": "eu-south"})

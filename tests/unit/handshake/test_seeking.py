@@ -3,11 +3,11 @@
 import pytest
 
 from liqod import config
+from liqod.configsections import PeerPolicy
 from liqod.discovery.sightings import Entry, Seen, Verified
 from liqod.errors import ConfigError
 from liqod.handshake.requests.policyrequests import sought
 from liqod.plugins.providers import Sighting
-from liqod.tables import PeerPolicy
 
 KEY, OTHER = "a" * 64, "b" * 64
 

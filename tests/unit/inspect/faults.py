@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from liqod.apimachinery import labels
-from liqod.model.crossing.crossing import NAMESPACE_STAYS
+from liqod.model.crossing.exclusions import NAMESPACE_STAYS
 from liqod.model.ids import IdProblem
 from liqod.model.objects.quantities import NANO
 from liqod.model.objects.webhook import NO_ENDPOINT

@@ -15,7 +15,7 @@ from liqod.inspect.probing import Probes
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.headline import first_failing
 from liqod.model.view.told import told
-from liqod.plugins.calls import FAILING
+from liqod.plugins.callguard import FAILING
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Loaded, Plugins

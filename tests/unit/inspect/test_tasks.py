@@ -5,7 +5,7 @@ import trio
 
 from liqod.inspect.tasks import TaskObserver, queues, watches
 from liqod.kube.queue import KeyedQueue
-from liqod.plugins.calls import Gauge
+from liqod.plugins.callguard import Gauge
 from liqod.runtime.log import PEER
 from liqod.telemetry import registry
 

@@ -10,7 +10,7 @@ from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.kube.controller import Controller
-from liqod.kube.ending import delete_all
+from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name

@@ -19,8 +19,8 @@ from liqod.kube.cache.store import Change, Key
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.ending import delete_all, set_finalizers
-from liqod.kube.http.turns import Budget
+from liqod.kube.deletion import delete_all, set_finalizers
+from liqod.kube.http.cpubudget import Budget
 from liqod.kube.queue import RunningQueue
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key, by_name

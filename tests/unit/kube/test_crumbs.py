@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import pytest
 import trio
 
-from liqod.kube.http import turns
+from liqod.kube.http import cpubudget
 from liqod.kube.http.connection import Connection
+from liqod.kube.http.cpubudget import Budget, Metered
 from liqod.kube.http.transport import ClientStats, Stream
-from liqod.kube.http.turns import Budget, Metered
 from liqod.kube.watch import Watch
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -120,9 +120,9 @@ async def spent(data: Iterator[bytes], seconds: float) -> tuple[float, float]:
 async def test_it_takes_no_more_than_a_twentieth_of_the_time(
     sent: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(turns, "CREDIT", 0.0)
+    monkeypatch.setattr(cpubudget, "CREDIT", 0.0)
     share, longest = await spent(SENT[sent](), WINDOW)
-    assert share * WINDOW < turns.LASTING_SHARE * WINDOW + OTHERS
+    assert share * WINDOW < cpubudget.LASTING_SHARE * WINDOW + OTHERS
     assert longest < TURN
 
 
@@ -133,7 +133,7 @@ async def test_others_have_most_of_the_time_while_there_is_credit(sent: str):
 
 
 async def test_credit_comes_back(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(turns, "CREDIT", 0.01)
+    monkeypatch.setattr(cpubudget, "CREDIT", 0.01)
     budget = Budget()
     began = trio.current_time()
     await budget.spend(0.015)

@@ -4,7 +4,7 @@ import json
 
 from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.objects import MAX_OBJECT
-from liqod.kube.cache.telling import MOST_NAMED, Telling
+from liqod.kube.cache.troublelog import MOST_NAMED, Telling
 from liqod.kube.client import Client
 from liqod.kube.watch import AFTER_SKIP
 from tests.unit.kube.cluster import Cluster

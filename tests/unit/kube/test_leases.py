@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.kube import election
+from liqod.kube import leaderelection
 from liqod.kube.client import Client
-from liqod.kube.election import Election, LeadershipLost, Sighting, observe
+from liqod.kube.leaderelection import Election, LeadershipLost, Sighting, observe
 from liqod.kube.leases import Lease, LeaseSpec
 from tests.unit.kube.peers import CREDENTIALS, Asked, Peer
 
@@ -183,7 +183,7 @@ async def test_who_cannot_renew_ends_before_another_begins(autojump_clock):
         await trio.sleep(60)
         times = {(name, what): at for at, name, what in it.events}
         assert it.leading == {"two"}
-        assert times["one", "ends"] <= cut + election.RENEW_DEADLINE
+        assert times["one", "ends"] <= cut + leaderelection.RENEW_DEADLINE
         assert times["two", "leads"] >= times["one", "ends"] + 3
         assert ("one", "lost") in times
 
@@ -276,7 +276,7 @@ async def test_letting_go_has_a_deadline(autojump_clock):
         await trio.sleep(5)
         it.server.cut.add("one")
         it.stop("one")
-        with trio.fail_after(election.RELEASE_DEADLINE + 0.1):
+        with trio.fail_after(leaderelection.RELEASE_DEADLINE + 0.1):
             while it.scopes["one"].cancelled_caught is False:  # noqa: ASYNC110  # the clock jumps
                 await trio.sleep(0.1)
 
@@ -312,7 +312,7 @@ async def test_at_rest_a_standby_sends_nothing(autojump_clock):
     ("spec", "free"),
     [
         (LeaseSpec(holder_identity="x", lease_duration_seconds=20), 120),
-        (LeaseSpec(holder_identity="x"), 100 + election.DURATION),
+        (LeaseSpec(holder_identity="x"), 100 + leaderelection.DURATION),
         (LeaseSpec(holder_identity="", lease_duration_seconds=20), 100),
         (LeaseSpec(), 100),
     ],

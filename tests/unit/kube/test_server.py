@@ -14,7 +14,7 @@ import trio
 
 from liqod.identity import certificates
 from liqod.kube.http.server import Drop, Limits, Request, Response, Silence, serve
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 

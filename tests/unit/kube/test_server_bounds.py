@@ -11,13 +11,13 @@ import pytest
 import trio
 
 from liqod.consumer.webhook.server import PodWebhook
-from liqod.health import LIMITS as HEALTH
-from liqod.health import Health
-from liqod.kube.http import turns
+from liqod.healthz import LIMITS as HEALTH
+from liqod.healthz import Health
+from liqod.kube.http import cpubudget
 from liqod.kube.http.parser import RequestParser
 from liqod.kube.http.server import Handler, Limits, Request, Response
 from liqod.runtime.account import Account
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 from tests.unit.kube.test_server import GET, ask, dial, read_all, running
 
 MIB = 1 << 20
@@ -65,7 +65,7 @@ def busy(status: int) -> Handler:
 async def test_an_address_that_asks_without_end_has_its_share_of_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(turns, "CREDIT", 0.0)
+    monkeypatch.setattr(cpubudget, "CREDIT", 0.0)
 
     async def without_end(port: int) -> None:
         while True:
@@ -82,13 +82,13 @@ async def test_an_address_that_asks_without_end_has_its_share_of_the_time(
         await trio.sleep(1.5)
         used = time.process_time() - before
         nursery.cancel_scope.cancel()
-    assert used < turns.LASTING_SHARE * 1.5 + 0.5
+    assert used < cpubudget.LASTING_SHARE * 1.5 + 0.5
 
 
 async def test_ordinary_questions_that_are_answered_wait_for_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(turns, "CREDIT", 0.0)
+    monkeypatch.setattr(cpubudget, "CREDIT", 0.0)
 
     async with running(busy(200), Limits(paced=True)) as port, await dial(port) as stream:
         with trio.fail_after(30):
@@ -98,8 +98,10 @@ async def test_ordinary_questions_that_are_answered_wait_for_nothing(
 
 
 async def test_a_burst_of_ordinary_questions_uses_up_no_credit(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("liqod.kube.http.turns.ASKERS_CREDIT", 0.005)
-    monkeypatch.setattr("liqod.kube.http.turns.ASKERS_SHARE", 1e-6)  # nothing comes back by waiting
+    monkeypatch.setattr("liqod.kube.http.cpubudget.ASKERS_CREDIT", 0.005)
+    monkeypatch.setattr(
+        "liqod.kube.http.cpubudget.ASKERS_SHARE", 1e-6
+    )  # nothing comes back by waiting
 
     async def answer(request: Request) -> Response:
         return Response(200)

@@ -11,8 +11,8 @@ import trio.testing
 
 from liqod.identity import certificates
 from liqod.kube.http import tls
+from liqod.kube.http.cpubudget import Budget
 from liqod.kube.http.splice import PIECE, Broken, Silent, splice
-from liqod.kube.http.turns import Budget
 from liqod.kube.http.wire import SocketWire, StreamWire, TlsWire, Wire
 
 LARGE = 64 * PIECE

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from liqod.model.network.crossing import arrived
+from liqod.model.network.remapping import arrived
 from liqod.model.objects.patches import merged
 from liqod.model.objects.podstatus import merge
 

@@ -7,8 +7,8 @@ import pytest
 
 from liqod.apimachinery import labels
 from liqod.model import ids
+from liqod.model.network.apiaddress import leads_home, place, translated, way_home
 from liqod.model.network.ranges import Entrance, PeerRanges, Ranges
-from liqod.model.network.wayhome import leads_home, place, translated, way_home
 from liqod.model.objects import homeapi
 from liqod.model.objects.homeapi import HomeApi
 from liqod.model.objects.podspec import shadow_spec

@@ -2,12 +2,17 @@
 
 from liqod.consumer import link
 from liqod.consumer.nodes import nodeplan
-from liqod.kube import election
+from liqod.kube import leaderelection
 from liqod.model.peering import intervals
 
 
 def test_a_leader_is_called_silent_only_when_another_may_lead():
-    assert election.RETRY < election.RENEW_DEADLINE < election.DURATION < intervals.SILENT_AFTER
+    assert (
+        leaderelection.RETRY
+        < leaderelection.RENEW_DEADLINE
+        < leaderelection.DURATION
+        < intervals.SILENT_AFTER
+    )
 
 
 def test_a_peer_that_answers_is_fresh():

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from liqod.apimachinery import labels
-from liqod.model.objects import following
+from liqod.model.objects import fieldpaths
 from liqod.model.objects.patches import merged
 from liqod.model.objects.podchanges import (
     MUTABLE,
@@ -167,5 +167,5 @@ def test_nonsense_breaks_nothing(there: Json, wanted: Json) -> None:
     changes(there, wanted)
     state(wanted)
     behind({"spec": there}, wanted, "milan")
-    after = following.laid(there, wanted, MUTABLE)
-    assert following.laid(after, wanted, MUTABLE) == after
+    after = fieldpaths.laid(there, wanted, MUTABLE)
+    assert fieldpaths.laid(after, wanted, MUTABLE) == after

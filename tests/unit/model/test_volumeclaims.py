@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from liqod.errors import ConfigError
-from liqod.model.objects import claims, podspec, scheduling
-from liqod.model.objects.claims import Sight
+from liqod.model.objects import podspec, scheduling, volumeclaims
 from liqod.model.objects.scheduling import Placement
+from liqod.model.objects.volumeclaims import Sight
 
 CLAIM: dict[str, Any] = {
     "metadata": {
@@ -34,7 +34,7 @@ def noted(**notes: str) -> dict[str, Any]:
 
 
 def test_at_a_peer_it_is_of_the_class_offered_first_and_of_the_same_mode():
-    spec = claims.remote_spec(CLAIM, ("disks", "slow"), None)
+    spec = volumeclaims.remote_spec(CLAIM, ("disks", "slow"), None)
     assert spec == {
         "accessModes": ["ReadWriteOnce"],
         "volumeMode": "Block",
@@ -45,14 +45,14 @@ def test_at_a_peer_it_is_of_the_class_offered_first_and_of_the_same_mode():
 
 def test_annotations_ask_for_another_class_and_other_modes():
     asked = noted(remote_storage_class="slow", remote_access_modes="ReadWriteMany, ReadOnlyMany")
-    spec = claims.remote_spec(asked, ("disks", "slow"), None)
+    spec = volumeclaims.remote_spec(asked, ("disks", "slow"), None)
     assert spec["storageClassName"] == "slow"
     assert spec["accessModes"] == ["ReadWriteMany", "ReadOnlyMany"]
 
 
 def test_the_class_of_one_that_is_there_stays():
     there = {"spec": {"storageClassName": "disks"}}
-    assert claims.remote_spec(CLAIM, ("other",), there)["storageClassName"] == "disks"
+    assert volumeclaims.remote_spec(CLAIM, ("other",), there)["storageClassName"] == "disks"
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_the_class_of_one_that_is_there_stays():
 )
 def test_what_is_not_offered_is_said(claim, classes, why):
     with pytest.raises(ConfigError, match=why):
-        claims.remote_spec(claim, classes, None)
+        volumeclaims.remote_spec(claim, classes, None)
 
 
 def test_the_volume_of_one_at_a_peer_says_where_it_lies():
-    volume = claims.peer_volume(CLAIM, "milan", "Retain")
-    assert claims.lies_at(volume) == "milan"
+    volume = volumeclaims.peer_volume(CLAIM, "milan", "Retain")
+    assert volumeclaims.lies_at(volume) == "milan"
     assert volume["metadata"]["name"] == "pvc-1-2"
-    assert volume["spec"]["hostPath"] == {"path": claims.PLACEHOLDER}
+    assert volume["spec"]["hostPath"] == {"path": volumeclaims.PLACEHOLDER}
     assert volume["spec"]["claimRef"]["uid"] == "1-2"
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert volume["spec"]["volumeMode"] == "Block"
@@ -88,8 +88,8 @@ def test_the_volume_of_one_here_is_the_real_one_and_stays_off_virtual_nodes():
             "nodeAffinity": {"required": {"nodeSelectorTerms": [zone]}},
         }
     }
-    volume = claims.home_volume(CLAIM, real, "Delete")
-    assert claims.lies_at(volume) == ""
+    volume = volumeclaims.home_volume(CLAIM, real, "Delete")
+    assert volumeclaims.lies_at(volume) == ""
     assert volume["spec"]["csi"] == {"driver": "d", "volumeHandle": "h"}
     assert volume["spec"]["capacity"] == {"storage": "2Gi"}
     assert volume["spec"]["mountOptions"] == ["ro"]
@@ -100,7 +100,7 @@ def test_the_volume_of_one_here_is_the_real_one_and_stays_off_virtual_nodes():
 
 def test_the_default_class_is_the_newest_that_is_not_the_virtual_one():
     def made(name: str, created: str, provisioner: str = "disks") -> dict[str, Any]:
-        default = {claims.DEFAULT_CLASS: "true"}
+        default = {volumeclaims.DEFAULT_CLASS: "true"}
         meta = {"name": name, "creationTimestamp": created, "annotations": default}
         return {"metadata": meta, "provisioner": provisioner}
 
@@ -109,8 +109,8 @@ def test_the_default_class_is_the_newest_that_is_not_the_virtual_one():
         made("b", "2026-01-02"),
         made("l", "2026-03", "liqo.io/storage"),
     ]
-    assert claims.default_class(found) == "b"
-    assert claims.default_class(found[2:]) == ""
+    assert volumeclaims.default_class(found) == "b"
+    assert volumeclaims.default_class(found[2:]) == ""
 
 
 @pytest.mark.parametrize(
@@ -118,16 +118,19 @@ def test_the_default_class_is_the_newest_that_is_not_the_virtual_one():
     [("2Gi", "2Gi"), ("9Ei", None), ("-1", None), ("x", None), ("1" * 40, None), (7, None)],
 )
 def test_what_a_hostile_peer_says_of_a_claim_is_bounded(size, shown):
-    found = claims.believed({"capacity": {"storage": size}})
+    found = volumeclaims.believed({"capacity": {"storage": size}})
     assert found == (None if shown is None else {"storage": shown})
-    assert claims.believed({"capacity": "much"}) is None
-    assert len(claims.answered("milan", False, "x" * 9000)["message"]) == claims.MESSAGE_LIMIT
+    assert volumeclaims.believed({"capacity": "much"}) is None
+    assert (
+        len(volumeclaims.answered("milan", False, "x" * 9000)["message"])
+        == volumeclaims.MESSAGE_LIMIT
+    )
 
 
 @pytest.mark.parametrize("field", ["dataSource", "dataSourceRef", "selector"])
 def test_what_the_class_has_not_is_said(field):
-    assert claims.problem(CLAIM) == ""
-    assert field in claims.problem({"spec": {**CLAIM["spec"], field: {"name": "x"}}})
+    assert volumeclaims.problem(CLAIM) == ""
+    assert field in volumeclaims.problem({"spec": {**CLAIM["spec"], field: {"name": "x"}}})
 
 
 # --- Pods -----------------------------------------------------------------------------------------

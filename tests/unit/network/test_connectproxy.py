@@ -16,7 +16,7 @@ from liqod.kube.http.wire import SocketWire, Wire
 from liqod.network import connectproxy
 from liqod.network.connectproxy import ConnectProxy, place_of
 from liqod.network.names import Names
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 
 R = TypeVar("R")
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from liqod.config import Config
+from liqod.configsections import Handshake, Webhook
 from liqod.network.gatewayplan import (
     PORT,
     Listening,
@@ -19,7 +20,6 @@ from liqod.network.gatewayplan import (
 )
 from liqod.network.joining import own_ports
 from liqod.resources.base import ObjectRef
-from liqod.tables import Handshake, Webhook
 from tests.unit.network.gateways import HERE, PEER, client, meta, server, template
 
 OTHER = "liqo-tenant-turin"

@@ -19,7 +19,7 @@ from liqod.plugins.providers import (
     Services,
     Sighting,
 )
-from liqod.plugins.sound import odd
+from liqod.plugins.validation import odd
 from simulator.suites import DiscoveryContract
 
 NAME = "kubeconfig-controlplane"

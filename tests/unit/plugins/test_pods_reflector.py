@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 
 from liqod.apimachinery.kinds import NODES
-from liqod.model.network.crossing import Crossed
 from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.model.network.remapping import Crossed
 from liqod.model.objects.podstatus import merge
 from liqod.plugins.contracts import NOTHING, Absence, Plan, Refusal
 from liqod.plugins.reflectors import pods

@@ -12,7 +12,7 @@ import trio
 
 from liqod.errors import PluginError
 from liqod.network import backends
-from liqod.plugins import calls
+from liqod.plugins import callguard
 from liqod.plugins.diagnosis import Check, ClusterFacts, LinkFacts, PeerFacts, failing, ok, unknown
 from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider
 from simulator.suites import (
@@ -143,8 +143,8 @@ BLOCKS = 0.05
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short limits, so that slow plugins are found soon."""
-    monkeypatch.setattr(calls, "ENDING", 0.1)
-    monkeypatch.setattr(calls, "SLOW", BLOCKS)
+    monkeypatch.setattr(callguard, "ENDING", 0.1)
+    monkeypatch.setattr(callguard, "SLOW", BLOCKS)
     monkeypatch.setattr(trials, "SLOW", BLOCKS)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from liqod.plugins.providers import TunnelProvider, TunnelSpec
-from liqod.plugins.sound import fault
+from liqod.plugins.validation import fault
 
 
 def provider(**changed: Any) -> TunnelProvider:

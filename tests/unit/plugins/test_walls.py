@@ -27,7 +27,7 @@ from liqod.network.datapath import KernelDatapath
 from liqod.network.failover.role import Role
 from liqod.network.machine import Machine, take_down
 from liqod.network.names import Names
-from liqod.plugins import calls, loader
+from liqod.plugins import callguard, loader
 from liqod.plugins.contracts import NoSettings
 from liqod.plugins.diagnosis import Check, ClusterFacts, ok
 from liqod.plugins.hookspecs import hookimpl
@@ -46,8 +46,8 @@ PLAIN, AWAITED = list(plain_ways(None)), list(awaited_ways(None))  # type: ignor
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that blocks is parked soon: tests are not to wait for it."""
-    monkeypatch.setattr(calls, "SLOW", BLOCKS)
-    monkeypatch.setattr(calls, "STUCK", BLOCKS)
+    monkeypatch.setattr(callguard, "SLOW", BLOCKS)
+    monkeypatch.setattr(callguard, "STUCK", BLOCKS)
 
 
 async def way(name: str, *, waits: bool) -> Callable[..., Any]:
@@ -94,7 +94,7 @@ async def discovering(build: Callable[..., Any]) -> AsyncIterator[Any]:
         assert room.seen("milan") is not None
         ending = trio.current_time()
         nursery.cancel_scope.cancel()
-    assert trio.current_time() - ending <= calls.ENDING
+    assert trio.current_time() - ending <= callguard.ENDING
 
 
 def named(context: Any, plugin: str = "bad") -> bool:
@@ -161,7 +161,7 @@ def verdicts(doctor: Doctor) -> dict[str, tuple[str, str]]:
 @pytest.mark.parametrize("how", PLAIN)
 async def test_a_look(how: str):
     doctor, context = doctor_of(look=await way(how, waits=False))
-    for _ in range(calls.FAILING):
+    for _ in range(callguard.FAILING):
         await doctor.round()
     found = verdicts(doctor)
     assert found["bad"][0] == "unknown"

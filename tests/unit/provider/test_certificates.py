@@ -12,7 +12,7 @@ import trio
 from liqod.errors import Invalid, ProtocolError, TransientError
 from liqod.identity import certificaterequests, certificates, keys
 from liqod.identity.signingrequests import SigningRequests
-from liqod.kube import election
+from liqod.kube import leaderelection
 from liqod.kube.client import Client
 from liqod.provider.tenants.certificates import LEAST_INTERVAL, Certificates, Order
 
@@ -150,10 +150,13 @@ async def test_a_leader_that_must_stop_does_so_before_another_may_lead(autojump_
         async def delete(self, kind, name, namespace=None, *, uid):
             await trio.sleep_forever()
 
-    with trio.move_on_after(election.RENEW_DEADLINE) as leading:
+    with trio.move_on_after(leaderelection.RENEW_DEADLINE) as leading:
         await issuer(Lost()).issue(ORDER)
     assert leading.cancelled_caught
-    assert trio.current_time() < leading.deadline + election.DURATION - election.RENEW_DEADLINE
+    assert (
+        trio.current_time()
+        < leading.deadline + leaderelection.DURATION - leaderelection.RENEW_DEADLINE
+    )
 
 
 @pytest.mark.parametrize("slow", [True, False])

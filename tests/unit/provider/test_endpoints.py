@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.model.network.crossing import Crossed
+from liqod.model.network.remapping import Crossed
 from liqod.provider.workloads.endpoints import translate
 from liqod.resources import ShadowEndpointSlice
 

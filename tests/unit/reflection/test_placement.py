@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.placement import placement
+from liqod.kube.cache.nodeindex import placement
 from liqod.kube.cache.store import Change, Key
 
 

@@ -23,7 +23,7 @@ from liqod.plugins.network.websocketd.session import Session
 from liqod.plugins.network.websocketd.tls import context
 from liqod.plugins.network.websocketd.wanted import Wanted
 from liqod.runtime import account
-from liqod.runtime.places import serve_listeners
+from liqod.runtime.connectionlimit import serve_listeners
 
 SILENT = 10
 """Seconds between words where no keepalive is wanted, to notice all the same that the other end is

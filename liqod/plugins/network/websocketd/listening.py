@@ -13,7 +13,7 @@ import trio
 
 from liqod.plugins.network.websocketd.session import Failed, Session, tuned
 from liqod.runtime.account import CALLERS, SHARED, Account
-from liqod.runtime.places import address_of
+from liqod.runtime.connectionlimit import address_of
 from liqod.sharedport import SharedPort
 
 PROVED_WITHIN: Final = 10.0

@@ -4,7 +4,7 @@ import msgspec
 
 from liqod.plugins.network.vxlan import VXLAN, vni
 from liqod.plugins.providers import TunnelSpec
-from liqod.plugins.sound import fault
+from liqod.plugins.validation import fault
 
 
 def test_it_is_not_used_where_nothing_is_said():

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.model.crossing.addresses import refuse
-from liqod.model.network.crossing import arrived, left
 from liqod.model.network.ranges import PeerRanges, Ranges, holds
+from liqod.model.network.remapping import arrived, left
 
 POD = "10.244.0.0/16"
 JOINED = PeerRanges(

@@ -6,8 +6,8 @@ import time
 
 import trio
 
-from liqod.plugins.calls import Gauge
-from liqod.stalls import Stalls
+from liqod.loopwatchdog import Stalls
+from liqod.plugins.callguard import Gauge
 from liqod.telemetry.events import HeldUp
 from liqod.telemetry.hub import Hub
 
@@ -40,7 +40,7 @@ async def test_a_plugin_that_blocks_is_named_while_it_does(nursery, caplog):
 
     stalls, hub = await held(nursery, functools.partial(gauge.ask, block))
     assert said, "nothing was said while it lasted"
-    assert said[0].startswith("the daemon is held up: the reflector gadgets (test_stalls.py:")
+    assert said[0].startswith("the daemon is held up: the reflector gadgets (test_loopwatchdog.py:")
     assert "in block) has not come back" in said[0]
     assert "by the reflector gadgets" in stalls.lately()
     (told,) = [each.told for each in hub.history if isinstance(each.told, HeldUp)]
@@ -50,7 +50,7 @@ async def test_a_plugin_that_blocks_is_named_while_it_does(nursery, caplog):
 
 async def test_what_is_no_plugin_is_named_by_its_place(nursery):
     stalls, _ = await held(nursery, functools.partial(time.sleep, 4 * LATE))
-    assert "test_stalls.py" in stalls.lately()
+    assert "test_loopwatchdog.py" in stalls.lately()
     nursery.cancel_scope.cancel()
 
 
@@ -76,5 +76,5 @@ async def test_a_plugin_that_is_to_await_and_blocks_is_slow(nursery):
         if stalls.lately():
             break
         await trio.sleep(0.01)
-    assert "the discovery dns (test_stalls.py:" in stalls.lately()
+    assert "the discovery dns (test_loopwatchdog.py:" in stalls.lately()
     nursery.cancel_scope.cancel()

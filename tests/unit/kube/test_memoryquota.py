@@ -5,10 +5,10 @@ import pytest
 
 from liqod.apimachinery.objects import Key, Slim
 from liqod.errors import ProtocolError
-from liqod.kube.cache.holdings import OVERHEAD, Holdings, cost, everything, nothing
-from liqod.kube.cache.listed import Listed
+from liqod.kube.cache.memoryquota import OVERHEAD, Holdings, cost, everything, nothing
+from liqod.kube.cache.relist import Listed
 from liqod.kube.cache.store import Store
-from liqod.kube.http.turns import Budget
+from liqod.kube.http.cpubudget import Budget
 
 SIZE = 1000
 ROOM = 10 * (SIZE + OVERHEAD + 2)

@@ -4,7 +4,7 @@ import trio
 
 from liqod.errors import ConfigError
 from liqod.kube.http.server import Handler, Limits, Open, Secured, serve
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 
 
 async def listen(

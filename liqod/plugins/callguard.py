@@ -2,7 +2,8 @@
 
 A plugin runs on the daemon's one event loop: while a function of it does not come back, every peer
 waits. That cannot be interrupted, so it is measured (:class:`Gauge`), said while it lasts
-(:mod:`liqod.stalls`, which finds the culprit by :mod:`liqod.plugins.running`), and not done again
+(:mod:`liqod.loopwatchdog`, which finds the culprit by :mod:`liqod.plugins.currentplugin`), and not
+done again
 for a while: a plugin that is slow again and again is parked. One that fails is not parked as a
 whole, as one bad object would then stop the good ones; the object waits instead
 (:mod:`liqod.reflection.worker`).
@@ -28,7 +29,7 @@ import trio
 
 from liqod.errors import LiqodError, PluginError
 from liqod.model.view.figures import counted
-from liqod.plugins.raised import described, in_a_line, without_cancellation
+from liqod.plugins.exceptions import described, in_a_line, without_cancellation
 from liqod.runtime.log import Seldom
 
 P = ParamSpec("P")
@@ -139,7 +140,7 @@ class Gauge:
     def _judged(
         self, odd: Callable[[R], str | None], function: Callable[..., Any], answer: R
     ) -> None:
-        gauge = self  # for `liqod.plugins.running`
+        gauge = self  # for `liqod.plugins.currentplugin`
         began = perf_counter()
         try:
             wrong = odd(answer)
@@ -153,7 +154,7 @@ class Gauge:
             )
 
     def _ask(self, function: Callable[P, R], /, *args: P.args, **named: P.kwargs) -> R:
-        gauge = self  # for `liqod.plugins.running`
+        gauge = self  # for `liqod.plugins.currentplugin`
         began = perf_counter()
         self.calls += 1
         try:

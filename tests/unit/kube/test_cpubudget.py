@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import trio
 import trio.testing
 
-from liqod.kube.http.turns import SHARE, TURN_OBJECTS, Budget, Turn
+from liqod.kube.http.cpubudget import SHARE, TURN_OBJECTS, Budget, Turn
 from liqod.peers.peer import WORK_SHARE
 
 

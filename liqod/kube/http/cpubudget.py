@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from liqod.errors import ProtocolError
-from liqod.kube.cache.holdings import Holdings, Part
+from liqod.kube.cache.memoryquota import Holdings, Part
 
 TURN_OBJECTS = 64
 TURN_BYTES = 262144

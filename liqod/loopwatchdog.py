@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import trio
 
-from liqod.plugins.running import place, running
+from liqod.plugins.currentplugin import place, running
 from liqod.runtime.ticks import sleep_until_tick
 from liqod.telemetry.events import HeldUp
 from liqod.telemetry.hub import Hub

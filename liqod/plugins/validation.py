@@ -8,11 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from liqod.model import endpoints, ids
-from liqod.model.objects import following
+from liqod.model.objects import fieldpaths
 from liqod.model.text import is_fit
 from liqod.plugins.contracts import API, Plan, Reflector, Scope, Several, Watch, Write
 from liqod.plugins.diagnosis import Check
-from liqod.plugins.fitting import SHOWN, arity, misfit, shown, takes
 from liqod.plugins.providers import (
     LONGEST_TTL,
     MOST_ADDRESSES,
@@ -21,6 +20,7 @@ from liqod.plugins.providers import (
     Sighting,
     TunnelProvider,
 )
+from liqod.plugins.typecheck import SHOWN, arity, misfit, shown, takes
 
 NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 """Valid names of plugins: a name is part of marks, metrics and tables of the configuration."""
@@ -83,7 +83,7 @@ def _of_reflector(provided: Reflector) -> str | None:
         if each.fixed and each.write is not Write.APPLY:
             return "fixed belongs to write=Write.APPLY, and only to that"
         for field, paths in (("follows", each.follows), ("fixed", each.fixed)):
-            wrong = next(filter(None, map(following.problem, paths)), None)
+            wrong = next(filter(None, map(fieldpaths.problem, paths)), None)
             if wrong is not None:
                 return f"{field}: {wrong}"
     if provided.governor is not None and provided.governor.kind not in {

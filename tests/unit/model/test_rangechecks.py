@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from liqod.model.network.claims import refuse_lent, refuse_range, refuse_ranges
+from liqod.model.network.rangechecks import refuse_lent, refuse_range, refuse_ranges
 from liqod.model.network.ranges import Ranges
 
 NODES = frozenset({"192.168.1.10", "2001:db8:1::10"})

@@ -20,7 +20,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
-from liqod.plugins.sound import fault, strange
+from liqod.plugins.validation import fault, strange
 from simulator.suites.reflectors import stiff
 from tests.unit.plugins import broken
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.model.crossing.crossing import namespace_stays, object_stays
+from liqod.model.crossing.exclusions import namespace_stays, object_stays
 
 TENANT = {"liqo.io/tenant-namespace": "true"}
 

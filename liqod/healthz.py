@@ -9,9 +9,9 @@ from collections.abc import Callable
 import trio
 
 from liqod.config import Health as Settings
-from liqod.kube.http.listening import listen
+from liqod.kube.http.listener import listen
 from liqod.kube.http.server import Limits, Request, Response
-from liqod.runtime.places import Places
+from liqod.runtime.connectionlimit import Places
 
 LIMITS = Limits(head=8192, headers=50, body=0, idle=60.0, paced=True)
 """Anybody may ask who reaches the address, and no probe has a body."""

@@ -11,9 +11,9 @@ import pytest
 import trio
 
 from liqod.errors import PluginError, Unreachable
-from liqod.plugins import calls, raised
-from liqod.plugins.calls import Calls, Gauge
-from liqod.plugins.running import Running, running
+from liqod.plugins import callguard, exceptions
+from liqod.plugins.callguard import Calls, Gauge
+from liqod.plugins.currentplugin import Running, running
 from tests.unit.plugins.broken import Speechless
 
 
@@ -28,7 +28,7 @@ def raising(error: BaseException) -> Callable[[], None]:
 def slow(monkeypatch) -> Callable[[float], Callable[[], None]]:
     """Makes functions that take so many seconds, without the wait."""
     now = [0.0]
-    monkeypatch.setattr(calls, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(callguard, "perf_counter", lambda: now[0])
 
     def taking(seconds: float) -> Callable[[], None]:
         def function() -> None:
@@ -144,7 +144,7 @@ async def test_who_does_not_end_is_left_behind_and_not_called_meanwhile(
     with trio.move_on_after(5) as scope:
         await gauge.run(clinging)
     assert scope.cancelled_caught
-    assert trio.current_time() == 5 + calls.ENDING
+    assert trio.current_time() == 5 + callguard.ENDING
     said = f"does not end: {clinging.__name__} was cancelled, and goes on"
     assert gauge.trouble == said
     assert f"the discovery dns {said}" in caplog.text
@@ -175,17 +175,17 @@ async def test_each_stretch_between_two_waits_is_timed(slow):
     gauge = Gauge("discovery", "dns")
 
     async def now_and_then() -> str:
-        for _ in range(calls.PATIENCE):
-            slow(calls.SLOW)()
+        for _ in range(callguard.PATIENCE):
+            slow(callguard.SLOW)()
             await trio.lowlevel.checkpoint()
         return "done"
 
     assert await gauge.run(now_and_then) == "done"
-    assert gauge.slow == calls.PATIENCE
+    assert gauge.slow == callguard.PATIENCE
     assert not gauge.rests
     with pytest.raises(PluginError, match="the discovery dns is parked"):
         await gauge.run(now_and_then)
-    assert gauge.slow == calls.PATIENCE + 1
+    assert gauge.slow == callguard.PATIENCE + 1
 
 
 async def test_what_is_not_to_be_awaited_is_said():
@@ -205,33 +205,33 @@ async def test_calls_are_timed(slow):
 
 async def test_who_is_slow_again_and_again_is_parked_ever_longer(slow, autojump_clock):
     gauge = Gauge("reflector", "gadgets")
-    for _ in range(calls.PATIENCE):
-        gauge.ask(slow(calls.SLOW))
+    for _ in range(callguard.PATIENCE):
+        gauge.ask(slow(callguard.SLOW))
     assert not gauge.rests
-    gauge.ask(slow(calls.SLOW))
-    assert gauge.rests == calls.PARKED
+    gauge.ask(slow(callguard.SLOW))
+    assert gauge.rests == callguard.PARKED
     assert "was slow 4 times" in gauge.trouble
-    await trio.sleep(calls.PARKED)
+    await trio.sleep(callguard.PARKED)
     assert not gauge.rests
-    gauge.ask(slow(calls.STUCK))
-    assert gauge.rests == 2 * calls.PARKED
-    await trio.sleep(2 * calls.FORGIVEN)
-    gauge.ask(slow(calls.STUCK))
-    assert gauge.rests == calls.PARKED
+    gauge.ask(slow(callguard.STUCK))
+    assert gauge.rests == 2 * callguard.PARKED
+    await trio.sleep(2 * callguard.FORGIVEN)
+    gauge.ask(slow(callguard.STUCK))
+    assert gauge.rests == callguard.PARKED
 
 
 async def test_who_is_slow_now_and_then_is_not_parked(slow, autojump_clock):
     gauge = Gauge("reflector", "gadgets")
     for _ in range(20):
-        gauge.ask(slow(calls.SLOW))
-        await trio.sleep(calls.WITHIN / 2)
+        gauge.ask(slow(callguard.SLOW))
+        await trio.sleep(callguard.WITHIN / 2)
     assert not gauge.rests
 
 
 async def test_one_that_gets_stuck_is_parked_at_once_but_for_what_is_liqods_own(slow, caplog):
     gauge, own = Gauge("reflector", "gadgets"), Gauge("reflector", "pods", own=True)
-    gauge.ask(slow(calls.STUCK))
-    own.ask(slow(calls.STUCK))
+    gauge.ask(slow(callguard.STUCK))
+    own.ask(slow(callguard.STUCK))
     assert gauge.rests
     assert not own.rests
     assert "the reflector gadgets is parked for 60 s: a call took 5.0 s" in caplog.text
@@ -240,7 +240,7 @@ async def test_one_that_gets_stuck_is_parked_at_once_but_for_what_is_liqods_own(
 async def test_who_always_fails_is_shown_and_one_success_ends_that():
     everyone = Calls()
     gauge = everyone.of("check", "gadgets")
-    for _ in range(calls.FAILING):
+    for _ in range(callguard.FAILING):
         assert not everyone.troubles()
         with pytest.raises(PluginError):
             gauge.ask(raising(ValueError("odd")))
@@ -267,7 +267,7 @@ def test_who_is_running_is_found_in_the_frames():
     named = Gauge("check", "etcd").ask(look)
     assert named is not None
     assert str(named.gauge) == "the check etcd"
-    assert "test_calls.py" in named.place
+    assert "test_callguard.py" in named.place
     assert named.place.endswith("in look")
 
 
@@ -304,7 +304,7 @@ async def test_an_error_that_has_no_text_is_held_and_a_long_one_is_told_in_a_lin
     for error in (ValueError("one\n\n two " + 3_000_000 * "x"), Unreachable("a\nb " * 1000)):
         with pytest.raises(PluginError):
             gauge.ask(raising(error))
-        assert len(gauge.error) < 2 * raised.LONGEST
+        assert len(gauge.error) < 2 * exceptions.LONGEST
         assert "\n" not in gauge.error
 
 
@@ -329,19 +329,19 @@ async def test_a_task_that_a_plugin_begins_is_its_own(slow, autojump_clock):
 
     async def deeper() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(beside, 2 * calls.SLOW)
+            nursery.start_soon(beside, 2 * callguard.SLOW)
 
     async def run() -> str:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(beside, calls.SLOW)
+            nursery.start_soon(beside, callguard.SLOW)
             nursery.start_soon(deeper)
         return "both are back"
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(beside, 9 * calls.STUCK)  # nobody's
+        nursery.start_soon(beside, 9 * callguard.STUCK)  # nobody's
         assert await gauge.run(run) == "both are back"
     assert gauge.slow == 2
-    assert gauge.worst == 2 * calls.SLOW
+    assert gauge.worst == 2 * callguard.SLOW
     mine = [each for each in seen if each is not None]
     assert [each.gauge for each in mine] == [gauge, gauge]
     assert all("in beside" in each.place for each in mine)
@@ -370,7 +370,7 @@ async def test_what_goes_on_and_is_parked_is_ended_at_once(slow, autojump_clock,
 
     async def blocks() -> None:
         while True:
-            slow(calls.SLOW)()
+            slow(callguard.SLOW)()
             blocked.append(trio.current_time())
             await trio.sleep(1)
 
@@ -381,8 +381,8 @@ async def test_what_goes_on_and_is_parked_is_ended_at_once(slow, autojump_clock,
     with pytest.raises(PluginError, match="the discovery hosts is parked for 60 s more"):
         await gauge.run(run if beside else blocks)
     assert trio.current_time() - blocked[-1] < 0.1
-    assert len(blocked) == calls.PATIENCE + 1
-    assert gauge.rests == pytest.approx(calls.PARKED, abs=1)
+    assert len(blocked) == callguard.PATIENCE + 1
+    assert gauge.rests == pytest.approx(callguard.PARKED, abs=1)
 
 
 async def test_one_that_is_parked_and_does_not_end_is_left_behind_and_parked_once(
@@ -392,12 +392,12 @@ async def test_one_that_is_parked_and_does_not_end_is_left_behind_and_parked_onc
 
     async def shields() -> None:
         with trio.CancelScope(shield=True):
-            for _ in range(5 * calls.PATIENCE):
-                slow(calls.SLOW)()
+            for _ in range(5 * callguard.PATIENCE):
+                slow(callguard.SLOW)()
                 await trio.sleep(1)
 
     with pytest.raises(PluginError, match="does not end"):
         await gauge.run(shields)
-    await trio.sleep(5 * calls.PATIENCE)
+    await trio.sleep(5 * callguard.PATIENCE)
     assert not gauge.left
-    assert gauge.rests < calls.PARKED, "what goes on while it is parked is not parked again"
+    assert gauge.rests < callguard.PARKED, "what goes on while it is parked is not parked again"

@@ -4,7 +4,7 @@ import pytest
 
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.cli.diagnosis import ladders
-from liqod.model.peering.standing import NO_WAY_IN
+from liqod.model.peering.healthsummary import NO_WAY_IN
 from liqod.model.view.overview import overview
 from liqod.model.view.snapshot import Snapshot
 from liqod.resources import ForeignCluster, Tenant

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from liqod.apimachinery.kinds import PODS
 from liqod.errors import ProtocolError
-from liqod.kube.cache.nesting import elements, key_of, members
+from liqod.kube.cache.deepjson import elements, key_of, members
 from liqod.kube.pages import read_page
 
 TEXT = st.text(alphabet='a"\\,:[]{} \n\u20ac', max_size=6)

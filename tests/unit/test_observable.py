@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from liqod.runtime.latest import Latest, News
+from liqod.runtime.observable import Latest, News
 
 
 async def test_whoever_waits_goes_on_once_something_else_is_known():

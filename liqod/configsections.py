@@ -12,7 +12,7 @@ from liqod.errors import ConfigError
 from liqod.kube.http import proxies
 from liqod.model.crossing import keys
 from liqod.model.crossing.addresses import is_network
-from liqod.model.network.claims import malformed
+from liqod.model.network.rangechecks import malformed
 from liqod.model.objects.quantities import is_quantity
 
 PodNetwork = Literal["none", "routed", "tunnel"]

@@ -4,7 +4,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from liqod.plugins.calls import WALLS, Gauge
+from liqod.plugins.callguard import WALLS, Gauge
 
 
 class Running(NamedTuple):
