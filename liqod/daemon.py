@@ -24,9 +24,9 @@ import trio
 from liqod import __version__, advertsigner, healthz
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES
-from liqod.cluster import bounds, preflight
+from liqod.cluster import memorylimits, preflight
 from liqod.cluster.context import ClusterContext
-from liqod.cluster.ownpods import own_pods
+from liqod.cluster.podselection import select_pods
 from liqod.clusterlabels import ShownLabels
 from liqod.config import Config, load
 from liqod.consumer.claims import Claims
@@ -69,8 +69,8 @@ from liqod.peertask import PeerTasks
 from liqod.plugins import loader
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
-from liqod.provider.orphans import Orphans
-from liqod.provider.policies.fences import Fences
+from liqod.provider.garbagecollector import GarbageCollector
+from liqod.provider.policies.policycontroller import PolicyController
 from liqod.provider.workloads import directpods
 from liqod.reflection.retractions import Retractions
 from liqod.reflection.voices import Voices
@@ -220,7 +220,7 @@ class Daemon:
             yield ClusterContext(
                 cluster_id=facts.cluster_id,
                 client=client,
-                informers=bounds.informers(client, infra, self._config),
+                informers=memorylimits.informers(client, infra, self._config),
                 config=self._config,
                 hub=self._hub,
                 endpoint=facts.endpoint,
@@ -228,7 +228,7 @@ class Daemon:
                 addressing=facts.addressing,
                 node_address=facts.node_address,
                 in_cluster=facts.in_cluster,
-                own_pods=await own_pods(client),
+                own_pods=await select_pods(client),
             )
             infra.cancel_scope.cancel()
 
@@ -357,8 +357,8 @@ class Daemon:
             await nursery.start(MissedPods(context, webhook.doubt).run)
             nursery.start_soon(walled, "volumes of claims", Claims(context).run)
             await nursery.start(ForeignClusters(context).run)
-            await nursery.start(Fences(context).run)
-            await nursery.start(Orphans(context).run)
+            await nursery.start(PolicyController(context).run)
+            await nursery.start(GarbageCollector(context).run)
             await nursery.start(directpods.run, context)
             voices = Voices()
             await nursery.start(Retractions(context, voices).run)

@@ -19,8 +19,8 @@ import trio
 
 from liqod import config, reachability
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES, Kind
-from liqod.cluster.bounds import informers
 from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
+from liqod.cluster.memorylimits import informers
 from liqod.consumer.degradations import Degradations
 from liqod.consumer.link import Provider
 from liqod.consumer.peerdaemon import PeerDaemon
@@ -35,7 +35,7 @@ from liqod.plugins.loader import Plugins
 from liqod.reflection.engine import Engine
 from liqod.reflection.retractions import Retractions
 from liqod.reflection.voices import Voices
-from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES, manifests
+from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES, crdmanifests
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
 
@@ -318,7 +318,7 @@ async def eventually(ask: Callable[[], Awaitable[Any]], *, seconds: float = 60.0
 
 async def define(client: Client) -> None:
     """Create the custom resources and liqod's namespace."""
-    for manifest in manifests.crd_manifests():
+    for manifest in crdmanifests.crd_manifests():
         await client.create(CUSTOM_RESOURCES, manifest)
     await served(client)
     await client.create(NAMESPACES, {"metadata": {"name": "liqo"}})

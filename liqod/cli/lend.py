@@ -12,15 +12,15 @@ from liqod.cli.frame import Frame
 from liqod.errors import Conflict, LiqodError, Misuse
 from liqod.kube.client import Client
 from liqod.model.objects import quantities
-from liqod.procedures import answering, asking
-from liqod.procedures.asking import Request
+from liqod.procedures import answering, peeringrequest
+from liqod.procedures.peeringrequest import PeeringRequest
 from liqod.resources import IncomingPeering, OutgoingPeering
 
 WAITS: Final = "Waiting"
 
 
 async def lend(
-    frame: Frame, request: Request, most: dict[str, str], *, yes: bool, namespace: str
+    frame: Frame, request: PeeringRequest, most: dict[str, str], *, yes: bool, namespace: str
 ) -> None:
     """Have the daemon offer, decide about the request, and wait for the result.
 
@@ -41,10 +41,12 @@ async def lend(
         presence.daemon(client, namespace, frame.progress),
     ):
         frame.progress(f"have this cluster's daemon dial who wants to borrow ({where})")
-        await asking.ask(client, namespace, request)
-        frame.goes_on = asking.going_on(namespace, request.name)
+        await peeringrequest.ask(client, namespace, request)
+        frame.goes_on = peeringrequest.going_on(namespace, request.name)
         lender = _Lender(frame, client, namespace, most, yes=yes)
-        done = await asking.wait(client, namespace, request.name, frame.progress, lender.shown)
+        done = await peeringrequest.wait(
+            client, namespace, request.name, frame.progress, lender.shown
+        )
     status = done.status
     granted = {name: f"{amount}" for name, amount in status.granted.items()}
     told = {"clusterID": status.cluster_id, "granted": granted, "words": status.words}

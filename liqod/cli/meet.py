@@ -12,15 +12,15 @@ import typer
 from liqod.cli import presence, terminal, typed
 from liqod.cli.frame import Frame
 from liqod.kube.client import Client
-from liqod.procedures import asking, lending
-from liqod.procedures.asking import Request
-from liqod.procedures.wanted import Asked
+from liqod.procedures import overcommit, peeringrequest
+from liqod.procedures.peeringrequest import PeeringRequest
+from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import OutgoingPeering
 
 
 def asked_of(
-    whom: str, asked: Asked, *, replace: bool, networking: bool, words: str = ""
-) -> Request:
+    whom: str, asked: ResourceRequest, *, replace: bool, networking: bool, words: str = ""
+) -> PeeringRequest:
     """The request that a command line means.
 
     Raises:
@@ -34,15 +34,23 @@ def asked_of(
         met: dict[str, Any] = {"name": token.id, "addresses": token.addresses, "key": token.key}
         met["invitation"] = (token.id, token.secret)
         if token.borrow:
-            return Request(**met, lend=True)
-        return Request(**met, networking=networking, **more)
+            return PeeringRequest(**met, lend=True)
+        return PeeringRequest(**met, networking=networking, **more)
     typed.cluster(whom)
     confirms = bool(words)
-    return Request(name=whom, cluster_id=whom, networking=networking, confirms=confirms, **more)
+    return PeeringRequest(
+        name=whom, cluster_id=whom, networking=networking, confirms=confirms, **more
+    )
 
 
 async def have_met(
-    frame: Frame, request: Request, asked: Asked, words: str, namespace: str, *, yes: bool
+    frame: Frame,
+    request: PeeringRequest,
+    asked: ResourceRequest,
+    words: str,
+    namespace: str,
+    *,
+    yes: bool,
 ) -> None:
     """Have this cluster's daemon meet the other one, to borrow or to lend."""
     if request.lend:
@@ -53,23 +61,25 @@ async def have_met(
         await _meet(frame, request, words, namespace)
 
 
-async def _meet(frame: Frame, request: Request, words: str, namespace: str) -> None:
+async def _meet(frame: Frame, request: PeeringRequest, words: str, namespace: str) -> None:
     """Have the daemon ask, and wait for the result."""
     async with (
         frame.client() as client,
         presence.daemon(client, namespace, frame.progress),
     ):
         frame.progress("ask this cluster's daemon to meet the other one")
-        made = await asking.ask(client, namespace, request)
-        frame.goes_on = asking.going_on(namespace, request.name)
+        made = await peeringrequest.ask(client, namespace, request)
+        frame.goes_on = peeringrequest.going_on(namespace, request.name)
         person = _Person(frame, client, namespace, request, words)
         try:
-            done = await asking.wait(client, namespace, request.name, frame.progress, person.shown)
-        except asking.NotSeen:
+            done = await peeringrequest.wait(
+                client, namespace, request.name, frame.progress, person.shown
+            )
+        except peeringrequest.NotSeen:
             if made:
-                await asking.take_back(client, namespace, request.name)
+                await peeringrequest.take_back(client, namespace, request.name)
             raise
-        beyond = await lending.beyond_there(client, done.status.cluster_id, request.slice)
+        beyond = await overcommit.beyond_there(client, done.status.cluster_id, request.slice)
     status = done.status
     told = {
         "clusterID": status.cluster_id,
@@ -77,7 +87,7 @@ async def _meet(frame: Frame, request: Request, words: str, namespace: str) -> N
         "granted": dict(status.granted),
         "words": status.words,
         "key": status.key,
-        "withoutNetwork": asking.without_network(done),
+        "withoutNetwork": peeringrequest.without_network(done),
     }
     if not frame.show(told):
         node = request.slice or status.cluster_id
@@ -92,7 +102,7 @@ class _Person:
     """Has somebody compare the words, where nothing else proves who is there."""
 
     def __init__(
-        self, frame: Frame, client: Client, namespace: str, request: Request, words: str
+        self, frame: Frame, client: Client, namespace: str, request: PeeringRequest, words: str
     ) -> None:
         self._frame, self._client, self._namespace = frame, client, namespace
         self._name, self._words, self._asked = request.name, words, False
@@ -116,4 +126,4 @@ class _Person:
             words = status.words
             self._frame.allow(self._frame.timeout)
         if words:
-            await asking.confirm(self._client, self._namespace, self._name, words)
+            await peeringrequest.confirm(self._client, self._namespace, self._name, words)

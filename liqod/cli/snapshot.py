@@ -33,7 +33,7 @@ from liqod.model.objects.podsight import LivePod, guest_of, pod_of, unready
 from liqod.model.peering import capacity
 from liqod.model.view import requests
 from liqod.model.view.snapshot import LISTED, Guest, Pod, Snapshot
-from liqod.provider.policies import admission, fences
+from liqod.provider.policies import admission, policycontroller
 from liqod.resources import (
     DEFINITIONS,
     IDENTITIES,
@@ -237,8 +237,10 @@ async def _guests(lists: _Lists) -> tuple[Guest, ...]:
 async def _policies(client: Client, namespace: str) -> tuple[str, ...]:
     """Our admission policies that are missing, or deny nothing; empty where that is unknown."""
     try:
-        policies = await client.list(ADMISSION_POLICIES, decode=fences.Policy)
-        bindings = await client.list(ADMISSION_POLICY_BINDINGS, decode=fences.PolicyBinding)
+        policies = await client.list(ADMISSION_POLICIES, decode=policycontroller.InstalledPolicy)
+        bindings = await client.list(
+            ADMISSION_POLICY_BINDINGS, decode=policycontroller.PolicyBinding
+        )
     except (Forbidden, NotFound):
         return ()
     wanted = [
@@ -246,4 +248,4 @@ async def _policies(client: Client, namespace: str) -> tuple[str, ...]:
         *daemonpolicies.policies(namespace),
         *homepolicies.policies(namespace),
     ]
-    return fences.missing(wanted, policies, bindings)
+    return policycontroller.missing(wanted, policies, bindings)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from liqod.cluster.fence import Fence
-from liqod.cluster.ownpods import OwnPods
+from liqod.cluster.guestpolicies import GuestPolicies
+from liqod.cluster.podselection import PodSelection
 from liqod.config import Config
 from liqod.identity.signingrequests import SigningRequests
 from liqod.kube.controller import tell_failures
@@ -85,8 +85,8 @@ class ClusterContext:
     in_cluster: bool = False
     dial: Dial = connect
     signing_requests: SigningRequests = field(default_factory=SigningRequests)
-    fence: Fence = field(default_factory=Fence)
-    own_pods: OwnPods = field(default_factory=OwnPods)
+    fence: GuestPolicies = field(default_factory=GuestPolicies)
+    own_pods: PodSelection = field(default_factory=PodSelection)
 
     def failures(self, topic: str) -> Callable[[object, Exception], None]:
         """As :meth:`liqod.peers.peer.Peer.failures`, for what is the whole cluster's."""

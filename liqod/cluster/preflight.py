@@ -44,7 +44,7 @@ class _IdMap(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Facts:
+class PreflightFacts:
     """Facts about this cluster, as fields of :class:`liqod.cluster.context.ClusterContext`."""
 
     cluster_id: str
@@ -57,7 +57,7 @@ class Facts:
 
 async def discover(
     client: Client, found: Credentials, config: Config, waiting: Callable[[str], None]
-) -> Facts:
+) -> PreflightFacts:
     """Ask the API server until all facts are known.
 
     Args:
@@ -80,9 +80,9 @@ async def discover(
             await trio.sleep(RETRY)
 
 
-async def _discover(client: Client, found: Credentials, config: Config) -> Facts:
+async def _discover(client: Client, found: Credentials, config: Config) -> PreflightFacts:
     version = msgspec.json.decode((await client.raw("GET", "/version")).body)
-    return Facts(
+    return PreflightFacts(
         cluster_id=await own_cluster_id(client, config.cluster.namespace),
         endpoint=advertised(found, config),
         version=str(version.get("gitVersion", "v1.30.0")),

@@ -13,7 +13,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.model import ids
 from liqod.procedures import Progress, peering
-from liqod.procedures.wanted import Asked
+from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import IDENTITIES, Identity
 from liqod.telemetry.events import PeeringStep
 
@@ -57,7 +57,7 @@ async def introduce(
     def publish(step: str) -> None:
         context.hub.publish(PeeringStep(step=step), peer)
 
-    asked = Asked(resources=context.config.peer(peer).resources)
+    asked = ResourceRequest(resources=context.config.peer(peer).resources)
     async with Client(credentials.from_other_side(path), user_agent="liqod") as remote:
         await peering.peer(
             context.client,

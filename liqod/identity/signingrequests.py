@@ -2,7 +2,7 @@
 
 None may stay, whatever becomes of it: not when its making was cancelled and nobody heard its
 answer, nor when the daemon was killed. So each has a name before it is made, and those that nobody
-works on are swept by :mod:`liqod.provider.orphans`.
+works on are swept by :mod:`liqod.provider.garbagecollector`.
 """
 
 import secrets

@@ -21,8 +21,8 @@ from liqod.inspect.protocol import RequestError
 from liqod.model.crossing.exclusions import namespace_stays
 from liqod.model.objects.requirements import node_selector
 from liqod.procedures import unpeering
-from liqod.procedures.offloading import NAME, present, remote_namespaces, spread
-from liqod.procedures.tenants import find_tenant, lent_to, set_condition
+from liqod.procedures.offload import NAME, present, remote_namespaces, spread
+from liqod.procedures.tenantstate import find_tenant, lent_to, set_condition
 from liqod.resources import NAMESPACE_OFFLOADINGS
 
 Options = dict[str, str]

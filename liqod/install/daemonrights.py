@@ -21,7 +21,7 @@ _OWN: Final = (*_FOLLOW, "create", "patch", "delete")
 _PATCH: Final = ("patch",)
 
 
-class Rule(NamedTuple):
+class DaemonRule(NamedTuple):
     """One RBAC rule and why the daemon has it."""
 
     reason: str
@@ -36,59 +36,59 @@ class Rule(NamedTuple):
 
 
 _LIQO = (
-    Rule(
+    DaemonRule(
         "what is lent and borrowed: written by both sides' daemons, and by this one for peers that "
         "its configuration names",
         (AUTHENTICATION,),
         ("identities", "resourceslices"),
         (*_OWN, "get"),
     ),
-    Rule(
+    DaemonRule(
         "renewals are asked for; those that consumers copied here go when they leave",
         (AUTHENTICATION,),
         ("renews",),
         (*_OWN, "get"),
     ),
-    Rule(
+    DaemonRule(
         "consumers are verified; what is lent to one that went is cleared, and the finalizer of a "
         "Liqo before this is taken off",
         (AUTHENTICATION,),
         ("tenants",),
         (*READ, "patch"),
     ),
-    Rule(
+    DaemonRule(
         "state of slices, tenants, identities and renewals is written to their status",
         (AUTHENTICATION,),
         ("identities/status", "renews/status", "resourceslices/status", "tenants/status"),
         ("patch",),
     ),
-    Rule(
+    DaemonRule(
         "ForeignClusters are written by the daemon only",
         (CORE,),
         ("foreignclusters",),
         (*_OWN, "get"),
     ),
-    Rule("and their state", (CORE,), ("foreignclusters/status",), ("patch",)),
-    Rule(
+    DaemonRule("and their state", (CORE,), ("foreignclusters/status",), ("patch",)),
+    DaemonRule(
         "namespace maps follow offloaded namespaces",
         (OFFLOADING,),
         ("namespacemaps",),
         (*_OWN, "get"),
     ),
-    Rule(
+    DaemonRule(
         "quotas and virtual nodes follow slices; one of these is asked for before its Node or its "
         "namespaces go",
         (OFFLOADING,),
         ("quotas", "virtualnodes"),
         (*_OWN, "get"),
     ),
-    Rule(
+    DaemonRule(
         "which namespaces are offloaded is the users' word, held until it has been undone",
         (OFFLOADING,),
         ("namespaceoffloadings",),
         (*_FOLLOW, "patch"),
     ),
-    Rule(
+    DaemonRule(
         "state of those, and the phase of ShadowPods",
         (OFFLOADING,),
         (
@@ -99,76 +99,78 @@ _LIQO = (
         ),
         ("patch",),
     ),
-    Rule(
+    DaemonRule(
         "ShadowPods and ShadowEndpointSlices are the consumers', and go with their namespaces; one "
         "is asked for before what was made from it goes",
         (OFFLOADING,),
         ("shadowendpointslices", "shadowpods"),
         READ,
     ),
-    Rule(
+    DaemonRule(
         "a peer's ranges get their aliases, and this cluster's own are told beside them; addresses "
         "of pods are translated by both where networks are joined",
         (NETWORKING,),
         ("configurations",),
         (*_FOLLOW, "patch"),
     ),
-    Rule("which aliases those are, or why none", (NETWORKING,), ("configurations/status",), _PATCH),
-    Rule(
+    DaemonRule(
+        "which aliases those are, or why none", (NETWORKING,), ("configurations/status",), _PATCH
+    ),
+    DaemonRule(
         "this cluster's own ranges are told, and each of a peer's has its alias, in Networks",
         (IPAM,),
         ("networks",),
         (*_OWN, "get"),
     ),
-    Rule(
+    DaemonRule(
         "hosts that are lent to peers get their addresses by IPs, and so does the API server",
         (IPAM,),
         ("ips",),
         _OWN,
     ),
-    Rule(
+    DaemonRule(
         "the ranges and addresses that are given",
         (IPAM,),
         ("ips/status", "networks/status"),
         _PATCH,
     ),
-    Rule(
+    DaemonRule(
         "the Service that an IP asks for, without selector",
         ("",),
         ("services",),
         (*_OWN, "get"),
     ),
-    Rule(
+    DaemonRule(
         "a pod that its consumer wrote itself, and that somebody else ended here, gets a ShadowPod",
         (OFFLOADING,),
         ("shadowpods",),
         ("create",),
     ),
-    Rule(
+    DaemonRule(
         "who asks to peer with this cluster and whom it asks is kept in these, and who may unasked",
         (PEERING,),
         ("incomingpeerings", "invitations", "outgoingpeerings"),
         (*_OWN, "get"),
     ),
-    Rule(
+    DaemonRule(
         "how far each has come, and who has used an invitation",
         (PEERING,),
         ("incomingpeerings/status", "invitations/status", "outgoingpeerings/status"),
         _PATCH,
     ),
-    Rule(
+    DaemonRule(
         "owner references that block deletion are checked against this (OpenShift)",
         (AUTHENTICATION,),
         ("identities/finalizers", "resourceslices/finalizers", "tenants/finalizers"),
         ("update",),
     ),
-    Rule(
+    DaemonRule(
         "and these, of Networks and of the Services of IPs",
         (NETWORKING, IPAM),
         ("configurations/finalizers", "ips/finalizers"),
         ("update",),
     ),
-    Rule(
+    DaemonRule(
         "the revision of the installed CRDs is checked at start, their age before they are "
         "bounded, and that they are there before anything goes for the absence of their objects",
         ("apiextensions.k8s.io",),
@@ -178,53 +180,53 @@ _LIQO = (
 )
 
 _NODES = (
-    Rule(
+    DaemonRule(
         "virtual nodes are made, kept and removed; real nodes are read for their addresses",
         ("",),
         ("nodes",),
         (*_OWN, "get"),
     ),
-    Rule("their conditions and capacity", ("",), ("nodes/status",), ("patch",)),
-    Rule(
+    DaemonRule("their conditions and capacity", ("",), ("nodes/status",), ("patch",)),
+    DaemonRule(
         "pods of virtual nodes and of ShadowPods: made, labelled, told their toleration, removed",
         ("",),
         ("pods",),
         (*_OWN, "get"),
     ),
-    Rule("the state of offloaded pods", ("",), ("pods/status",), ("patch",)),
-    Rule(
+    DaemonRule("the state of offloaded pods", ("",), ("pods/status",), ("patch",)),
+    DaemonRule(
         "what a consumer changes of a pod that runs: its resources, and containers to debug it",
         ("",),
         ("pods/ephemeralcontainers", "pods/resize"),
         ("patch",),
     ),
-    Rule(
+    DaemonRule(
         "a leaving virtual node is drained with respect to disruption budgets",
         ("",),
         ("pods/eviction",),
         ("create",),
     ),
-    Rule(
+    DaemonRule(
         "offloaded namespaces are labelled; tenant and mapped namespaces are made and removed",
         ("",),
         ("namespaces",),
         (*_OWN, "get"),
     ),
-    Rule(
+    DaemonRule(
         "what consumers make is bounded by ResourceQuotas; what is used of those in a consumer's "
         "namespaces is followed, so that these have shares of what the consumer may have",
         ("",),
         ("resourcequotas",),
         (*_FOLLOW, "get", "create", "patch"),
     ),
-    Rule(
+    DaemonRule(
         "reflected to peers from offloaded namespaces; one of `kube-system` says which authority's "
         "client certificates the API server shows to a virtual node",
         ("",),
         ("configmaps", "services"),
         READ,
     ),
-    Rule(
+    DaemonRule(
         "Secrets of offloaded namespaces are reflected; those of tenant namespaces hold nonces, "
         "certificates and kubeconfigs of peers, that of the daemon's namespace the cluster's key",
         ("",),
@@ -235,27 +237,27 @@ _NODES = (
 """Rights on nodes, pods and namespaces, independent of the kinds that are reflected."""
 
 _MADE = (
-    Rule(
+    DaemonRule(
         "EndpointSlices are reflected, and made from ShadowEndpointSlices",
         ("discovery.k8s.io",),
         ("endpointslices",),
         (*_OWN, "get"),
     ),
-    Rule(
+    DaemonRule(
         "tokens of pods at peers that may speak with this API server, bound to the pod; an "
         "admission policy holds it to that",
         ("",),
         ("serviceaccounts/token",),
         ("create",),
     ),
-    Rule(
+    DaemonRule(
         "what happened is told by Events, of pods that run at peers, too: once each, and again as "
         "their counts grow",
         ("",),
         ("events",),
         ("list", "create", "patch"),
     ),
-    Rule(
+    DaemonRule(
         "a peer's pod may not claim an address of this cluster's services",
         ("networking.k8s.io",),
         ("servicecidrs",),
@@ -264,27 +266,27 @@ _MADE = (
 )
 
 _TRUST = (
-    Rule(
+    DaemonRule(
         "certificates of consumers, and what virtual nodes serve with, are asked for; requests "
         "that were left behind are found",
         ("certificates.k8s.io",),
         ("certificatesigningrequests",),
         ("get", "list", "create", "delete"),
     ),
-    Rule(
+    DaemonRule(
         "and approved, after the daemon has checked whose they are",
         ("certificates.k8s.io",),
         ("certificatesigningrequests/approval",),
         ("update",),
     ),
-    Rule(
+    DaemonRule(
         "by this signer only",
         ("certificates.k8s.io",),
         ("signers",),
         ("approve",),
         ("kubernetes.io/kube-apiserver-client",),
     ),
-    Rule(
+    DaemonRule(
         "consumers are bound in their tenant namespace and in mapped namespaces, and their peering "
         "users narrowed and ended; existing bindings are read, since a cluster id may not be a "
         "user or group of theirs",
@@ -292,7 +294,7 @@ _TRUST = (
         ("clusterrolebindings", "rolebindings"),
         ("get", "list", "create", "patch", "delete"),
     ),
-    Rule(
+    DaemonRule(
         "to these roles and to no other",
         ("rbac.authorization.k8s.io",),
         ("clusterroles",),
@@ -307,20 +309,20 @@ _TRUST = (
             labels.PEERING_USER_LIQOCTL_ROLE,
         ),
     ),
-    Rule(
+    DaemonRule(
         "a consumer that was let in by the hand-shake reads the public key of its tunnel by a role "
         "of its own; the API server lets the daemon give nobody more than it has",
         ("rbac.authorization.k8s.io",),
         ("roles",),
         ("list", "create", "delete"),
     ),
-    Rule(
+    DaemonRule(
         "the webhook for pods of offloaded namespaces is announced, and withdrawn",
         ("admissionregistration.k8s.io",),
         ("mutatingwebhookconfigurations",),
         (*_OWN, "get"),
     ),
-    Rule(
+    DaemonRule(
         "the policies that hold consumers are looked for, since nothing new is lent without them",
         ("admissionregistration.k8s.io",),
         ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
@@ -329,27 +331,27 @@ _TRUST = (
 )
 
 _INSPECTOR = (
-    Rule(
+    DaemonRule(
         "whose the token of an inspector's client is that connects over TCP, and of whoever asks a "
         "virtual node for a pod",
         ("authentication.k8s.io",),
         ("tokenreviews",),
         ("create",),
     ),
-    Rule(
+    DaemonRule(
         "and whether that user may look, or act: ordinary RBAC on ForeignClusters, and on "
         "`nodes/proxy` of a virtual node",
         ("authorization.k8s.io",),
         ("subjectaccessreviews",),
         ("create",),
     ),
-    Rule(
+    DaemonRule(
         "who may act has namespaces offloaded and brought back",
         (OFFLOADING,),
         ("namespaceoffloadings",),
         ("get", "create", "delete"),
     ),
-    Rule(
+    DaemonRule(
         "cordons, drains and accepts tenants, and ends peerings",
         (AUTHENTICATION,),
         ("tenants",),
@@ -358,26 +360,26 @@ _INSPECTOR = (
 )
 
 _NETWORK = (
-    Rule(
+    DaemonRule(
         "gateways and keys of peers are their administrators' word, and taken in",
         (NETWORKING,),
         ("gatewayclients", "gatewayservers", "publickeies"),
         READ,
     ),
-    Rule(
+    DaemonRule(
         "a cluster that was asked by the hand-shake is joined as `liqod peer` does it: ranges, "
         "gateways and keys are written on this side, and withdrawn where that comes to nothing",
         (NETWORKING,),
         ("configurations", "gatewayclients", "gatewayservers", "publickeies"),
         ("get", "create", "delete"),
     ),
-    Rule(
+    DaemonRule(
         "where a gateway is reached and what became of it, and how its tunnel is",
         (NETWORKING,),
         ("connections/status", "gatewayclients/status", "gatewayservers/status"),
         ("patch",),
     ),
-    Rule(
+    DaemonRule(
         "each gateway has a Deployment that stands for it, whose pod is never scheduled: by that "
         "`liqoctl` knows that it is there; that without pods, which stands for Liqo's programs, "
         "shows the labels of this cluster",
@@ -385,19 +387,19 @@ _NETWORK = (
         ("deployments",),
         (*_OWN, "get"),
     ),
-    Rule(
+    DaemonRule(
         "each tunnel has a Connection that shows it",
         (NETWORKING,),
         ("connections",),
         (*_OWN, "get"),
     ),
-    Rule(
+    DaemonRule(
         "owner references that block deletion are checked against this (OpenShift)",
         (NETWORKING,),
         ("gatewayclients/finalizers", "gatewayservers/finalizers"),
         ("update",),
     ),
-    Rule(
+    DaemonRule(
         "where there are several nodes they are told who they are, and who the gateway is",
         (NETWORKING,),
         ("internalfabrics", "internalnodes"),
@@ -406,7 +408,7 @@ _NETWORK = (
 )
 
 LEASES: Final = (
-    Rule(
+    DaemonRule(
         "replicas elect the one that works; the others show that they stand by",
         ("coordination.k8s.io",),
         ("leases",),
@@ -416,7 +418,7 @@ LEASES: Final = (
 """Of the daemon's Roles in its own namespace and in that of node leases."""
 
 HANDED_ON: Final = (
-    Rule(
+    DaemonRule(
         "consumers that are let in by the hand-shake read here who this cluster is",
         ("rbac.authorization.k8s.io",),
         ("roles",),
@@ -427,7 +429,7 @@ HANDED_ON: Final = (
 """Of its Role in its own namespace."""
 
 _SERVING = (
-    Rule(
+    DaemonRule(
         "virtual nodes serve with a certificate that the API server and metrics-server know as a "
         "kubelet's. Delete the ClusterRoleBinding of this role, and they serve with one of the "
         "daemon's own",
@@ -439,7 +441,7 @@ _SERVING = (
 )
 
 
-def _reflected() -> tuple[Rule, ...]:
+def _reflected() -> tuple[DaemonRule, ...]:
     """Rights of the built-in reflectors beside those that the daemon has anyway."""
     own = (*_LIQO, *_NODES, *_MADE)
     has = {
@@ -451,7 +453,7 @@ def _reflected() -> tuple[Rule, ...]:
         for verb in each.verbs
     }
     return tuple(
-        Rule(each.why, (each.group,), each.resources, each.verbs)
+        DaemonRule(each.why, (each.group,), each.resources, each.verbs)
         for each in declared.rights()
         if any(
             (each.group, resource, verb) not in has

@@ -117,7 +117,7 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
 
     Args:
         options: the operator's choice.
-        crds: the CRDs of this version (:func:`liqod.resources.manifests.crd_manifests`).
+        crds: the CRDs of this version (:func:`liqod.resources.crdmanifests.crd_manifests`).
 
     Raises:
         ConfigError: the cluster id is no DNS label.

@@ -163,7 +163,7 @@ class Doomed(msgspec.Struct, frozen=True):
         return f"{self.kind.name} {where}{self.name}"
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class LiqoSurvey(msgspec.Struct, frozen=True, kw_only=True):
     """The objects of Liqo in a cluster.
 
     Attributes:
@@ -187,7 +187,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     ends: tuple[tuple[str, str], ...] = ()
 
 
-async def survey(client: Client, namespace: str) -> Found:
+async def survey(client: Client, namespace: str) -> LiqoSurvey:
     """Finds the objects of Liqo here, and selects those that are to go.
 
     Args:
@@ -224,7 +224,7 @@ async def survey(client: Client, namespace: str) -> Found:
     names = tuple(node.name for node in nodes)
     guests = await _find(client, PODS, labels.GUEST_PODS)
     joined, ends = await _networks(client, namespace)
-    return Found(
+    return LiqoSurvey(
         cluster_id=cluster_id,
         namespace=namespace,
         doomed=tuple(

@@ -7,7 +7,7 @@ the one it was asked for (``liqod generate node``). A token without one may writ
 
 from typing import Any, Final
 
-from liqod.install.daemonrights import NETWORKING, READ, Rule
+from liqod.install.daemonrights import NETWORKING, READ, DaemonRule
 from liqod.provider.policies.cel import bound
 
 Manifest = dict[str, Any]
@@ -19,14 +19,14 @@ CLAIM: Final = "authentication.kubernetes.io/node-name"
 """Where the API server tells the node of a token (Kubernetes 1.30)."""
 
 CLUSTER_RULES: Final = (
-    Rule("which number and address it has", (NETWORKING,), ("internalnodes",), READ),
-    Rule(
+    DaemonRule("which number and address it has", (NETWORKING,), ("internalnodes",), READ),
+    DaemonRule(
         "how it fares is written to the status of its own, which a policy sees to",
         (NETWORKING,),
         ("internalnodes/status",),
         ("patch",),
     ),
-    Rule(
+    DaemonRule(
         "that the kinds are there before anything goes for the absence of their objects",
         ("apiextensions.k8s.io",),
         ("customresourcedefinitions",),
@@ -35,7 +35,9 @@ CLUSTER_RULES: Final = (
     ),
 )
 RULES: Final = (
-    Rule("who the gateway is, and what is behind it", (NETWORKING,), ("internalfabrics",), READ),
+    DaemonRule(
+        "who the gateway is, and what is behind it", (NETWORKING,), ("internalfabrics",), READ
+    ),
 )
 """Of its Role in liqod's own namespace."""
 

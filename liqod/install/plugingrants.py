@@ -12,7 +12,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.errors import ConfigError
-from liqod.install.daemonrights import DAEMON_ROLES, Rule
+from liqod.install.daemonrights import DAEMON_ROLES, DaemonRule
 from liqod.install.rights import AGGREGATE_TO_DAEMON, AGGREGATE_TO_REMOTE, REASONS
 from liqod.model.nearest import nearest
 from liqod.model.objects.rbac import rule
@@ -93,7 +93,9 @@ def here(of: Declared) -> list[Manifest]:
         ConfigError: it declares less than the engine needs.
     """
     reflector = of.reflector
-    rules = [Rule(each.why, (each.group,), each.resources, each.verbs) for each in reflector.rights]
+    rules = [
+        DaemonRule(each.why, (each.group,), each.resources, each.verbs) for each in reflector.rights
+    ]
     own = (each for group in DAEMON_ROLES.values() for each in group)
     has = {each for one in (*own, *rules) if not one.names for each in _singly(one)}
     lacks = sorted(declared.needed(reflector) - has)
@@ -166,7 +168,7 @@ def shown(manifests: Iterable[Manifest]) -> list[str]:
     return lines
 
 
-def _singly(one: Rule) -> set[tuple[str, str, str]]:
+def _singly(one: DaemonRule) -> set[tuple[str, str, str]]:
     return {
         (group, resource, verb)
         for group in one.groups

@@ -6,18 +6,18 @@ the plugin has none of them.
 
 from typing import Final
 
-from liqod.install.daemonrights import READ, Rule
+from liqod.install.daemonrights import READ, DaemonRule
 
 CLUSTER_PROFILES: Final = "liqod-clusterprofiles"
 """ClusterRole of the discovery plugin ``clusterprofile``."""
 GROUP: Final = "multicluster.x-k8s.io"
 """Of ClusterProfile (sigs.k8s.io/cluster-inventory-api)."""
 CLUSTER_PROFILE_RULES: Final = (
-    Rule(
+    DaemonRule(
         "clusters are seen in an inventory; with `publish`, this cluster's own profile is kept",
         (GROUP,),
         ("clusterprofiles",),
         (*READ, "create", "patch"),
     ),
-    Rule("and says where this cluster is", (GROUP,), ("clusterprofiles/status",), ("patch",)),
+    DaemonRule("and says where this cluster is", (GROUP,), ("clusterprofiles/status",), ("patch",)),
 )

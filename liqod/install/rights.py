@@ -22,8 +22,8 @@ from liqod.install.daemonrights import (
     NETWORKING,
     OFFLOADING,
     READ,
+    DaemonRule,
     Manifest,
-    Rule,
 )
 from liqod.install.storagerights import REAL_CLAIMS, STORAGE
 from liqod.model.objects.rbac import rule
@@ -274,7 +274,7 @@ def _role(kind: str, name: str, rules: list[Manifest]) -> Manifest:
 
 
 def _daemon_role(
-    kind: str, name: str, rules: tuple[Rule, ...], *, namespace: str | None = None
+    kind: str, name: str, rules: tuple[DaemonRule, ...], *, namespace: str | None = None
 ) -> Manifest:
     made = _role(kind, name, [one.manifest() for one in rules])
     reasons = "\n".join(f"{number}. {one.reason}" for number, one in enumerate(rules, 1))

@@ -2,24 +2,24 @@
 
 from typing import Final
 
-from liqod.install.daemonrights import READ, Rule
+from liqod.install.daemonrights import READ, DaemonRule
 
 STORAGE: Final = (
-    Rule(
+    DaemonRule(
         "claims of the virtual StorageClass: followed, and the scheduler's choice of a node taken "
         "back where there is no volume to be had",
         ("",),
         ("persistentvolumeclaims",),
         (*READ, "patch"),
     ),
-    Rule("what a peer says of them", ("",), ("persistentvolumeclaims/status",), ("patch",)),
-    Rule(
+    DaemonRule("what a peer says of them", ("",), ("persistentvolumeclaims/status",), ("patch",)),
+    DaemonRule(
         "their volumes here, which stand for those at peers or on this cluster's own nodes",
         ("",),
         ("persistentvolumes",),
         (*READ, "create", "patch", "delete"),
     ),
-    Rule(
+    DaemonRule(
         "what becomes of a volume whose claim is gone, and which class is the default",
         ("storage.k8s.io",),
         ("storageclasses",),
@@ -29,7 +29,7 @@ STORAGE: Final = (
 """Rights that only ``liqod install --storage`` grants."""
 
 REAL_CLAIMS: Final = (
-    Rule(
+    DaemonRule(
         "the claims behind volumes on this cluster's own nodes",
         ("",),
         ("persistentvolumeclaims",),

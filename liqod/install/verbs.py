@@ -41,7 +41,7 @@ from liqod.kube.selection import Selection
 from liqod.model.objects.conditions import is_status
 from liqod.model.objects.patches import contained
 from liqod.resources import CRD_REVISION, DEFINITIONS, networking
-from liqod.resources.manifests import crd_manifests, merge_crd
+from liqod.resources.crdmanifests import crd_manifests, merge_crd
 from liqod.runtime.gather import gather
 from liqod.runtime.polling import poll_until
 

@@ -15,7 +15,7 @@ import trio
 
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
-from liqod.cluster import bounds
+from liqod.cluster import memorylimits
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import tenant_of
 from liqod.config import PeerSettings
@@ -99,7 +99,7 @@ class Peers(Controller[str]):
     def _on_namespace(self, change: Change) -> Iterator[str]:
         """The peer that a namespace belonged to, and the one that it belongs to now."""
         if self._context.informers.holdings is not None:
-            bounds.note_owner(self._context.informers.holdings, change)
+            memorylimits.note_owner(self._context.informers.holdings, change)
         peer = None
         if change.new is not None:
             peer = tenant_of(msgspec.json.decode(change.new, type=Partial))

@@ -16,8 +16,8 @@ from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.peering import providerkeys
 from liqod.procedures.answering import STANDING, is_barred, key_of
-from liqod.procedures.asking import secret_of
-from liqod.provider.tenants.following import former_of
+from liqod.procedures.peeringrequest import secret_of
+from liqod.provider.tenants.keysuccession import former_of
 from liqod.resources import (
     INCOMING_PEERINGS,
     INVITATIONS,
@@ -28,7 +28,7 @@ from liqod.resources import (
 )
 
 
-class Found(msgspec.Struct, frozen=True):
+class AgreementRecord(msgspec.Struct, frozen=True):
     """A record.
 
     Attributes:
@@ -49,7 +49,7 @@ class Found(msgspec.Struct, frozen=True):
 
 async def of_peer(
     client: Client, namespace: str, peer: str, *, revoking: bool = False
-) -> list[Found]:
+) -> list[AgreementRecord]:
     """Every request from or to a cluster, and every invitation that is its own.
 
     A decision never to let in a cluster of that id is none of these: it is about a key, which may
@@ -78,10 +78,12 @@ async def of_peer(
     if revoking:
         keys = {*map(key_of, asking), *(each.status.key for each in asked)}
         keys = (keys | {await _accepted_key(client, peer)}) - {""}
-    found = [Found(INCOMING_PEERINGS, each.metadata) for each in asking if not is_barred(each)]
-    found += [Found(OUTGOING_PEERINGS, each.metadata) for each in asked]
+    found = [
+        AgreementRecord(INCOMING_PEERINGS, each.metadata) for each in asking if not is_barred(each)
+    ]
+    found += [AgreementRecord(OUTGOING_PEERINGS, each.metadata) for each in asked]
     found += [
-        Found(INVITATIONS, each.metadata, _left(each, peer, keys))
+        AgreementRecord(INVITATIONS, each.metadata, _left(each, peer, keys))
         for each in invited
         if _is_of(each, peer, keys, revoking=revoking)
     ]

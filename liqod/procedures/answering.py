@@ -15,7 +15,7 @@ from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.objects import quantities
 from liqod.model.peering import providerkeys
-from liqod.provider.tenants.following import former_of
+from liqod.provider.tenants.keysuccession import former_of
 from liqod.resources import (
     INCOMING_PEERINGS,
     OUTGOING_PEERINGS,

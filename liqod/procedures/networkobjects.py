@@ -26,7 +26,7 @@ PORT: Final = 51840
 MTU: Final = 1340
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How two networks are to be joined; the names are Liqo's.
 
     Attributes:
@@ -71,7 +71,7 @@ def configuration(described: str, ranges: Ranges) -> Json:
     return {"metadata": _meta(described), "spec": {"remote": {"cidr": cidr}}}
 
 
-def gateway_server(peer: str, liqo: str, asked: Asked) -> Json:
+def gateway_server(peer: str, liqo: str, asked: NetworkOptions) -> Json:
     """The gateway that is dialled, for the side that has the peer."""
     endpoint: Json = {"serviceType": asked.service_type}
     # WireGuard's is told, as Liqo wants it; of others the daemon there knows it.
@@ -87,7 +87,7 @@ def gateway_server(peer: str, liqo: str, asked: Asked) -> Json:
 
 
 def gateway_client(
-    peer: str, liqo: str, asked: Asked, endpoint: Endpoint, websocket: int = 0
+    peer: str, liqo: str, asked: NetworkOptions, endpoint: Endpoint, websocket: int = 0
 ) -> Json:
     """The gateway that dials.
 
@@ -125,7 +125,7 @@ def _meta(cluster: str) -> Json:
     return {"name": cluster, "labels": {labels.REMOTE_CLUSTER_ID: cluster}}
 
 
-def _template(side: Literal["Server", "Client"], liqo: str, asked: Asked) -> Json:
+def _template(side: Literal["Server", "Client"], liqo: str, asked: NetworkOptions) -> Json:
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": f"WgGateway{side}Template",

@@ -48,7 +48,7 @@ def sites(sides: Sides, liqo: str, remote_liqo: str) -> tuple[Site, Site]:
     return here, there
 
 
-class _Waiting(msgspec.Struct, frozen=True):
+class _UnconnectedSide(msgspec.Struct, frozen=True):
     """A side that has not said yet that packets go both ways, by its Connection.
 
     Attributes:
@@ -83,7 +83,7 @@ async def wait_connected(
         ConfigError: they do not within :data:`CONNECTED_WITHIN`; what each side says.
     """
     every = tuple(both)
-    waiting = {site.id: _Waiting() for site in every}
+    waiting = {site.id: _UnconnectedSide() for site in every}
     told: dict[str, str] = {}
 
     async def look() -> bool:
@@ -105,7 +105,7 @@ async def wait_connected(
         progress(f"{site.id}: {told[site.id]}")
 
 
-def _remedy(waiting: dict[str, _Waiting], backend: str) -> str:
+def _remedy(waiting: dict[str, _UnconnectedSide], backend: str) -> str:
     if all(each.connected for each in waiting.values()):
         return "the tunnel stands: what filters packets between a gateway and its pods?"
     if backend == WEBSOCKET:
@@ -117,14 +117,16 @@ def _remedy(waiting: dict[str, _Waiting], backend: str) -> str:
     )
 
 
-async def _connected(site: Site, waiting: dict[str, _Waiting], told: dict[str, str]) -> bool:
+async def _connected(
+    site: Site, waiting: dict[str, _UnconnectedSide], told: dict[str, str]
+) -> bool:
     selector = f"{labels.REMOTE_CLUSTER_ID}={site.peer}"
     found = await site.client.list(
         CONNECTIONS, Selection(site.namespace, labels=selector), decode=Connection
     )
     for one in found:
         pods = podpath.read(one.metadata.annotations.get(labels.PODS, ""))
-        waiting[site.id] = side = _Waiting(one.status.value or "Connecting", pods)
+        waiting[site.id] = side = _UnconnectedSide(one.status.value or "Connecting", pods)
         if side.connected and not pods.open:
             reached = f"a packet went to a pod's address of {site.peer}, and came back"
             told[site.id] = reached if pods.state == "reached" else _plain(pods)
@@ -136,6 +138,6 @@ def _plain(pods: PodPath) -> str:
     return f"{CONNECTED}; from pod to pod {pods.text}" if pods.state else CONNECTED
 
 
-def _said(waiting: dict[str, _Waiting]) -> str:
+def _said(waiting: dict[str, _UnconnectedSide]) -> str:
     says = ", ".join(f"{id_} says {each.text}" for id_, each in waiting.items())
     return f": {says}" if says else ""

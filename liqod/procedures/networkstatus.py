@@ -41,7 +41,7 @@ from liqod.resources.networking import (
 )
 
 
-class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
+class NodeNetworkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A node of this cluster, where there are several.
 
     Attributes:
@@ -99,7 +99,7 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
     pods: str = ""
     gateway: str = ""
     standbys: tuple[str, ...] = ()
-    nodes: tuple[NodeStatus, ...] = ()
+    nodes: tuple[NodeNetworkStatus, ...] = ()
     problems: tuple[str, ...] = ()
     live: NetworkFacts | None = None
 
@@ -139,7 +139,7 @@ async def look(
     return [replace(each, gateway=claim.holder, standbys=claim.others, nodes=own) for each in found]
 
 
-async def nodes(client: Client) -> tuple[NodeStatus, ...]:
+async def nodes(client: Client) -> tuple[NodeNetworkStatus, ...]:
     """The nodes of the overlay, by name; none where there is no overlay.
 
     Raises:
@@ -155,7 +155,7 @@ async def nodes(client: Client) -> tuple[NodeStatus, ...]:
 
 def nodes_of(
     fabric: InternalFabric | None, every: Iterable[InternalNode]
-) -> tuple[NodeStatus, ...]:
+) -> tuple[NodeNetworkStatus, ...]:
     """The status of each node, by both kinds of objects. Pure."""
     if fabric is None or fabric.spec is None:
         return ()
@@ -168,7 +168,7 @@ def nodes_of(
         if way is not None:
             state = "failing" if way.problem else "silent" if way.told is None else "ok"
         found.append(
-            NodeStatus(
+            NodeNetworkStatus(
                 name=each.name,
                 address=each.spec.address if each.spec is not None else "",
                 gateway=way is None,

@@ -29,11 +29,11 @@ from liqod.kube.http import proxies
 from liqod.model import ids
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR, ESTABLISHED
 from liqod.procedures import Progress, networksites
-from liqod.procedures.inband import InBand
-from liqod.procedures.networking import Joining
+from liqod.procedures.inbandpeering import InBandOptions
+from liqod.procedures.networkjoin import Joining
+from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.procedures.slicerequest import ask, wait_borrowed
 from liqod.procedures.tenantrequest import Sides, asks_for, refusal, write_tenant
-from liqod.procedures.wanted import Asked
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -60,7 +60,7 @@ REASON_AFTER = 3.0
 async def peer(
     local: Client,
     remote: Client,
-    asked: Asked | None,
+    asked: ResourceRequest | None,
     *,
     progress: Progress,
     liqo: str = labels.LIQO_NAMESPACE,
@@ -68,7 +68,7 @@ async def peer(
     expected: str = "",
     replace: bool = False,
     joining: Joining | None = None,
-    in_band: InBand | None = None,
+    in_band: InBandOptions | None = None,
 ) -> str:
     """Make this cluster a consumer of the other; returns the provider's id when all works.
 

@@ -3,7 +3,7 @@
 Made and revoked by someone with rights here (``liqod generate|delete peering-user``). Each has a
 name of its own, so that deleting the bindings revokes the certificate for good: the next one for
 the same consumer is another user. It is good for an hour, and what it may do shrinks when the
-consumer is accepted: :mod:`liqod.provider.tenants.narrowing`.
+consumer is accepted: :mod:`liqod.provider.tenants.peeringuserrbac`.
 """
 
 import secrets
@@ -24,7 +24,7 @@ from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.model.objects.rbac import rule
 from liqod.procedures.revocations import living, marked, revoked_keys
-from liqod.provider.tenants import narrowing
+from liqod.provider.tenants import peeringuserrbac
 from liqod.provider.tenants.tenants import proven
 from liqod.resources import TENANTS, Tenant
 from liqod.runtime.gather import gather
@@ -61,7 +61,7 @@ async def generate(
     ca: bytes,
     namespace: str = labels.LIQO_NAMESPACE,
     list_secrets: bool = False,
-    lifetime: float = narrowing.LIFE,
+    lifetime: float = peeringuserrbac.LIFE,
     key: str = "",
     anew: bool = False,
     lifts: str | None = None,
@@ -151,12 +151,14 @@ async def _bind(
     """
     consumer, user, key = who
     until = datetime.now(UTC) + timedelta(seconds=lifetime)
-    marks = {labels.PEERING_USER_ENDS: narrowing.stamp(until)}
+    marks = {labels.PEERING_USER_ENDS: peeringuserrbac.rfc3339(until)}
     bindings: list[dict[str, Any]] = []
     if await _is_accepted(client, consumer, tenant):
         await client.delete_selected(ROLES, Selection(labels=users_of(consumer)))
         labelled = _marks(consumer, key)
-        await narrowing.bind_reader(client, labelled, tenant, [user], until, lists=list_secrets)
+        await peeringuserrbac.bind_reader(
+            client, labelled, tenant, [user], until, lists=list_secrets
+        )
     else:
         role = labels.PEERING_USER_ROLE
         if not list_secrets:

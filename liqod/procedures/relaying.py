@@ -12,7 +12,7 @@ from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.network.ranges import Ranges, translate
 from liqod.network.addressing.relays import PREFIX
-from liqod.procedures.networkobjects import Asked
+from liqod.procedures.networkobjects import NetworkOptions
 from liqod.resources import CONFIGURATIONS, IP, IPS, Configuration
 from liqod.resources.networking import GATEWAY_CLIENTS, Endpoint, GatewayClient
 from liqod.runtime.polling import poll_until
@@ -33,7 +33,9 @@ class Relay(msgspec.Struct, frozen=True):
     client: Client
     liqo: str = labels.LIQO_NAMESPACE
 
-    async def behind(self, told: Endpoint, asked: Asked, client: Client, server: str) -> Endpoint:
+    async def behind(
+        self, told: Endpoint, asked: NetworkOptions, client: Client, server: str
+    ) -> Endpoint:
         """Where a gateway is dialled, the relay last.
 
         Args:

@@ -26,7 +26,7 @@ from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.procedures import peeringusers
 from liqod.procedures.revocations import Living, Mark, marked, noted_keys
-from liqod.provider.tenants.certificates import CERTIFICATE_FIELD
+from liqod.provider.tenants.certificateissuer import CERTIFICATE_FIELD
 from liqod.provider.tenants.trust import Binding, Subject
 from liqod.resources import REPLICATED, TENANTS
 

@@ -50,7 +50,7 @@ class Bond(msgspec.Struct, frozen=True, order=True, rename="camel"):
     state: Follows
 
 
-class Standing(msgspec.Struct, frozen=True, rename="camel"):
+class RotationStatus(msgspec.Struct, frozen=True, rename="camel"):
     """How far a change of the key is.
 
     Attributes:
@@ -91,7 +91,7 @@ class Standing(msgspec.Struct, frozen=True, rename="camel"):
         return tuple(sorted({each.cluster_id for each in self.peers if each.state == state}))
 
 
-async def standing(client: Client, namespace: str) -> Standing:
+async def rotation_status(client: Client, namespace: str) -> RotationStatus:
     """How far it is now.
 
     Raises:
@@ -101,7 +101,7 @@ async def standing(client: Client, namespace: str) -> Standing:
     found = await bound(client)
     open_ = await client.list(INVITATIONS, Selection(namespace), decode=Invitation)
     former = "" if own.former is None else keys.print_of(own.former.public)
-    return Standing(
+    return RotationStatus(
         keys.print_of(own.public),
         former,
         bonds(own, found),
@@ -167,7 +167,7 @@ async def in_the_way(client: Client, namespace: str) -> str:
     )
 
 
-async def begin(client: Client, namespace: str, cluster_id: str) -> Standing:
+async def begin(client: Client, namespace: str, cluster_id: str) -> RotationStatus:
     """Change the key.
 
     Raises:
@@ -178,7 +178,7 @@ async def begin(client: Client, namespace: str, cluster_id: str) -> Standing:
     if why:
         raise ConfigError(why)
     await succeed(client, namespace, cluster_id)
-    return await standing(client, namespace)
+    return await rotation_status(client, namespace)
 
 
 async def destroyed(
@@ -202,7 +202,7 @@ async def destroyed(
 
 async def followed(
     client: Client, namespace: str, progress: Progress, *, within: float = float("inf")
-) -> Standing:
+) -> RotationStatus:
     """Wait for those that follow.
 
     Args:
@@ -215,8 +215,8 @@ async def followed(
         How far it is then.
     """
 
-    async def look() -> Standing | None:
-        now = await standing(client, namespace)
+    async def look() -> RotationStatus | None:
+        now = await rotation_status(client, namespace)
         if not now.former or not now.waits:
             return now
         progress(f"wait for {', '.join(now.waits)} to follow")
@@ -224,4 +224,4 @@ async def followed(
 
     with trio.move_on_after(within):
         return await poll_until(look)
-    return await standing(client, namespace)
+    return await rotation_status(client, namespace)

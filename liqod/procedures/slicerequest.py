@@ -21,7 +21,7 @@ from liqod.model.objects import conditions, quantities
 from liqod.model.objects.partial import Node
 from liqod.model.objects.patches import exact_patch
 from liqod.procedures import Progress
-from liqod.procedures.wanted import Asked
+from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import IDENTITIES, RESOURCE_SLICES, Identity, ResourceSlice
 from liqod.resources.authentication import (
     ACCEPTED,
@@ -35,7 +35,7 @@ from liqod.runtime.polling import poll_until
 
 
 async def ask(
-    local: Client, here: str, provider: str, namespace: str, asked: Asked, private: bytes
+    local: Client, here: str, provider: str, namespace: str, asked: ResourceRequest, private: bytes
 ) -> tuple[Any, ...]:
     """Make or change the ResourceSlice.
 
@@ -67,7 +67,7 @@ async def wait_borrowed(
     local: Client,
     provider: str,
     namespace: str,
-    asked: Asked,
+    asked: ResourceRequest,
     before: tuple[Any, ...],
     progress: Progress,
 ) -> None:
@@ -129,7 +129,7 @@ async def _keep_slice(
     provider: str,
     namespace: str,
     name: str,
-    asked: Asked,
+    asked: ResourceRequest,
     request: dict[str, Any],
 ) -> tuple[Any, ...]:
     """Create the slice, or change its request; returns the conditions that it had before."""

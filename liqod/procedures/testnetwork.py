@@ -22,8 +22,8 @@ from liqod.model.objects import conditions
 from liqod.model.objects.partial import Event, Node, Pod, PodStatus
 from liqod.model.objects.podsight import unpulled, unready, why
 from liqod.procedures import Progress, testplan
-from liqod.procedures.offloading import NAME, bring_back, offloaded, spread
-from liqod.procedures.testplan import NAMESPACE, Place, Row, Try
+from liqod.procedures.offload import NAME, bring_back, offloaded, spread
+from liqod.procedures.testplan import NAMESPACE, NetworkTestRow, ProbeLocation, Try
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from liqod.runtime.polling import poll_until
 
@@ -39,7 +39,7 @@ PULLED_WITHIN: Final = 5.0
 """Seconds for which an image may fail to come before it is taken not to come at all."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class NetworkTestOptions(msgspec.Struct, frozen=True):
     """The options of a network test.
 
     Attributes:
@@ -59,14 +59,16 @@ class Asked(msgspec.Struct, frozen=True):
     ready: float = 60.0
 
 
-class Trier(msgspec.Struct, frozen=True):
+class ProbeClient(msgspec.Struct, frozen=True):
     """A client: its pod, and what it tries."""
 
     manifest: Json
     tries: list[Try]
 
 
-async def test_network(client: Client, asked: Asked, progress: Progress) -> list[Row]:
+async def test_network(
+    client: Client, asked: NetworkTestOptions, progress: Progress
+) -> list[NetworkTestRow]:
     """Make the test's objects, have its clients try, delete them; returns the results.
 
     Raises:
@@ -85,10 +87,12 @@ async def test_network(client: Client, asked: Asked, progress: Progress) -> list
         return [*await _tried(client, asked, here, there, progress), *left_out]
 
 
-async def _places(client: Client, asked: Asked) -> tuple[list[Place], list[Place], list[Row]]:
+async def _places(
+    client: Client, asked: NetworkTestOptions
+) -> tuple[list[ProbeLocation], list[ProbeLocation], list[NetworkTestRow]]:
     """Nodes of this cluster, a virtual node of each peer, and rows of peers without one."""
-    here: list[Place] = []
-    there: dict[str, Place] = {}
+    here: list[ProbeLocation] = []
+    there: dict[str, ProbeLocation] = {}
     problems: dict[str, str] = dict.fromkeys(asked.peers, "it has no virtual node here")
     for raw in await client.list(NODES, decode=dict[str, Any]):
         node = msgspec.convert(raw, Node)
@@ -97,7 +101,7 @@ async def _places(client: Client, asked: Asked) -> tuple[list[Place], list[Place
             taints = (raw.get("spec") or {}).get("taints") or ()
             closed = any(each.get("effect") in ("NoSchedule", "NoExecute") for each in taints)
             if len(here) < asked.nodes and not closed and not unready(node.status):
-                here.append(Place(asked.cluster, name, _address(node)))
+                here.append(ProbeLocation(asked.cluster, name, _address(node)))
             continue
         peer = marks.get(labels.REMOTE_CLUSTER_ID, "")
         if peer in there or (asked.peers and peer not in asked.peers):
@@ -106,11 +110,11 @@ async def _places(client: Client, asked: Asked) -> tuple[list[Place], list[Place
         if problem:
             problems[peer] = f"its virtual node {name} is not ready: {problem}"
             continue
-        there[peer] = Place(peer, name, number=len(there) + 1)
+        there[peer] = ProbeLocation(peer, name, number=len(there) + 1)
     if not here:
         raise ConfigError("no node of this cluster takes pods: none is Ready and without taints")
     missing = [
-        Row(asked.cluster, each, "failed", f"{each}: {problem}")
+        NetworkTestRow(asked.cluster, each, "failed", f"{each}: {problem}")
         for each, problem in sorted(problems.items())
         if each not in there
     ]
@@ -168,8 +172,12 @@ async def _clear(client: Client, progress: Progress) -> None:
 
 
 async def _tried(
-    client: Client, asked: Asked, here: list[Place], there: list[Place], progress: Progress
-) -> list[Row]:
+    client: Client,
+    asked: NetworkTestOptions,
+    here: list[ProbeLocation],
+    there: list[ProbeLocation],
+    progress: Progress,
+) -> list[NetworkTestRow]:
     """Servers first, then the clients that look for them; what these said."""
     own = here[0]
     servers = [own, *there]
@@ -190,7 +198,7 @@ async def _tried(
     for place in there:
         if not addresses.get(f"server-{place.number}"):
             reason = late.get(place.cluster) or await _no_address(client, place)
-            found.append(Row(asked.cluster, f"pod {place.cluster}", "failed", reason))
+            found.append(NetworkTestRow(asked.cluster, f"pod {place.cluster}", "failed", reason))
     progress("wait for the clients to try")
     async with trio.open_nursery() as nursery:
         for each in clients:
@@ -199,13 +207,13 @@ async def _tried(
 
 
 def _clients(
-    asked: Asked,
-    here: list[Place],
-    there: list[Place],
+    asked: NetworkTestOptions,
+    here: list[ProbeLocation],
+    there: list[ProbeLocation],
     addresses: Mapping[str, Sequence[str]],
     services: Mapping[str, Json],
     refused: Collection[str],
-) -> tuple[list[Trier], list[Row]]:
+) -> tuple[list[ProbeClient], list[NetworkTestRow]]:
     """The clients, and rows of what none of them can try.
 
     ``refused`` are the peers whose guests choose no node ports.
@@ -223,7 +231,7 @@ def _clients(
         ]
         for name, each in services.items()
     }
-    made: list[Trier] = []
+    made: list[ProbeClient] = []
     for number, place in enumerate(here):
         for host in (False, True):
             tries = testplan.tries_here(
@@ -231,12 +239,12 @@ def _clients(
             )
             name = f"{'node' if host else 'client'}-{number}"
             manifest = testplan.client(name, place, asked.image, tries, host=host)
-            made.append(Trier(manifest, tries))
+            made.append(ProbeClient(manifest, tries))
     for place in there:
         offered_there = {} if place.cluster in refused else ports
         tries = testplan.tries_there(place, [own], offered_there, asked.outside)
         name = f"client-at-{place.number}"
-        made.append(Trier(testplan.client(name, place, asked.image, tries), tries))
+        made.append(ProbeClient(testplan.client(name, place, asked.image, tries), tries))
     stay = "pods on a node's own network do not leave their cluster: try it from there"
     sources = [f"node {place.cluster}" for place in there]
     rows = testplan.skipped(sources, f"pods {asked.cluster}", stay)
@@ -247,7 +255,9 @@ def _clients(
     return made, rows
 
 
-async def _refused_ports(client: Client, own: Place, there: list[Place]) -> set[str]:
+async def _refused_ports(
+    client: Client, own: ProbeLocation, there: list[ProbeLocation]
+) -> set[str]:
     """The peers that refuse the node port of this cluster's servers, as the Service's Events say.
 
     A Service asks for the same port there, which providers let no guest choose by default.
@@ -259,7 +269,9 @@ async def _refused_ports(client: Client, own: Place, there: list[Place]) -> set[
     return refused & {place.cluster for place in there}
 
 
-async def _started(client: Client, servers: list[Place], asked: Asked) -> dict[str, str]:
+async def _started(
+    client: Client, servers: list[ProbeLocation], asked: NetworkTestOptions
+) -> dict[str, str]:
     """Wait until all servers are ready; why those are not that are not in time, by cluster.
 
     Raises:
@@ -292,7 +304,7 @@ async def _started(client: Client, servers: list[Place], asked: Asked) -> dict[s
     return waiting
 
 
-async def _no_address(client: Client, place: Place) -> str:
+async def _no_address(client: Client, place: ProbeLocation) -> str:
     """Why the pods of a peer have no address here, as the node reports."""
     node = await client.find(NODES, place.node, decode=Node)
     told = None
@@ -301,7 +313,9 @@ async def _no_address(client: Client, place: Place) -> str:
     return told.message if told is not None else "its pods have no address here"
 
 
-async def _run(client: Client, each: Trier, within: float, found: list[Row]) -> None:
+async def _run(
+    client: Client, each: ProbeClient, within: float, found: list[NetworkTestRow]
+) -> None:
     """Have a client try; its rows."""
     name = each.manifest["metadata"]["name"]
     if not each.tries:

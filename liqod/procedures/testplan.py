@@ -27,7 +27,7 @@ PATIENCE: Final = 20
 """Seconds for which a client tries one thing: what was made just now arrives a little later."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class ProbeLocation(msgspec.Struct, frozen=True):
     """Where pods of the test run.
 
     Attributes:
@@ -64,7 +64,7 @@ class Try(msgspec.Struct, frozen=True):
     to: str
 
 
-class Row(msgspec.Struct, frozen=True):
+class NetworkTestRow(msgspec.Struct, frozen=True):
     """The result of a try.
 
     Attributes:
@@ -102,7 +102,7 @@ def service(number: int, kind: Literal["at", "pods", "port"]) -> Json:
     return {"metadata": metadata, "spec": spec}
 
 
-def server(place: Place, image: str) -> Json:
+def server(place: ProbeLocation, image: str) -> Json:
     """The pod that answers."""
     answer = f'printf "Content-Type: text/plain\\r\\n\\r\\n{place.cluster} %s" "$REMOTE_ADDR"'
     script = (
@@ -119,7 +119,7 @@ def server(place: Place, image: str) -> Json:
 
 
 def client(
-    name: str, place: Place, image: str, tries: Sequence[Try], *, host: bool = False
+    name: str, place: ProbeLocation, image: str, tries: Sequence[Try], *, host: bool = False
 ) -> Json:
     """The pod that tries; with ``host`` on its node's own network."""
     lines = [f"port={PORT} patience={PATIENCE}", _SCRIPT]
@@ -179,7 +179,7 @@ try() {
 """The functions of a client's script; POSIX shell and busybox, nothing else."""
 
 
-def _pod(name: str, place: Place, image: str, script: str) -> Json:
+def _pod(name: str, place: ProbeLocation, image: str, script: str) -> Json:
     container = {
         "name": "main",
         "image": image,
@@ -215,8 +215,8 @@ def _field(name: str, path: str) -> Json:
 
 
 def tries_here(
-    place: Place,
-    targets: Sequence[Place],
+    place: ProbeLocation,
+    targets: Sequence[ProbeLocation],
     addresses: Mapping[str, Sequence[str]],
     service_addresses: Mapping[str, Sequence[str]],
     node_ports: Mapping[int, int],
@@ -256,7 +256,10 @@ def tries_here(
 
 
 def tries_there(
-    place: Place, targets: Sequence[Place], node_ports: Mapping[int, int], outside: str
+    place: ProbeLocation,
+    targets: Sequence[ProbeLocation],
+    node_ports: Mapping[int, int],
+    outside: str,
 ) -> list[Try]:
     """The tries of a client at a peer; arguments as of :func:`tries_here`."""
     source = f"pod {place.cluster}"
@@ -282,7 +285,7 @@ def _apart(place: str) -> str:
 # --- What came of it ------------------------------------------------------------------------------
 
 
-def rows(tries: Sequence[Try], message: str, otherwise: str) -> list[Row]:
+def rows(tries: Sequence[Try], message: str, otherwise: str) -> list[NetworkTestRow]:
     """The results of a client's tries.
 
     Args:
@@ -296,12 +299,12 @@ def rows(tries: Sequence[Try], message: str, otherwise: str) -> list[Row]:
         word, _, detail = rest.partition(" ")
         if number.isdecimal() and word in ("ok", "failed"):
             said[int(number)] = (word, detail.strip())
-    made: list[Row] = []
+    made: list[NetworkTestRow] = []
     for index, each in enumerate(tries):
         word, detail = said.get(index, ("failed", otherwise))
         verdict: Verdict = "ok" if word == "ok" else "failed"
         shown = _answer(detail) if verdict == "ok" else detail or "no answer"
-        made.append(Row(each.source, each.target, verdict, shown))
+        made.append(NetworkTestRow(each.source, each.target, verdict, shown))
     return made
 
 
@@ -315,12 +318,12 @@ def _answer(detail: str) -> str:
     return f"{cluster} answered, which sees {address}{f' ({more})' if more else ''}"
 
 
-def skipped(sources: Iterable[str], target: str, why: str) -> list[Row]:
+def skipped(sources: Iterable[str], target: str, why: str) -> list[NetworkTestRow]:
     """Rows of tries that were skipped."""
-    return [Row(source, target, "skipped", why) for source in sources]
+    return [NetworkTestRow(source, target, "skipped", why) for source in sources]
 
 
-def passed(found: Iterable[Row]) -> bool:
+def passed(found: Iterable[NetworkTestRow]) -> bool:
     """True if nothing that was tried failed, and something was tried."""
     verdicts = [each.verdict for each in found]
     return "ok" in verdicts and "failed" not in verdicts

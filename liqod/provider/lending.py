@@ -6,9 +6,9 @@ import trio
 
 from liqod.peers.peer import Peer
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
-from liqod.provider.slices.sharedquotas import ObjectShares
+from liqod.provider.slices.sharedquotas import QuotaBalancer
 from liqod.provider.slices.slices import LentSlices
-from liqod.provider.tenants.certificates import Certificates
+from liqod.provider.tenants.certificateissuer import CertificateIssuer
 from liqod.provider.tenants.nonces import Nonces
 from liqod.provider.tenants.renewals import Renewals
 from liqod.provider.tenants.tenants import Tenants
@@ -25,7 +25,7 @@ async def lend(
 ) -> NoReturn:
     """Lend to one peer until cancelled; idle where it borrows nothing."""
     context, settings = peer.context, peer.context.config.certificates
-    issuer = Certificates(
+    issuer = CertificateIssuer(
         context.client,
         context.signing_requests,
         lifetime=settings.lifetime,
@@ -38,7 +38,7 @@ async def lend(
         await nursery.start(LentSlices(peer, issuer).run)
         await nursery.start(Renewals(peer).run)
         # What namespaces have is known before another one gets its share.
-        await nursery.start(ObjectShares(peer, maps.shared, timings).run)
+        await nursery.start(QuotaBalancer(peer, maps.shared, timings).run)
         await nursery.start(maps.run)
         await nursery.start(ShadowPods(peer, timings).run)
         await nursery.start(ShadowEndpointSlices(peer, timings).run)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from liqod.cluster.fence import AGAIN
+from liqod.cluster.guestpolicies import AGAIN
 from liqod.runtime.backoff import Backoff
 
 

@@ -2,7 +2,7 @@
 
 There is one :class:`~liqod.apimachinery.kinds.Kind` for each. The structs decode what the API
 server gives and describe the CRDs that ``python -m liqod.resources`` writes to ``crds/``.
-:mod:`~liqod.resources.manifests` reads those back, for installing and upgrading.
+:mod:`~liqod.resources.crdmanifests` reads those back, for installing and upgrading.
 """
 
 from liqod.resources import (

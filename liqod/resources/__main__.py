@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from liqod.resources import DEFINITIONS, page
-from liqod.resources.manifests import file_name, render_crd
+from liqod.resources.crdmanifests import file_name, render_crd
 
 FOLDER = Path(__file__).parent / "crds"
 

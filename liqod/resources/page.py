@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from liqod.resources import DEFINITIONS
 from liqod.resources.base import Definition
-from liqod.resources.manifests import make_crd
+from liqod.resources.crdmanifests import make_crd
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "resources.md"
 UNUSED: Final = (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from liqod.apimachinery import labels
-from liqod.resources.manifests import crd_manifests, merge_crd
+from liqod.resources.crdmanifests import crd_manifests, merge_crd
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.federation import is_true

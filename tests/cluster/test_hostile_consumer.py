@@ -28,7 +28,7 @@ from liqod.model.crossing import keys
 from liqod.plugins.reflectors.disruptionbudgets import OPT_IN
 from liqod.provider.namespaces.mapping import QUOTA_NAME
 from liqod.provider.slices.objectquotas import AFFINITY_QUOTA, ObjectQuotas
-from liqod.provider.slices.sharedquotas import ObjectShares
+from liqod.provider.slices.sharedquotas import QuotaBalancer
 from liqod.provider.tenants import bindings
 from liqod.provider.timings import ProviderTimings
 from liqod.resources import (
@@ -478,7 +478,7 @@ async def test_namespaces_at_once_have_no_more_than_the_consumer_may(lending):
         return await number() >= 11
 
     async with trio.open_nursery() as nursery:
-        await nursery.start(ObjectShares(lending.peer, quotas.shared).run)
+        await nursery.start(QuotaBalancer(lending.peer, quotas.shared).run)
         for name in names:
             await quotas.keep(name)
         await eventually(divided, seconds=30)

@@ -14,7 +14,7 @@ from liqod.errors import Forbidden, NotFound
 from liqod.install.plugingrants import Declared, lent
 from liqod.kube.client import Client
 from liqod.plugins.contracts import AdmissionPolicy, Validation
-from liqod.provider.policies import fences
+from liqod.provider.policies import policycontroller
 from tests.cluster.forging import SLICE_USER, as_user
 from tests.cluster.providing import Milan, provider
 from tests.cluster.test_lending import quiet
@@ -119,5 +119,7 @@ async def test_a_package_s_kind_is_held_to_what_guests_may_say_and_to_its_own_po
 
 
 async def test_the_provider_s_daemon_reads_the_bounds_with_the_rights_that_it_has(lending: Lender):
-    found = await lending.context.client.list(ADMISSION_POLICIES, fences.OURS, decode=fences.Policy)
-    assert fences.bounds(found) == {"count/gadgets.example.com": "100"}
+    found = await lending.context.client.list(
+        ADMISSION_POLICIES, policycontroller.OURS, decode=policycontroller.InstalledPolicy
+    )
+    assert policycontroller.bounds(found) == {"count/gadgets.example.com": "100"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from liqod.resources import manifests
+from liqod.resources import crdmanifests
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.federation import is_true
@@ -19,7 +19,7 @@ from tests.testbed.workloads import Manifest
 
 pytestmark = pytest.mark.cluster
 
-CRDS = Path(manifests.__file__).parent / "crds"
+CRDS = Path(crdmanifests.__file__).parent / "crds"
 OBJECTS = Path(__file__).parents[1] / "fixtures" / "objects"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

@@ -25,8 +25,8 @@ from liqod.network.datapath import KernelDatapath
 from liqod.network.kernel.namespaces import enter
 from liqod.network.names import Names, Side
 from liqod.procedures import peering
-from liqod.procedures.networking import Joining
-from liqod.procedures.networkobjects import Asked
+from liqod.procedures.networkjoin import Joining
+from liqod.procedures.networkobjects import NetworkOptions
 from liqod.procedures.relaying import Relay
 from tests.netns.lab import Cluster, Lab, Pod, run
 from tests.netns.test_rooms import SETTINGS, Site, keeps_ranges, machine_of
@@ -75,7 +75,7 @@ class Natted(msgspec.Struct, frozen=True):
         """Join two networks; the gateway of the other is dialled."""
         user = from_kubeconfig(await other.member.peering_user(one.member))
         relay = Relay(self.hub.member.admin) if relayed else None
-        joining = Joining(Asked(), one.member.progress, relay)
+        joining = Joining(NetworkOptions(), one.member.progress, relay)
         async with Client(user) as remote:
             with trio.fail_after(60):
                 await peering.peer(

@@ -10,11 +10,11 @@ import trio
 from liqod import config
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
-from liqod.cluster import bounds
+from liqod.cluster import memorylimits
 from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.cluster.tenancy import tenant_namespace
 from liqod.errors import NotFound
-from liqod.install import access
+from liqod.install import kubeconfigs
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.network import addressing
@@ -134,7 +134,7 @@ async def rome(settings: str = SETTINGS) -> AsyncIterator[Rome]:
         trio.open_nursery() as nursery,
     ):
         found = from_kubeconfig(server.kubeconfig)
-        text = await access.daemon_kubeconfig(client, found, "liqo", "rome", quiet)
+        text = await kubeconfigs.daemon_kubeconfig(client, found, "liqo", "rome", quiet)
         for peer in ("milan", "turin"):
             await client.create(NAMESPACES, tenant_namespace(peer))
         await client.create(NODES, node("one", "10.244.0.0/24", "192.168.1.10"))
@@ -142,7 +142,7 @@ async def rome(settings: str = SETTINGS) -> AsyncIterator[Rome]:
             context = ClusterContext(
                 "rome",
                 daemon,
-                bounds.informers(daemon, nursery, config.parse(settings)),
+                memorylimits.informers(daemon, nursery, config.parse(settings)),
                 config.parse(settings),
                 Hub(),
                 ApiEndpoint("https://172.20.0.1:6443", b""),

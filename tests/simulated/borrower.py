@@ -8,8 +8,8 @@ import trio
 
 from liqod import config
 from liqod.apimachinery.kinds import NAMESPACES
-from liqod.cluster.bounds import informers
 from liqod.cluster.context import ApiEndpoint, ClusterContext
+from liqod.cluster.memorylimits import informers
 from liqod.consumer.link import Provider
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig

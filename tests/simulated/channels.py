@@ -22,8 +22,8 @@ from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire, connect
 from liqod.kube.selection import Selection
 from liqod.procedures import peering
-from liqod.procedures.inband import InBand
-from liqod.procedures.wanted import Asked
+from liqod.procedures.inbandpeering import InBandOptions
+from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import TENANTS, Tenant
 from tests.simulated.peering import Member, members
 
@@ -80,7 +80,7 @@ class Apart:
     async def peer(self) -> None:
         """Rome becomes milan's consumer, as it does after an agreement."""
         user = await self.milan.peering_user(self.rome)
-        wanted = Asked(resources={"cpu": "2", "memory": "4Gi", "pods": "20"})
+        wanted = ResourceRequest(resources={"cpu": "2", "memory": "4Gi", "pods": "20"})
         async with Client(from_kubeconfig(user)) as remote:
             with trio.fail_after(60):
                 await peering.peer(
@@ -88,7 +88,7 @@ class Apart:
                     remote,
                     wanted,
                     progress=self.rome.progress,
-                    in_band=InBand(proxy_url=self.url),
+                    in_band=InBandOptions(proxy_url=self.url),
                 )
 
 

@@ -12,10 +12,10 @@ import trio
 
 from liqod import config
 from liqod.apimachinery.kinds import NAMESPACES, PODS
-from liqod.cluster.bounds import informers
 from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
+from liqod.cluster.memorylimits import informers
 from liqod.consumer.link import Provider
-from liqod.install import access
+from liqod.install import kubeconfigs
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.model import ids
@@ -185,7 +185,7 @@ async def installed_lender() -> AsyncIterator[tuple[Lender, trio.Nursery]]:
         Client(from_kubeconfig(cluster.kubeconfig)) as admin,
     ):
         credentials = from_kubeconfig(cluster.kubeconfig)
-        own = await access.daemon_kubeconfig(admin, credentials, "liqo", "milan", quiet)
+        own = await kubeconfigs.daemon_kubeconfig(admin, credentials, "liqo", "milan", quiet)
         async with lender(admin, own.decode()) as milan, trio.open_nursery() as nursery:
             yield milan, nursery
             nursery.cancel_scope.cancel()

@@ -15,8 +15,8 @@ from liqod.handshake.requests import invitations
 from liqod.identity import keys
 from liqod.kube import times
 from liqod.kube.selection import Selection
-from liqod.procedures import asking
-from liqod.procedures.asking import Request
+from liqod.procedures import peeringrequest
+from liqod.procedures.peeringrequest import PeeringRequest
 from liqod.resources import (
     INCOMING_PEERINGS,
     OUTGOING_PEERINGS,
@@ -57,9 +57,9 @@ async def invite(host: Member, **more: Any) -> Token:
     return token
 
 
-def by_token(token: Token, **more: Any) -> Request:
+def by_token(token: Token, **more: Any) -> PeeringRequest:
     """Returns the request that `liqod peer 'liqod://…'` makes."""
-    return Request(
+    return PeeringRequest(
         name=token.id,
         addresses=token.addresses,
         key=token.key,
@@ -71,13 +71,13 @@ def by_token(token: Token, **more: Any) -> Request:
 async def ask(guest: Member, host: Member, **more: Any) -> None:
     """Makes the request of `liqod peer NAME`, where the host is seen."""
     known = {"name": host.id, "cluster_id": host.id, "addresses": (address_of(host),)}
-    await asking.ask(guest.admin, "liqo", Request(**{**known, **more}))
+    await peeringrequest.ask(guest.admin, "liqo", PeeringRequest(**{**known, **more}))
 
 
 async def peered(guest: Member, name: str) -> OutgoingPeering:
     """The request when it has come to a peering."""
     with trio.fail_after(60):
-        return await asking.wait(guest.admin, "liqo", name, guest.progress)
+        return await peeringrequest.wait(guest.admin, "liqo", name, guest.progress)
 
 
 async def entries(host: Member) -> list[IncomingPeering]:

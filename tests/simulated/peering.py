@@ -17,8 +17,8 @@ import trio.testing
 from liqod import config
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, PODS, SECRETS, Kind
-from liqod.cluster.bounds import informers
 from liqod.cluster.context import ApiEndpoint, ClusterContext
+from liqod.cluster.memorylimits import informers
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.formerkey import FormerKey
 from liqod.consumer.identities.keys import Keys, cluster_keys
@@ -27,7 +27,7 @@ from liqod.discovery.sightings import Seen
 from liqod.handshake.handshakemanager import Handshake
 from liqod.identity import keys
 from liqod.inspect.components import Components
-from liqod.install import access
+from liqod.install import kubeconfigs
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.leaderelection import Election
@@ -40,9 +40,9 @@ from liqod.peertask import PeerTasks
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from liqod.procedures import peering, peeringusers, unpeering
-from liqod.procedures.wanted import Asked
-from liqod.provider.orphans import Orphans
-from liqod.provider.policies.fences import Fences
+from liqod.procedures.resourcerequest import ResourceRequest
+from liqod.provider.garbagecollector import GarbageCollector
+from liqod.provider.policies.policycontroller import PolicyController
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.runtime.account import Account
 from liqod.telemetry.hub import Hub
@@ -115,8 +115,8 @@ class Member:
                 await nursery.start(self.components.former_key.run)
                 await nursery.start(Offloading(context).run)
                 await nursery.start(ForeignClusters(context).run)
-                await nursery.start(Fences(context).run)
-                await nursery.start(Orphans(context, self.timings).run)
+                await nursery.start(PolicyController(context).run)
+                await nursery.start(GarbageCollector(context, self.timings).run)
                 machine = self.machines.get(self.id, NOWHERE)
                 await nursery.start(Leftovers(context, machine).run)
                 if self.meets:
@@ -174,7 +174,9 @@ class Member:
     async def peer(self, provider: "Member", **asked: Any) -> None:
         """Become that cluster's consumer."""
         user = await provider.peering_user(self)
-        wanted = Asked(**{"resources": {"cpu": "2", "memory": "4Gi", "pods": "20"}, **asked})
+        wanted = ResourceRequest(
+            **{"resources": {"cpu": "2", "memory": "4Gi", "pods": "20"}, **asked}
+        )
         async with Client(from_kubeconfig(user)) as remote:
             with trio.fail_after(60):
                 got = await peering.peer(self.admin, remote, wanted, progress=self.progress)
@@ -231,7 +233,7 @@ async def served(
     name: str, cluster: EmbeddedCluster, admin: Client, nursery: trio.Nursery, **more: Any
 ) -> AsyncIterator[Member]:
     """A daemon's rooms for a cluster that has liqod installed."""
-    text = await access.daemon_kubeconfig(
+    text = await kubeconfigs.daemon_kubeconfig(
         admin, from_kubeconfig(cluster.kubeconfig), "liqo", name, quiet
     )
     made = Member(name, cluster, admin, from_kubeconfig(text), nursery, **more)

@@ -16,13 +16,13 @@ from liqod.apimachinery.kinds import (
     PODS,
 )
 from liqod.cli.snapshot import take
-from liqod.cluster import fence
+from liqod.cluster import guestpolicies
 from liqod.errors import ConfigError
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.provider.policies import admission
-from liqod.provider.policies.fences import Policy, PolicyBinding, missing
-from liqod.provider.slices.shares import Share, Wish, unchanged
+from liqod.provider.policies.policycontroller import InstalledPolicy, PolicyBinding, missing
+from liqod.provider.slices.allocation import Allocation, SliceRequest, without_growth
 from liqod.resources import QUOTAS, RESOURCE_SLICES, SHADOW_PODS
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.lender import shadow_pod
@@ -52,7 +52,7 @@ def there(kind: str, policy: str = POLICY, **spec: Any) -> list[dict[str, Any]]:
 def judged(policies: list[dict[str, Any]], bindings: list[dict[str, Any]]) -> tuple[str, ...]:
     return missing(
         MADE,
-        msgspec.convert(policies, list[Policy]),
+        msgspec.convert(policies, list[InstalledPolicy]),
         msgspec.convert(bindings, list[PolicyBinding]),
     )
 
@@ -95,19 +95,19 @@ def test_a_slice_shrinks_and_does_not_grow_while_nothing_new_is_lent():
     had = {"cpu": "4", "memory": "8Gi"}
     less, more = {"cpu": "2", "memory": "8Gi"}, {"cpu": "2", "memory": "9Gi", "pods": "3"}
 
-    def share(resources: dict[str, str] | None, granted: dict[str, str] | None) -> Share:
-        return unchanged(Wish("one", "", resources, granted), Share(), "because")
+    def share(resources: dict[str, str] | None, granted: dict[str, str] | None) -> Allocation:
+        return without_growth(SliceRequest("one", "", resources, granted), Allocation(), "because")
 
-    assert share(less, had) == Share()
+    assert share(less, had) == Allocation()
     kept: dict[str, int | str] = {"cpu": "2", "memory": "8Gi"}
-    assert share(more, had) == Share("memory 9Gi, pods 3 is asked for: because", kept)
-    assert share(more, None) == share({"cpu": "many"}, had) == Share()
+    assert share(more, had) == Allocation("memory 9Gi, pods 3 is asked for: because", kept)
+    assert share(more, None) == share({"cpu": "many"}, had) == Allocation()
 
 
 async def test_no_slice_is_granted_or_grows_and_no_tenant_is_accepted_until_they_are_back(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(fence, "AGAIN", 0.5)
+    monkeypatch.setattr(guestpolicies, "AGAIN", 0.5)
     async with members("rome", "milan", "turin") as [rome, milan, turin]:
         await rome.peer(milan)
         (quota,) = await milan.admin.list(QUOTAS, Selection(AT_MILAN))

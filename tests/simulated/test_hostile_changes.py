@@ -7,7 +7,7 @@ import pytest
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
-from liqod.provider.workloads import changes
+from liqod.provider.workloads import podupdates
 from liqod.resources import SHADOW_PODS
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
@@ -86,7 +86,7 @@ async def runs(made: Lender, image: str) -> bool:
 async def test_containers_to_debug_a_pod_have_an_end(lender: Lender) -> None:
     await lender.ask_for("web", pod={"containers": [container("web")]})
     await lender.made("web")
-    most = changes.MOST_EPHEMERAL
+    most = podupdates.MOST_EPHEMERAL
     await change(lender, ephemeralContainers=[container(f"a{n}") for n in range(most)])
     await eventually(lambda: has(lender, most))
     # Those that are left out by now are there all the same.

@@ -3,7 +3,7 @@
 import pytest
 
 from liqod.apimachinery.kinds import PODS
-from liqod.cluster.bounds import trim_to, without_room
+from liqod.cluster.memorylimits import stub_over_limit, trim_to
 from liqod.resources import SHADOW_PODS
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
@@ -82,7 +82,7 @@ async def test_a_huge_one_is_refused_and_not_kept(cluster):
         status = await made.told("huge", "reason", "TooLarge")
         assert "(max_pod_bytes under [guests])" in status["message"]
         assert await made.pod("huge") is None
-        kept = {"trim": trim_to(131072), "counted": without_room}
+        kept = {"trim": trim_to(131072), "counted": stub_over_limit}
         async with made.context.informers.share(SHADOW_PODS, **kept) as shared:
             assert len(shared.store.get((SHOP, "huge")) or b"") < 1500
         await made.admin.patch(SHADOW_PODS, "huge", {"metadata": {"annotations": None}}, SHOP)

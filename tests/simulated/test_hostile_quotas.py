@@ -12,7 +12,7 @@ from liqod.errors import NotFound
 from liqod.kube.selection import Selection
 from liqod.provider.namespaces import mapping
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
-from liqod.provider.slices.sharedquotas import ObjectShares
+from liqod.provider.slices.sharedquotas import QuotaBalancer
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.resources import NAMESPACE_MAPS, TENANTS
 from tests.simulated.borrower import eventually
@@ -118,7 +118,7 @@ async def lending() -> AsyncIterator[tuple[Guests, trio.Nursery]]:
 async def lend(guests: Guests, nursery: trio.Nursery, timings: ProviderTimings = ORDINARY) -> None:
     """As the daemon does, with its own rights."""
     maps = NamespaceMaps(guests.milan.peer)
-    await nursery.start(ObjectShares(guests.milan.peer, maps.shared, timings).run)
+    await nursery.start(QuotaBalancer(guests.milan.peer, maps.shared, timings).run)
     await nursery.start(maps.run)
 
 

@@ -12,7 +12,7 @@ from liqod.errors import ConfigError, Misuse
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.procedures import peering
-from liqod.procedures.inband import InBand
+from liqod.procedures.inbandpeering import InBandOptions
 from liqod.procedures.networksites import Site
 from liqod.resources import CONFIGURATIONS, IPS, TENANTS, Tenant
 from tests.simulated.peering import AT_MILAN, AT_ROME, Member, members
@@ -54,13 +54,13 @@ async def test_the_way_is_found_by_the_providers_ip(
     async with two(monkeypatch) as (rome, milan):
         here, there = sites(rome, milan)
         with pytest.raises(ConfigError, match=r"in_band of its daemon must name rome"):
-            await InBand(asked=True).proxy(here, there, rome.progress)
+            await InBandOptions(asked=True).proxy(here, there, rome.progress)
         await shown(milan, address, annotations)
         with pytest.raises(ConfigError, match="needs joined networks"):
-            await InBand(asked=True).proxy(here, there, rome.progress)
+            await InBandOptions(asked=True).proxy(here, there, rome.progress)
         await join(rome, milan)
         alias = await external(rome)
-        found = await InBand(asked=True).proxy(here, there, rome.progress)
+        found = await InBandOptions(asked=True).proxy(here, there, rome.progress)
         assert found == url.format(alias)
 
 
@@ -77,7 +77,7 @@ async def test_the_provider_is_told_the_proxy_and_gives_it_back() -> None:
 
         async def peer(url: str) -> None:
             async with Client(user) as remote:
-                way = InBand(asked=True, proxy_url=url)
+                way = InBandOptions(asked=True, proxy_url=url)
                 with trio.fail_after(30):
                     await peering.peer(
                         rome.admin, remote, None, progress=rome.progress, in_band=way
@@ -97,4 +97,4 @@ async def test_the_provider_is_told_the_proxy_and_gives_it_back() -> None:
 def test_what_is_no_proxy_is_refused_at_once() -> None:
     for url in ("socks5://10.0.0.1:1080", "10.0.0.1:3128", "http://", "http://a b:1"):
         with pytest.raises(Misuse, match="--proxy-url"):
-            InBand(proxy_url=url)
+            InBandOptions(proxy_url=url)

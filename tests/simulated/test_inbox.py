@@ -12,7 +12,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.errors import ConfigError
 from liqod.handshake.handshakemanager import Handshake
-from liqod.procedures import asking
+from liqod.procedures import peeringrequest
 from liqod.resources import INCOMING_PEERINGS, QUOTAS, RESOURCE_SLICES, IncomingPeering
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import ask, entries, key_of, meeting, outgoing, peered
@@ -42,7 +42,7 @@ async def confirmed(guest: Member, name: str) -> None:
     async def look() -> str | None:
         return (await outgoing(guest, name)).status.words or None
 
-    await asking.confirm(guest.admin, "liqo", name, await eventually(look))
+    await peeringrequest.confirm(guest.admin, "liqo", name, await eventually(look))
 
 
 async def test_an_operator_grants_less_than_was_asked_and_that_bounds_later_slices_too():
@@ -107,7 +107,7 @@ async def test_nothing_goes_to_who_was_not_recognised_though_it_accepts():
         await eventually(told)
         assert (await outgoing(rome, "milan")).status.phase == "Waiting"
         with pytest.raises(ConfigError, match="not the words"):
-            await asking.confirm(rome.admin, "liqo", "milan", "other-words-than-these")
+            await peeringrequest.confirm(rome.admin, "liqo", "milan", "other-words-than-these")
         await confirmed(rome, "milan")
         await peered(rome, "milan")
 
@@ -164,7 +164,7 @@ async def test_a_key_that_is_named_while_words_are_compared_ends_it_and_words_do
 
         await eventually(ended)
         with pytest.raises(ConfigError, match="is expected by the configuration"):
-            await asking.confirm(rome.admin, "liqo", "milan", words)
+            await peeringrequest.confirm(rome.admin, "liqo", "milan", words)
         assert (await outgoing(rome, "milan")).spec.key == expected
 
 

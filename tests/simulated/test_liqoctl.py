@@ -16,7 +16,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.selection import Selection
 from liqod.procedures import peering, peeringusers, revokedconsumer
-from liqod.provider.tenants import narrowing
+from liqod.provider.tenants import peeringuserrbac
 from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import IDENTITIES, TENANTS
 from tests.simulated.peering import AT_MILAN, AT_ROME, Member, members
@@ -100,7 +100,7 @@ async def test_liqoctl_takes_back_what_an_accepted_consumers_user_has_left():
 
 async def test_a_peering_user_of_liqoctl_that_nobody_used_ends(monkeypatch):
     """Its certificate is good for a year, and there is no Tenant that would be looked at."""
-    monkeypatch.setattr(narrowing, "LIFE", 1.0)
+    monkeypatch.setattr(peeringuserrbac, "LIFE", 1.0)
     async with members("milan") as [milan]:
         await ensure_tenant_namespace(milan.admin, "rome")
         await bind_as_liqoctl(milan, [{"apiGroup": RBAC, "kind": "User", "name": f"{USER}-1"}])

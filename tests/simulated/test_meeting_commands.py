@@ -16,8 +16,8 @@ from liqod.errors import ConfigError, Misuse
 from liqod.handshake.protocol import advertcodec
 from liqod.handshake.protocol.invitationtokens import Token, format_token
 from liqod.kube.selection import Selection
-from liqod.procedures import asking
-from liqod.procedures.wanted import Asked
+from liqod.procedures import peeringrequest
+from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
 from tests.simulated.borrower import eventually
 from tests.simulated.channels import DEAD
@@ -149,7 +149,7 @@ async def test_who_says_no_denies_what_was_asked(tmp_path: Path):
 
     async with meeting("rome", "milan") as [rome, milan]:
         token = await invite(rome, borrow=True, resources={"cpu": "4"})
-        await asking.ask(milan.admin, "liqo", by_token(token, lend=True))
+        await peeringrequest.ask(milan.admin, "liqo", by_token(token, lend=True))
         await eventually(lambda: waiting(milan))
         lender = _Lender(No(), milan.admin, "liqo", {}, yes=False)  # type: ignore[arg-type]
         with pytest.raises(SystemExit):
@@ -217,18 +217,18 @@ async def test_what_belongs_to_a_zone_is_not_taken_for_a_look(words: tuple[str, 
 def test_an_invitation_is_read_from_standard_input_too(monkeypatch: pytest.MonkeyPatch):
     line = format_token(TOKEN)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{line}\n".encode())))
-    read = asked_of("-", Asked(), replace=False, networking=True)
+    read = asked_of("-", ResourceRequest(), replace=False, networking=True)
     assert (read.invitation, read.key) == (("invitation-1", b"s" * 16), "0" * 64)
     assert "sss" not in repr(read)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     with pytest.raises(Misuse, match="no invitation on standard input"):
-        asked_of("-", Asked(), replace=False, networking=True)
+        asked_of("-", ResourceRequest(), replace=False, networking=True)
 
 
 def test_a_damaged_invitation_is_said_without_its_secret():
     line = format_token(TOKEN)
     with pytest.raises(ConfigError) as caught:
-        asked_of(line[:-2], Asked(), replace=False, networking=True)
+        asked_of(line[:-2], ResourceRequest(), replace=False, networking=True)
     assert line.partition("#")[2][:20] not in str(caught.value)
 
 
@@ -287,10 +287,10 @@ async def test_words_of_before_a_change_are_no_alarm(tmp_path: Path):
         now: str = await eventually(shown)
         assert now != before
         with pytest.raises(ConfigError, match=f"the words of milan before.*Compare anew: {now}"):
-            await asking.confirm(rome.admin, "liqo", "milan", before)
+            await peeringrequest.confirm(rome.admin, "liqo", "milan", before)
         assert (await outgoing(rome, "milan")).spec.key == ""
         with pytest.raises(ConfigError, match="somebody may stand between"):
-            await asking.confirm(rome.admin, "liqo", "milan", "words-of-somebody-else")
+            await peeringrequest.confirm(rome.admin, "liqo", "milan", "words-of-somebody-else")
 
 
 async def test_words_of_before_the_connection_broke_are_no_alarm():
@@ -309,7 +309,7 @@ async def test_words_of_before_the_connection_broke_are_no_alarm():
 
         await eventually(changed)
         with pytest.raises(ConfigError, match="the words of milan before"):
-            await asking.confirm(rome.admin, "liqo", "milan", before)
+            await peeringrequest.confirm(rome.admin, "liqo", "milan", before)
 
 
 async def test_who_is_seen_by_nobody_is_not_waited_for_and_nothing_is_left(

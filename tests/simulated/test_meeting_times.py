@@ -13,7 +13,7 @@ import trio
 from liqod.apimachinery.kinds import NODES
 from liqod.errors import ConfigError
 from liqod.kube import times
-from liqod.procedures import answering, asking
+from liqod.procedures import answering, peeringrequest
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import (
     ALONE,
@@ -99,7 +99,7 @@ async def test_clocks_that_differ_by_an_hour_do_no_harm(seconds: float):
     async with apart(seconds) as [rome, milan]:
         token = await invite(milan, lifetime=600, resources={"cpu": "2"})
         with ahead(seconds):
-            await asking.ask(rome.admin, "liqo", by_token(token))
+            await peeringrequest.ask(rome.admin, "liqo", by_token(token))
             await peered(rome, token.id)
         assert await rome.admin.find(NODES, "milan") is not None
         await eventually(lambda: are(milan, "Done"))
@@ -120,11 +120,11 @@ async def test_an_invitation_lasts_by_the_clusters_clock_whatever_that_of_its_op
         with ahead(seconds):
             token = await invite(milan, lifetime=60)
         await trio.sleep(30)
-        await asking.ask(rome.admin, "liqo", by_token(token))
+        await peeringrequest.ask(rome.admin, "liqo", by_token(token))
         await peered(rome, token.id)
         with ahead(seconds):
             token = await invite(milan, lifetime=60)
         await trio.sleep(70)
-        await asking.ask(rome.admin, "liqo", by_token(token))
+        await peeringrequest.ask(rome.admin, "liqo", by_token(token))
         with pytest.raises(ConfigError, match="the invitation has expired"):
             await peered(rome, token.id)

@@ -24,7 +24,7 @@ from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.procedures import peering, revoking, tenantrequest
-from liqod.provider.tenants import names
+from liqod.provider.tenants import usernames
 from liqod.provider.timings import ProviderTimings
 from liqod.resources import RENEWS, RESOURCE_SLICES, SHADOW_PODS, TENANTS
 from tests.simulated.borrower import Json, eventually, offload
@@ -119,7 +119,7 @@ def old_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def old_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on a provider signs as the version before did."""
-    monkeypatch.setattr(names, "request_of", lambda tenant, renews: tenant.spec.csr)
+    monkeypatch.setattr(usernames, "request_of", lambda tenant, renews: tenant.spec.csr)
 
 
 async def running(rome: Member, milan: Member) -> Json:

@@ -24,9 +24,9 @@ from liqod.network.machine import Heard, Machine
 from liqod.network.names import Names
 from liqod.network.peerplan import PeerPlan
 from liqod.network.values import Namespace
-from liqod.procedures import answering, asking, networksites, peering, unpeering
-from liqod.procedures.networking import Joining
-from liqod.procedures.networkobjects import Asked
+from liqod.procedures import answering, networksites, peering, peeringrequest, unpeering
+from liqod.procedures.networkjoin import Joining
+from liqod.procedures.networkobjects import NetworkOptions
 from liqod.resources import CONFIGURATIONS, FOREIGN_CLUSTERS, NETWORKS, IncomingPeering
 from liqod.resources.networking import (
     CONNECTIONS,
@@ -108,7 +108,7 @@ async def two(
 
 async def join(rome: Member, milan: Member, **asked: Any) -> Joining:
     user = from_kubeconfig(await milan.peering_user(rome))
-    joining = Joining(Asked(**asked), rome.progress)
+    joining = Joining(NetworkOptions(**asked), rome.progress)
     async with Client(user) as remote:
         with trio.fail_after(60):
             await peering.peer(rome.admin, remote, None, progress=rome.progress, joining=joining)
@@ -123,7 +123,7 @@ async def test_of_a_lender_that_dials_the_gateway_dials_too(monkeypatch):
     settings = ALONE.replace("[network]\nenabled = false\n", "")
     async with two(monkeypatch, settings=settings, meets=True) as (rome, milan):
         token = await invite(rome, borrow=True, resources={"cpu": "2"})
-        await asking.ask(milan.admin, "liqo", by_token(token, lend=True))
+        await peeringrequest.ask(milan.admin, "liqo", by_token(token, lend=True))
         entry = await eventually(lambda: first(milan))
         await answering.decide(milan.admin, "liqo", entry, answering.acceptance(entry, {}))
         await peered(milan, token.id)

@@ -20,7 +20,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.procedures import peeringusers, tenants
+from liqod.procedures import peeringusers, tenantstate
 from liqod.provider.policies import guestkeys
 from liqod.resources import (
     FOREIGN_CLUSTERS,
@@ -179,7 +179,7 @@ async def test_cordon_drain_and_activate():
             patch = {"spec": {"tenantCondition": condition}}
             await milan.admin.patch(TENANTS, "rome", patch, AT_MILAN)
 
-        await tenants.set_state(milan.admin, "rome", "Cordoned", milan.progress)
+        await tenantstate.set_state(milan.admin, "rome", "Cordoned", milan.progress)
         assert (await milan.admin.get(QUOTAS, USER, AT_MILAN))["spec"]["cordoned"]
         replica = await milan.admin.get(RESOURCE_SLICES, "milan", AT_MILAN)
         assert verdicts(replica)["Resources"] == "Accepted"

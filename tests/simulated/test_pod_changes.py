@@ -12,7 +12,7 @@ from liqod.apimachinery.kinds import PODS, Kind
 from liqod.errors import Forbidden, Invalid, NotFound
 from liqod.kube.client import Client
 from liqod.plugins.reflectors.pods import CHANGED
-from liqod.provider.workloads import changes
+from liqod.provider.workloads import podupdates
 from liqod.resources import QUOTAS, SHADOW_PODS
 from liqod.runtime.backoff import Backoff
 from tests.simulated.lendingpods import LENDER, here, lending, lending_to, ready
@@ -90,7 +90,7 @@ async def test_an_added_toleration_follows_where_guests_may_have_it() -> None:
 async def test_growing_beyond_the_quota_is_refused_and_said_until_it_fits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(changes, "AGAIN", Backoff(first=0.2, last=0.2))
+    monkeypatch.setattr(podupdates, "AGAIN", Backoff(first=0.2, last=0.2))
     async with lending() as (both, _):
         await both.pod("web", spec={"containers": [WEB]})
         await here(both, "web")
@@ -239,7 +239,7 @@ async def test_it_is_said_where_the_peer_takes_over_no_change(
     async def nothing(*args: object) -> None:
         """A Liqo provider's way with a changed ShadowPod."""
 
-    monkeypatch.setattr(changes.Changes, "follow", nothing)
+    monkeypatch.setattr(podupdates.PodUpdates, "follow", nothing)
     monkeypatch.setattr("liqod.plugins.reflectors.pods.SLOW_START", 0.1)
     async with lending() as (both, _):
         await both.pod("web", spec={"containers": [WEB]})

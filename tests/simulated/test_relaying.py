@@ -11,7 +11,7 @@ from liqod.apimachinery.kinds import NAMESPACES
 from liqod.cluster.tenancy import tenant_namespace
 from liqod.errors import ConfigError
 from liqod.procedures import relaying
-from liqod.procedures.networkobjects import Asked
+from liqod.procedures.networkobjects import NetworkOptions
 from liqod.procedures.relaying import Relay
 from liqod.resources import IPS
 from liqod.resources.networking import GATEWAY_CLIENTS, Endpoint
@@ -34,13 +34,17 @@ async def relays_to(context: Rome, peer: str, address: str) -> None:
 @pytest.mark.parametrize(
     ("told", "asked", "words"),
     [
-        (Endpoint(("192.0.2.7",), 443, protocol="TCP"), Asked(backend="websocket"), "carry UDP"),
-        (TOLD, Asked(client_port=40000), "--gw-client-port"),
-        (TOLD, Asked(), "does not relay to turin"),
+        (
+            Endpoint(("192.0.2.7",), 443, protocol="TCP"),
+            NetworkOptions(backend="websocket"),
+            "carry UDP",
+        ),
+        (TOLD, NetworkOptions(client_port=40000), "--gw-client-port"),
+        (TOLD, NetworkOptions(), "does not relay to turin"),
     ],
 )
 async def test_what_is_in_the_way_is_said(
-    monkeypatch: pytest.MonkeyPatch, told: Endpoint, asked: Asked, words: str
+    monkeypatch: pytest.MonkeyPatch, told: Endpoint, asked: NetworkOptions, words: str
 ) -> None:
     monkeypatch.setattr(relaying, "ANSWERS_WITHIN", 0.2)
     async with rome() as hub:
@@ -53,9 +57,9 @@ async def test_the_relay_comes_last_and_as_it_is_seen_by_who_dials() -> None:
     async with rome() as hub, hub.kept():
         await relays_to(hub, "turin", "10.70.0.9")
         with pytest.raises(ConfigError, match="has not joined its network with rome"):
-            await Relay(hub.client).behind(TOLD, Asked(), hub.client, "turin")
+            await Relay(hub.client).behind(TOLD, NetworkOptions(), hub.client, "turin")
         await joined_with_rome(hub)
-        found = await Relay(hub.client).behind(TOLD, Asked(), hub.client, "turin")
+        found = await Relay(hub.client).behind(TOLD, NetworkOptions(), hub.client, "turin")
         seen = (await hub.seen("rome"))["external"][0].rpartition(".")[0]
         assert found.addresses == ("192.0.2.7", f"{seen}.9")
         assert (found.port, found.protocol) == (51840, "UDP")
@@ -67,14 +71,14 @@ async def test_two_tunnels_do_not_go_by_each_other() -> None:
         await joined_with_rome(hub)
         await hub.configured("milan", ["10.244.0.0/16"], ["10.70.0.0/20"])
         behind = (await hub.seen("milan"))["external"][0].rpartition(".")[0]
-        await Relay(hub.client).behind(TOLD, Asked(), hub.client, "milan")
+        await Relay(hub.client).behind(TOLD, NetworkOptions(), hub.client, "milan")
         gateway = {
             "metadata": {"name": "rome", "labels": {labels.REMOTE_CLUSTER_ID: "rome"}},
             "spec": {"endpoint": {"addresses": ["198.51.100.3", f"{behind}.2"], "port": 51840}},
         }
         await hub.client.create(GATEWAY_CLIENTS, gateway, MILAN)
         with pytest.raises(ConfigError, match="may itself go by milan"):
-            await Relay(hub.client).behind(TOLD, Asked(), hub.client, "milan")
+            await Relay(hub.client).behind(TOLD, NetworkOptions(), hub.client, "milan")
 
 
 async def joined_with_rome(hub: Rome) -> None:

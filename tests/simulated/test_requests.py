@@ -20,8 +20,8 @@ from liqod.handshake.requests.invitations import Wanted, invite
 from liqod.handshake.requests.reverseconnections import Lenders
 from liqod.handshake.transport.interfaces import Meeting
 from liqod.kube.client import Client
-from liqod.procedures import asking
-from liqod.procedures.asking import Request
+from liqod.procedures import peeringrequest
+from liqod.procedures.peeringrequest import PeeringRequest
 from liqod.resources import (
     INVITATIONS,
     OUTGOING_PEERINGS,
@@ -71,27 +71,31 @@ async def test_who_is_stopped_while_asking_leaves_no_secret(monkeypatch: pytest.
 
         monkeypatch.setattr(Client, "create", fails)
         before = {each["metadata"]["name"] for each in await rome.admin.list(SECRETS)}
-        request = Request(name="milan", cluster_id="milan", invitation=("invitation-x", b"s" * 16))
+        request = PeeringRequest(
+            name="milan", cluster_id="milan", invitation=("invitation-x", b"s" * 16)
+        )
         with pytest.raises(Unreachable):
-            await asking.ask(rome.admin, "liqo", request)
+            await peeringrequest.ask(rome.admin, "liqo", request)
         assert {each["metadata"]["name"] for each in await rome.admin.list(SECRETS)} <= before
 
 
 async def test_who_was_sent_away_since_asks_again_and_is_not_told_that_all_is_well():
-    request = Request(name="milan", cluster_id="milan", invitation=("invitation-x", b"s" * 16))
+    request = PeeringRequest(
+        name="milan", cluster_id="milan", invitation=("invitation-x", b"s" * 16)
+    )
     async with members("rome") as [rome]:
         namespace = await ensure_tenant_namespace(rome.admin, "milan")
         spec = {"class": "default", "providerClusterID": "milan", "consumerClusterID": "rome"}
         lent = {"metadata": {"name": "milan"}, "spec": spec}
         await rome.admin.create(RESOURCE_SLICES, lent, namespace)
         first = await made(rome, phase="Done", clusterID="milan", key=FIRST)
-        await asking.ask(rome.admin, "liqo", request)
+        await peeringrequest.ask(rome.admin, "liqo", request)
         assert (await found(rome)).metadata.uid == first.metadata.uid
 
         told = {"type": "Authentication", "status": "Denied", "reason": PERMISSION_WITHDRAWN}
         status = {"status": {"conditions": [told]}}
         await rome.admin.patch(RESOURCE_SLICES, "milan", status, namespace, subresource="status")
-        await asking.ask(rome.admin, "liqo", request)
+        await peeringrequest.ask(rome.admin, "liqo", request)
         again = await found(rome)
         assert again.metadata.uid != first.metadata.uid
         assert again.status.phase == ""

@@ -10,7 +10,7 @@ from liqod.kube import times
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.plugins import loader
-from liqod.procedures import answering, asking, networkleaving, revokedconsumer, revoking
+from liqod.procedures import answering, networkleaving, peeringrequest, revokedconsumer, revoking
 from liqod.procedures.revocations import Living, Mark
 from liqod.procedures.revoking import TUNNEL, Revoked
 from liqod.resources import INVITATIONS
@@ -38,7 +38,7 @@ async def test_of_several_who_used_one_invitation_one_is_revoked_and_its_line_en
         its_own = await invite(milan, for_key=await key_of(rome))
         other = await invite(milan)
         for guest in (rome, turin):
-            await asking.ask(guest.admin, "liqo", by_token(token))
+            await peeringrequest.ask(guest.admin, "liqo", by_token(token))
             await peered(guest, token.id)
 
         def channels() -> set[str]:
@@ -60,7 +60,7 @@ async def test_of_several_who_used_one_invitation_one_is_revoked_and_its_line_en
             return channels() == {"turin"}
 
         await eventually(ended)
-        await asking.ask(oslo.admin, "liqo", by_token(token))
+        await peeringrequest.ask(oslo.admin, "liqo", by_token(token))
         with pytest.raises(ConfigError, match="there is no such invitation"):
             await peered(oslo, token.id)
         assert await turin.admin.find(NODES, "milan") is not None

@@ -21,7 +21,7 @@ from liqod.handshake.protocol.outputs import CAPABILITIES, Expected, Own
 from liqod.handshake.transport.peerdialler import Dialler
 from liqod.identity import certificates, keys
 from liqod.model.peering.foreigncluster import API_SERVER
-from liqod.procedures import asking
+from liqod.procedures import peeringrequest
 from liqod.provider.tenants import tenants
 from liqod.provider.tenants.renewals import Renewals
 from liqod.resources import FOREIGN_CLUSTERS, RESOURCE_SLICES
@@ -153,7 +153,7 @@ async def by_channel() -> AsyncIterator[list[Member]]:
         milan,
     ]:
         token = await invite(milan)
-        await asking.ask(rome.admin, "liqo", by_token(token, resources=ASKED))
+        await peeringrequest.ask(rome.admin, "liqo", by_token(token, resources=ASKED))
         await peered(rome, token.id)
         yield [rome, milan]
 

@@ -30,8 +30,8 @@ from liqod.inspect import protocol
 from liqod.inspect.inspector import Inspector
 from liqod.kube.credentials import credentials
 from liqod.plugins import loader
-from liqod.procedures import asking
-from liqod.procedures.wanted import Asked
+from liqod.procedures import peeringrequest
+from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import TENANTS
 from liqod.runtime.account import Account
 from liqod.runtime.log import Formatter
@@ -201,11 +201,11 @@ async def test_no_secret_is_anywhere_but_in_secrets(tmp_path: Path, secrets: set
         async with looking(members, tmp_path, secrets) as seen:
             token = await invite(milan, resources={"cpu": "2", "memory": "4Gi"})
             secrets |= of_token(token)
-            await asking.ask(rome.admin, "liqo", by_token(token))
+            await peeringrequest.ask(rome.admin, "liqo", by_token(token))
             before = set(secrets)
             await peered(rome, token.id)
             assert secrets > before, "the kubeconfig that milan gives"
-            await asking.ask(turin.admin, "liqo", by_token(token))
+            await peeringrequest.ask(turin.admin, "liqo", by_token(token))
             with pytest.raises(ConfigError, match="the invitation has been used"):
                 await peered(turin, token.id)
             secrets |= of_text((await take_its_place(milan)).decode())
@@ -303,7 +303,7 @@ def test_no_program_repeats_an_invitation(
 def test_nothing_of_a_damaged_invitation_is_repeated(at: int, to: str, cut: int):
     damaged = (LINE[:at] + to + LINE[at + 1 :])[: max(cut, 60)]
     try:
-        asked_of(damaged, Asked(), replace=False, networking=True)
+        asked_of(damaged, ResourceRequest(), replace=False, networking=True)
     except LiqodError as error:
         told = "".join(traceback.format_exception(error))
         assert not any(LINE[i : i + 12] in told for i in range(LINE.index("#"), len(LINE) - 12))

@@ -12,7 +12,7 @@ from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
 from liqod.network.known import KnownRanges
 from liqod.provider.timings import ORDINARY, ProviderTimings
-from liqod.provider.workloads.endpoints import MOST
+from liqod.provider.workloads.endpointtranslation import MOST
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
 from liqod.resources import CONFIGURATIONS, NETWORKS, SHADOW_ENDPOINT_SLICES
 from liqod.runtime.backoff import Backoff

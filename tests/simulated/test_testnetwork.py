@@ -12,16 +12,16 @@ from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Reason
 from liqod.procedures import testnetwork
-from liqod.procedures.testnetwork import Asked
+from liqod.procedures.testnetwork import NetworkTestOptions
 from liqod.procedures.testnetwork import test_network as try_network
-from liqod.procedures.testplan import NAMESPACE, Place, passed
+from liqod.procedures.testplan import NAMESPACE, ProbeLocation, passed
 from liqod.reflection.statuswriter import tell
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.prepared import installed
 
 PORT = {"spec": {"ports": [{"nodePort": 30080}]}}
-ASKED = Asked(cluster="rome", image="busybox", ready=20.0)
+ASKED = NetworkTestOptions(cluster="rome", image="busybox", ready=20.0)
 
 
 @pytest.fixture
@@ -104,8 +104,8 @@ async def test_it_tries_from_both_sides_and_leaves_nothing(client):
 
 
 async def test_node_ports_are_not_tried_where_the_peer_lets_guests_choose_none(client):
-    own, milan = Place("rome", "rome-1"), Place("milan", "milan", number=1)
-    turin = Place("turin", "turin", number=2)
+    own, milan = ProbeLocation("rome", "rome-1"), ProbeLocation("milan", "milan", number=1)
+    turin = ProbeLocation("turin", "turin", number=2)
     await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
     refusal = "no turin: Service refused by turin: ports of choice are not for guests"
     source = {"metadata": {"name": "port-0", "namespace": NAMESPACE, "uid": "u"}}
@@ -128,7 +128,7 @@ async def test_an_image_that_cannot_be_pulled_is_named_once_and_soon(client, mon
     await virtual_node(client)
     waits = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "busybox"'}
     state = {"name": "main", "state": {"waiting": waits}}
-    patient = Asked(cluster="rome", image="busybox", ready=600.0)
+    patient = NetworkTestOptions(cluster="rome", image="busybox", ready=600.0)
 
     async def starve():
         while True:

@@ -15,7 +15,7 @@ from liqod.identity.certificates import Facts
 from liqod.kube.definitions import RETURN, name_of
 from liqod.kube.watched import RESYNC
 from liqod.model import ids
-from liqod.procedures.tenants import find_tenant, set_condition
+from liqod.procedures.tenantstate import find_tenant, set_condition
 from liqod.resources import IDENTITIES, Identity
 from tests.stateful.audit import Broken, seen
 from tests.stateful.world import CONSUMER, NAMES, PROVIDERS, World

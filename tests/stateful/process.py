@@ -8,8 +8,8 @@ import trio
 
 from liqod import config
 from liqod.apimachinery import labels
-from liqod.cluster.bounds import informers
 from liqod.cluster.context import ApiEndpoint, ClusterContext
+from liqod.cluster.memorylimits import informers
 from liqod.cluster.preflight import RETRY
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.keys import Keys
@@ -26,8 +26,8 @@ from liqod.peers.peers import Peers
 from liqod.peertask import PeerTasks
 from liqod.plugins import loader
 from liqod.plugins.host import PluginHost
-from liqod.provider.orphans import Orphans
-from liqod.provider.policies.fences import Fences
+from liqod.provider.garbagecollector import GarbageCollector
+from liqod.provider.policies.policycontroller import PolicyController
 from liqod.resources import DEFINITIONS
 from liqod.runtime.account import Account
 from liqod.runtime.supervise import leaves
@@ -174,7 +174,7 @@ class Process:
                 if context.config.webhook.enabled:
                     await nursery.start(webhook.lead)
                 await nursery.start(MissedPods(context, webhook.doubt).run)
-                for room in (Offloading, ForeignClusters, Fences, Orphans):
+                for room in (Offloading, ForeignClusters, PolicyController, GarbageCollector):
                     await nursery.start(room(context).run)
                 tasks = PeerTasks(self._plugins, components=self._components)
                 await nursery.start(Peers(context, tasks.run, tasks.voices.end).run)

@@ -10,7 +10,7 @@ from liqod.apimachinery.kinds import CUSTOM_RESOURCES, MUTATING_WEBHOOKS, Kind
 from liqod.kube.definitions import name_of
 from liqod.model import ids
 from liqod.model.objects import webhook
-from liqod.procedures.tenants import find_tenant, set_condition
+from liqod.procedures.tenantstate import find_tenant, set_condition
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,

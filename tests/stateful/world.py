@@ -19,11 +19,11 @@ from trio._core import _run
 
 from liqod import install
 from liqod.apimachinery.kinds import NAMESPACES
-from liqod.install import access
+from liqod.install import kubeconfigs
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.procedures import peering, peeringusers
-from liqod.procedures.wanted import Asked
+from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from simulator import EmbeddedCluster
 from simulator.cluster import State
@@ -39,7 +39,7 @@ PROVIDERS = ("milan", "turin")
 NAMES = (CONSUMER, *PROVIDERS)
 SHOP = "shop"
 THERE = "shop-rome"
-ASKED = Asked(resources={"cpu": "8", "memory": "16Gi", "pods": "20"})
+ASKED = ResourceRequest(resources={"cpu": "8", "memory": "16Gi", "pods": "20"})
 QUIET = 65.0
 """Seconds without a change after which nothing more is expected."""
 PATIENCE = 1200.0
@@ -175,7 +175,7 @@ class World:
         site = self.sites[name]
         await install.install(site.admin, install.Options(cluster_id=name), lambda _: None)
         admin = from_kubeconfig(site.cluster.kubeconfig)
-        text = await access.daemon_kubeconfig(site.admin, admin, "liqo", name, lambda _: None)
+        text = await kubeconfigs.daemon_kubeconfig(site.admin, admin, "liqo", name, lambda _: None)
         site.token = from_kubeconfig(text).token
 
 

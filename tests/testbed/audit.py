@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from liqod.install.daemonrights import Rule
+from liqod.install.daemonrights import DaemonRule
 
 DAEMON = "system:serviceaccount:liqo:liqod"
 """The user as which a daemon runs after `liqod install --write-kubeconfig`."""
@@ -34,7 +34,7 @@ class Request(NamedTuple):
     code: int
     message: str
 
-    def is_granted_by(self, rule: Rule) -> bool:
+    def is_granted_by(self, rule: DaemonRule) -> bool:
         """True if that rule grants this request."""
         return (
             self.group in rule.groups
@@ -89,7 +89,7 @@ def of_daemon(log: Path) -> set[Request]:
     return found
 
 
-def unused(rules: Iterable[Rule], requests: Iterable[Request]) -> set[tuple[str, str]]:
+def unused(rules: Iterable[DaemonRule], requests: Iterable[Request]) -> set[tuple[str, str]]:
     """The rights that no request has needed: resource and verb."""
     used = {(request.group, request.resource, request.verb) for request in requests}
     return {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from liqod import loopwatchdog
-from liqod.cluster import fence
+from liqod.cluster import guestpolicies
 from liqod.consumer.webhook import controller as webhook
 from liqod.inspect import doctor, inspector, probing, protocol, server, session
 from liqod.kube import definitions
@@ -44,7 +44,7 @@ KEPT = [
     ("failures", "within {} of when another may be the gateway", election.GRACE),
     ("failures", "cannot renew its Lease for {} s", intervals.LEADER_STOPS_AFTER),
     ("failures", "until the definition has been back for {} s", definitions.RETURN),
-    ("failures", "what waited is looked at within {} s", fence.AGAIN),
+    ("failures", "what waited is looked at within {} s", guestpolicies.AGAIN),
     ("failures", "it does not answer within {} s", TIMEOUT_SECONDS),
     (
         "failures",

@@ -4,7 +4,7 @@ import msgspec
 
 from liqod.cli.networktext import render
 from liqod.model.view.networkfacts import NetworkFacts, PodTrip
-from liqod.procedures.networkstatus import NodeStatus, PeerStatus, joined
+from liqod.procedures.networkstatus import NodeNetworkStatus, PeerStatus, joined
 
 OBJECTS = PeerStatus(
     peer="milan",
@@ -19,8 +19,8 @@ OBJECTS = PeerStatus(
     aliases=("10.71.0.0/16",),
     pods="reached",
     nodes=(
-        NodeStatus(name="rome-1", state="gateway", address="192.0.2.5"),
-        NodeStatus(name="rome-3", state="failing", dropped=7, problem="no rights"),
+        NodeNetworkStatus(name="rome-1", state="gateway", address="192.0.2.5"),
+        NodeNetworkStatus(name="rome-3", state="failing", dropped=7, problem="no rights"),
     ),
 )
 LIVE = NetworkFacts(

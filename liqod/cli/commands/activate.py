@@ -2,7 +2,7 @@
 
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import TenantName
-from liqod.procedures.tenants import set_state
+from liqod.procedures.tenantstate import set_state
 
 
 @command(timeout=30.0)

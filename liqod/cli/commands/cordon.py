@@ -2,7 +2,7 @@
 
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import RemoteId, SliceName, TenantName
-from liqod.procedures.tenants import cordon_slice, set_state
+from liqod.procedures.tenantstate import cordon_slice, set_state
 
 
 @command(timeout=30.0)

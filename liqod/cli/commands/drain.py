@@ -4,7 +4,7 @@ from liqod.apimachinery import labels
 from liqod.cli import presence
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, TenantName, Yes
-from liqod.procedures.tenants import drain, find_tenant, lent_to
+from liqod.procedures.tenantstate import drain, find_tenant, lent_to
 
 
 @command(timeout=300.0)

@@ -12,11 +12,11 @@ from liqod.cli.frame import Frame, command
 from liqod.cli.options import CredentialFile, LiqoNamespace
 from liqod.cluster.ownid import own_cluster_id
 from liqod.errors import ConfigError
-from liqod.install import access
+from liqod.install import kubeconfigs
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.procedures import peeringusers
-from liqod.provider.tenants import narrowing
+from liqod.provider.tenants import peeringuserrbac
 
 
 @command(timeout=60.0)
@@ -30,7 +30,7 @@ async def peering_user(
     output: CredentialFile = None,
     lifetime: Annotated[
         float, typer.Option(help="Seconds for which it is good.", min=600)
-    ] = narrowing.LIFE,
+    ] = peeringuserrbac.LIFE,
     liqoctl: Annotated[
         bool, typer.Option("--liqoctl", help="Grant what liqoctl needs beyond liqod's own verbs.")
     ] = False,
@@ -88,7 +88,7 @@ async def node(
     output: CredentialFile = None,
     lifetime: Annotated[
         float, typer.Option(help="Seconds for which it is good.", min=600)
-    ] = access.NODES_TOKEN,
+    ] = kubeconfigs.NODES_TOKEN,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
     """Make a kubeconfig for `liqod node` on a machine; it is that node's alone, and dies with it.
@@ -105,7 +105,7 @@ async def node(
         frame.progress(f"make a token for {name}")
         cluster_id = await own_cluster_id(client, liqo_namespace)
         reached = msgspec.structs.replace(found, server=server) if server else found
-        made = await access.node_kubeconfig(
+        made = await kubeconfigs.node_kubeconfig(
             client, reached, liqo_namespace, cluster_id, name, lifetime
         )
     frame.hand_out(made, output)

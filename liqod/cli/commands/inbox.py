@@ -11,7 +11,7 @@ from liqod.cli.commands.peer import Others
 from liqod.cli.frame import OUTPUTS, Frame, command, warn
 from liqod.cli.options import LiqoNamespace
 from liqod.cli.output import table
-from liqod.procedures import answering, lending
+from liqod.procedures import answering, overcommit
 from liqod.resources import IncomingPeering
 from liqod.resources.peering import DENY
 
@@ -82,7 +82,7 @@ async def accept(
         await answering.decide(client, liqo_namespace, entry, decision)
         frame.progress(f"let {entry.spec.cluster_id} in")
         done = await answering.taken_up(client, liqo_namespace, entry.name)
-        more = await lending.beyond(client, done.status.granted, entry.spec.cluster_id)
+        more = await overcommit.beyond(client, done.status.granted, entry.spec.cluster_id)
     if more:
         warn(more)
     said = answering.outcome(done)

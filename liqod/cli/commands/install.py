@@ -15,11 +15,11 @@ from liqod.cli.options import LiqoNamespace
 from liqod.cluster.ownid import take_over
 from liqod.errors import ConfigError, Misuse
 from liqod.install import plugingrants, rollout, verbs
-from liqod.install.access import daemon_kubeconfig
+from liqod.install.kubeconfigs import daemon_kubeconfig
 from liqod.install.manifests import Manifest, Options, daemon_manifests, printable, render
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.resources.manifests import crd_manifests
+from liqod.resources.crdmanifests import crd_manifests
 
 DEFAULT = Options()
 Advertise = Annotated[

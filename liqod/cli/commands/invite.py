@@ -21,7 +21,7 @@ from liqod.identity import keys
 from liqod.kube import times
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.procedures import lending
+from liqod.procedures import overcommit
 from liqod.resources import INVITATIONS, Invitation
 
 Expires = Annotated[str, typer.Option(help="How long it is good, such as 30m, 1h or 7d.")]
@@ -89,7 +89,7 @@ async def invite(
             for_key=only,
         )
         token, until = await invitations.invite(client, liqo_namespace, wanted)
-        more = "" if borrow else await lending.beyond(client, granted)
+        more = "" if borrow else await overcommit.beyond(client, granted)
     if more:
         warn(f"once it is used, {more}")
     line = invitationtokens.format_token(token)

@@ -11,7 +11,7 @@ from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, Yes
 from liqod.errors import ConfigError
 from liqod.install import migration
-from liqod.install.migration import Found
+from liqod.install.migration import LiqoSurvey
 
 MINUTES = 5
 """How long Kubernetes leaves pods on a node whose kubelet has ended, unless they ask for another
@@ -75,7 +75,7 @@ async def migrate(
     )
 
 
-def lines(found: Found) -> list[str]:
+def lines(found: LiqoSurvey) -> list[str]:
     """Lines that say what goes and what stays, for a person."""
     kinds = Counter(one.kind.name for one in found.doomed)
     made = [f"cluster {found.cluster_id}"]

@@ -17,7 +17,7 @@ from liqod.kube.client import Client
 from liqod.model.crossing.exclusions import namespace_stays
 from liqod.model.objects.requirements import node_selector
 from liqod.model.text import printable
-from liqod.procedures.offloading import DEFAULTS, manifest, offloaded, present, spread
+from liqod.procedures.offload import DEFAULTS, manifest, offloaded, present, spread
 
 
 class PodStrategy(enum.StrEnum):

@@ -14,11 +14,11 @@ from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, OwnFile
 from liqod.errors import Misuse
 from liqod.kube.client import Client
-from liqod.procedures import lending, networkobjects
-from liqod.procedures.wanted import Asked
+from liqod.procedures import networkobjects, overcommit
+from liqod.procedures.resourcerequest import ResourceRequest
 
 if TYPE_CHECKING:
-    from liqod.procedures.networking import Joining
+    from liqod.procedures.networkjoin import Joining
     from liqod.procedures.relaying import Relay
 
 Expected = Annotated[
@@ -205,13 +205,13 @@ async def peer(
       liqod peer --remote-kubeconfig FILE --resource-slice gpus --resource nvidia.com/gpu=1
       liqod peer --remote-kubeconfig FILE --expect milan --replace
     """
-    asked = Asked(
+    asked = ResourceRequest(
         name=typed.slice_name(resource_slice),
         class_name=resource_slice_class,
         resources=typed.quantities(cpu, memory, pods, resource or []),
         node=create_resource_slice and create_virtual_node,
     )
-    how = networkobjects.Asked(
+    how = networkobjects.NetworkOptions(
         server_at=gw_server_service_location,
         service_type=gw_server_service_type,
         port=gw_server_service_port,
@@ -238,8 +238,8 @@ async def peer(
     typed.cluster(expect, "--expect")
     # Bring certificates and the networks, which those who meet do without.
     from liqod.procedures import peering
-    from liqod.procedures.inband import InBand
-    from liqod.procedures.networking import Joining
+    from liqod.procedures.inbandpeering import InBandOptions
+    from liqod.procedures.networkjoin import Joining
 
     async with (
         frame.client() as local,
@@ -258,14 +258,14 @@ async def peer(
             expected=expect,
             replace=replace,
             joining=joining,
-            in_band=InBand(asked=in_band, proxy_url=proxy_url),
+            in_band=InBandOptions(asked=in_band, proxy_url=proxy_url),
         )
         await _tell(frame, local, provider, asked, joining)
 
 
-def _network_options(how: networkobjects.Asked) -> dict[str, bool]:
+def _network_options(how: networkobjects.NetworkOptions) -> dict[str, bool]:
     """The options of the network, and whether they say another thing than nothing does."""
-    usual = networkobjects.Asked()
+    usual = networkobjects.NetworkOptions()
     return {
         option: getattr(how, field) != getattr(usual, field)
         for option, field in (
@@ -295,11 +295,11 @@ async def _relay(path: Path | None, context: str, *, own: bool) -> "AsyncIterato
 
 
 async def _tell(
-    frame: Frame, local: Client, provider: str, asked: Asked, joining: "Joining | None"
+    frame: Frame, local: Client, provider: str, asked: ResourceRequest, joining: "Joining | None"
 ) -> None:
     """Print the result of a peering by kubeconfig, and of the networks."""
     node = asked.name or provider
-    beyond = await lending.beyond_there(local, provider, asked.name)
+    beyond = await overcommit.beyond_there(local, provider, asked.name)
     if beyond:
         terminal.note(f"warning: {beyond}")
     if frame.show({"clusterID": provider, "node": node}):

@@ -13,7 +13,7 @@ from liqod.cli.options import LiqoNamespace, Yes
 from liqod.cluster.ownid import own_cluster_id
 from liqod.kube.client import Client
 from liqod.procedures import rotating
-from liqod.procedures.rotating import Standing
+from liqod.procedures.rotating import RotationStatus
 
 REST = 10.0
 """Seconds of the command's time that are left for printing the result."""
@@ -48,7 +48,7 @@ async def key(
     """
     async with frame.client() as client:
         here = await own_cluster_id(client, liqo_namespace)
-        before = await rotating.standing(client, liqo_namespace)
+        before = await rotating.rotation_status(client, liqo_namespace)
         why = "" if before.former else await rotating.in_the_way(client, liqo_namespace)
     if dry_run:
         if not frame.show(before):
@@ -79,7 +79,7 @@ async def key(
 
 
 async def _make(
-    frame: Frame, client: Client, namespace: str, before: Standing, here: str, until: float
+    frame: Frame, client: Client, namespace: str, before: RotationStatus, here: str, until: float
 ) -> None:
     """Make another key, once that of before is gone, which nobody needs."""
     if before.former:
@@ -93,7 +93,7 @@ async def _make(
     await rotating.begin(client, namespace, here)
 
 
-def _meant(now: Standing) -> str:
+def _meant(now: RotationStatus) -> str:
     """Says what is about to be done, and what is not."""
     parts = ["makes another key for this cluster"]
     if now.follow:
@@ -108,7 +108,7 @@ def _meant(now: Standing) -> str:
     return ", ".join(parts)
 
 
-def _told(now: Standing) -> str:
+def _told(now: RotationStatus) -> str:
     lines = [f"key {now.key}"]
     lines += [f"former key {now.former}, still kept"] if now.former else []
     said = {

@@ -12,8 +12,8 @@ from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
 from liqod.cluster.ownid import cluster_id
 from liqod.errors import Misuse
-from liqod.procedures.testnetwork import Asked, test_network
-from liqod.procedures.testplan import IMAGE, Row, passed
+from liqod.procedures.testnetwork import NetworkTestOptions, test_network
+from liqod.procedures.testplan import IMAGE, NetworkTestRow, passed
 
 OUTSIDE = "1.1.1.1:443"
 
@@ -51,7 +51,7 @@ async def network(
     if outside and not outside.rpartition(":")[2].isdecimal():
         raise Misuse("--outside is HOST:PORT")
     async with frame.client() as client:
-        asked = Asked(
+        asked = NetworkTestOptions(
             cluster=await cluster_id(client, liqo_namespace),
             peers=tuple(peers or ()),
             nodes=nodes,
@@ -68,6 +68,6 @@ async def network(
         frame.die(f"{failed} of {len(found)} failed" if failed else "nothing could be tried")
 
 
-def _table(found: list[Row]) -> str:
+def _table(found: list[NetworkTestRow]) -> str:
     rows = [[row.source, row.target, row.verdict, row.detail] for row in found]
     return output.table(rows, ["FROM", "TO", "RESULT", "DETAIL"], width=output.width())

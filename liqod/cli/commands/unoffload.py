@@ -10,7 +10,7 @@ from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, OffloadedNamespace, Yes
 from liqod.consumer.namespaces.heldvolumes import lying, would_be_lost
 from liqod.errors import ConfigError, Forbidden
-from liqod.procedures.offloading import NAME, bring_back, remote_namespaces
+from liqod.procedures.offload import NAME, bring_back, remote_namespaces
 from liqod.resources import NAMESPACE_OFFLOADINGS
 
 

@@ -22,10 +22,10 @@ from liqod.kube.http import proxies
 from liqod.kube.selection import Selection
 from liqod.model.text import printable
 from liqod.procedures import networkobjects, peering
-from liqod.procedures.asking import other_key, remembered, shown_words
-from liqod.procedures.inband import InBand
-from liqod.procedures.networking import Joining
-from liqod.procedures.wanted import Asked
+from liqod.procedures.inbandpeering import InBandOptions
+from liqod.procedures.networkjoin import Joining
+from liqod.procedures.peeringrequest import other_key, remembered, shown_words
+from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import OUTGOING_PEERINGS, TENANTS, OutgoingPeering
 from liqod.resources.peering import (
     ACCEPTED,
@@ -258,7 +258,7 @@ class Pursuit(Pursued):
         if accepted.networking and spec.networking:
             # Who is dialled here can be dialled there: its gateway is the one that listens.
             server_at: networkobjects.Where = "Consumer" if spec.awaited else "Provider"
-            joining = Joining(networkobjects.Asked(server_at=server_at), self._progress)
+            joining = Joining(networkobjects.NetworkOptions(server_at=server_at), self._progress)
         async with (
             trio.open_nursery() as nursery,
             Client(found, user_agent="liqod", dial=meeting.dial) as remote,
@@ -268,7 +268,7 @@ class Pursuit(Pursued):
             await peering.peer(
                 self._client,
                 remote,
-                Asked(name=spec.slice, resources=wanted),
+                ResourceRequest(name=spec.slice, resources=wanted),
                 progress=self._progress,
                 liqo=self._context.namespace,
                 expected=peer.cluster_id,
@@ -286,7 +286,7 @@ class Pursuit(Pursued):
 
     async def _way(
         self, meeting: Meeting, request: OutgoingPeering, found: Credentials
-    ) -> InBand | None:
+    ) -> InBandOptions | None:
         """By the channel, where the provider's API server does not answer directly."""
         direct = Client(found, user_agent="liqod", deadline=DIRECT_WITHIN, dial=self._context.dial)
         async with direct:
@@ -301,7 +301,7 @@ class Pursuit(Pursued):
         addresses = tuple(dict.fromkeys((meeting.address, *request.spec.addresses)))
         if request.spec.awaited:
             addresses = ()
-        return InBand(proxy_url=proxies.listener_url(meeting.peer.key, addresses[:MOST]))
+        return InBandOptions(proxy_url=proxies.listener_url(meeting.peer.key, addresses[:MOST]))
 
     async def _until_confirmed(self, request: OutgoingPeering, confirmed: trio.Event) -> None:
         """Set where it is certain who answers: the operator gave the key, or compared the words.

@@ -5,7 +5,7 @@ Each request is an IncomingPeering, named by the cluster's id and key. An operat
 channel waits for that phase. So it is the same whether a policy, an invitation, ``liqod inbox`` or
 ``kubectl edit`` decides, whether the one who asked is there at that moment, and whether this daemon
 has been another in between. The grant is noted on the tenant namespace, where it bounds every slice
-of the consumer's (:mod:`liqod.provider.slices.shares`).
+of the consumer's (:mod:`liqod.provider.slices.allocation`).
 """
 
 from collections import Counter

@@ -24,8 +24,8 @@ from liqod.handshake.requests import policies
 from liqod.handshake.requests.policies import Asker
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.procedures import asking
-from liqod.procedures.asking import ENDED, Request
+from liqod.procedures import peeringrequest
+from liqod.procedures.peeringrequest import ENDED, PeeringRequest
 from liqod.procedures.revocations import revoked_provider_keys
 from liqod.resources import IDENTITIES, OUTGOING_PEERINGS, OutgoingPeering
 from liqod.runtime.log import Seldom
@@ -49,7 +49,7 @@ def nobody() -> tuple[Seen, ...]:
     return ()
 
 
-def sought(wishes: tuple[PeerPolicy, ...], seen: Seen) -> Request | None:
+def sought(wishes: tuple[PeerPolicy, ...], seen: Seen) -> PeeringRequest | None:
     """The request to a cluster that is seen; None for none.
 
     Of the policies that ask or deny the first that fits counts. Where two keys sign for one id, it
@@ -65,7 +65,7 @@ def sought(wishes: tuple[PeerPolicy, ...], seen: Seen) -> Request | None:
         policy = next((each for each in speaks if policies.fits(each, who)), None)
         if policy is None or not policy.borrow or (seen.conflict and policy.key != key):
             continue
-        return Request(
+        return PeeringRequest(
             name=seen.cluster_id,
             cluster_id=seen.cluster_id,
             key=key,
@@ -126,13 +126,13 @@ class Seeking:
             if (request.name, request.key) not in self._asked:
                 open_ += await self._ask(request)
 
-    async def _ask(self, request: Request) -> bool:
+    async def _ask(self, request: PeeringRequest) -> bool:
         """Ask, unless there is a reason not to: whether a request was made."""
         peer, namespace = request.name, self._context.namespace
         known = {name for each in self._requests() for name in (each.name, each.spec.cluster_id)}
         makes = peer not in known and not await self._is_known(peer, request.key)
         if makes:
-            await asking.ask(self._context.client, namespace, request)
+            await peeringrequest.ask(self._context.client, namespace, request)
             log.info("%s is seen, and asked to lend, by policy", peer)
         self._asked.add((peer, request.key))
         return makes
@@ -151,7 +151,7 @@ class Seeking:
         lent = await client.find(IDENTITIES, identity, tenant.name, decode=Partial)
         return lent is not None or labels.REVOKED_PROVIDER in tenant.annotations
 
-    async def _take_back(self, wanted: dict[str, Request]) -> int:
+    async def _take_back(self, wanted: dict[str, PeeringRequest]) -> int:
         """Withdraw requests to clusters that are gone; returns how many by policy wait then."""
         now, waits = trio.current_time(), 0
         mine = [each for each in self._requests() if labels.SOUGHT in each.metadata.labels]

@@ -30,8 +30,8 @@ from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.model import ids
 from liqod.model.text import printable
-from liqod.procedures import asking
-from liqod.procedures.asking import Request
+from liqod.procedures import peeringrequest
+from liqod.procedures.peeringrequest import PeeringRequest
 from liqod.resources import (
     IDENTITIES,
     INVITATIONS,
@@ -110,7 +110,7 @@ class Lenders:
         wanted = await redeem(self._client, self._context.namespace, bearer)
         if isinstance(wanted, Refused):
             return wanted
-        request = Request(
+        request = PeeringRequest(
             name=incomingrecord.name_of(peer.cluster_id, peer.key),
             cluster_id=peer.cluster_id,
             key=peer.key,
@@ -118,7 +118,7 @@ class Lenders:
             networking=self._context.config.network.enabled,
             awaited=True,
         )
-        await asking.ask(self._client, self._context.namespace, request)
+        await peeringrequest.ask(self._client, self._context.namespace, request)
         await enter(self._client, self._context.namespace, bearer)
         log.info("%s lends, by invitation", peer.cluster_id)
         return None

@@ -31,7 +31,7 @@ of add-ons, to which rights are given by name, and those of tenants."""
 QUOTA_NAME = "liqod-objects"
 
 
-class Step(msgspec.Struct, frozen=True):
+class MappingStep(msgspec.Struct, frozen=True):
     """The plan for one entry of the map.
 
     Attributes:
@@ -85,7 +85,7 @@ def plan(
     *,
     others: int = 0,
     uids: Mapping[str, str] | None = None,
-) -> list[Step]:
+) -> list[MappingStep]:
     """The steps for a map's entries, in the order of their local names.
 
     Where there are more than one consumer may have, those that are there come first; of the rest
@@ -115,7 +115,7 @@ def plan(
             reason = f"one consumer may have {most} namespaces here: {remedy('max_namespaces')}"
         if not reason and claimed[remote] != local:
             reason = f"{claimed[remote]} is mapped to {remote} already"
-        step = Step(local, remote, MAPPING_BACK_OFF, reason=reason, uid=uids.get(local, ""))
+        step = MappingStep(local, remote, MAPPING_BACK_OFF, reason=reason, uid=uids.get(local, ""))
         steps.append(step if reason else _step(step, live.get(remote), owner, peer))
     return steps
 
@@ -146,7 +146,7 @@ def orphans(
     return [each for name, each in ours.items() if name not in wanted]
 
 
-def status_of(steps: Iterable[Step], leaving: Iterable[Partial]) -> dict[str, Any]:
+def status_of(steps: Iterable[MappingStep], leaving: Iterable[Partial]) -> dict[str, Any]:
     """``status.currentMapping`` as JSON: the steps' phases, and Terminating for what goes."""
     current: dict[str, RemoteNamespace] = {}
     for each in leaving:
@@ -160,7 +160,11 @@ def status_of(steps: Iterable[Step], leaving: Iterable[Partial]) -> dict[str, An
 
 
 def manifest(
-    step: Step, owner: str, peer: str, pod_security: str, notes: Mapping[str, str] | None = None
+    step: MappingStep,
+    owner: str,
+    peer: str,
+    pod_security: str,
+    notes: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The namespace of an entry; ``notes`` are further annotations."""
     return {
@@ -179,7 +183,7 @@ def manifest(
     }
 
 
-def marks(step: Step) -> dict[str, str]:
+def marks(step: MappingStep) -> dict[str, str]:
     """The annotations that say for which namespace of the consumer's one here was made."""
     return {labels.ORIGINAL_NAME: step.local} | ({labels.LOCAL_UID: step.uid} if step.uid else {})
 
@@ -214,7 +218,7 @@ def _claims(desired: Mapping[str, str], live: Mapping[str, Partial]) -> dict[str
     return claims
 
 
-def _step(step: Step, live: Partial | None, owner: str, peer: str) -> Step:
+def _step(step: MappingStep, live: Partial | None, owner: str, peer: str) -> MappingStep:
     """The step of an entry whose name it can have."""
     if live is None:
         return msgspec.structs.replace(step, phase=MAPPING_ACCEPTED, make=True)

@@ -3,7 +3,7 @@
 Each entry of a map gets a namespace with the consumer's role in it, a Pod Security level and a
 bound on the number of objects. A namespace removed by hand is made again; one that the map no
 longer names is deleted, and so is one that it names for another namespace of the consumer's than
-before. Maps that are gone altogether are :mod:`liqod.provider.orphans`' business.
+before. Maps that are gone altogether are :mod:`liqod.provider.garbagecollector`'s business.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, Kind
 from liqod.apimachinery.meta import Partial
-from liqod.cluster.bounds import KeptMap
+from liqod.cluster.memorylimits import KeptMap
 from liqod.cluster.tenancy import is_from
 from liqod.errors import AlreadyExists, NotFound
 from liqod.kube import recorder
@@ -34,7 +34,7 @@ from liqod.plugins import declared
 from liqod.provider.namespaces import mapping
 from liqod.provider.policies import guestkeys
 from liqod.provider.slices.objectquotas import ObjectQuotas
-from liqod.provider.tenants import bindings, names
+from liqod.provider.tenants import bindings, usernames
 from liqod.provider.tenants.bindings import RoleGrant
 from liqod.provider.tenants.tenants import accepted_tenant
 from liqod.provider.timings import ORDINARY, ProviderTimings
@@ -117,7 +117,7 @@ class NamespaceMaps(Controller[str]):
     def _maps_of_namespace(self, change: Change) -> Iterator[str]:
         """A namespace of ours changed, or one that a map wants came or went."""
         is_own = change.key[1] == self._peer.tenant_namespace
-        if is_own and names.former_names(change.new) != names.former_names(change.old):
+        if is_own and usernames.former_names(change.new) != usernames.former_names(change.old):
             yield from self._every_map(change)
         if change.new is None:
             self._provisioned.pop(change.key[1], None)
@@ -215,9 +215,9 @@ class NamespaceMaps(Controller[str]):
         """The groups to which the consumer's rights are bound."""
         found = self._namespaces.store.decode(("", self._peer.tenant_namespace), Partial)
         marks = found.metadata.annotations if found is not None else {}
-        return names.subjects(tenant, marks, keyed=names.has_keyed(tenant))
+        return usernames.subjects(tenant, marks, keyed=usernames.has_keyed(tenant))
 
-    async def _provision(self, step: mapping.Step, owner: str, who: tuple[str, ...]) -> bool:
+    async def _provision(self, step: mapping.MappingStep, owner: str, who: tuple[str, ...]) -> bool:
         """Make the namespace and what belongs in it; False if it must be reconciled again."""
         peer = self._peer.id
         settings = self._peer.context.config.provider
@@ -297,7 +297,7 @@ class NamespaceMaps(Controller[str]):
             await self._client.patch(NAMESPACES, live.metadata.name, {"metadata": metadata})
 
     async def _report(
-        self, found: NamespaceMap, steps: list[mapping.Step], leaving: list[Partial]
+        self, found: NamespaceMap, steps: list[mapping.MappingStep], leaving: list[Partial]
     ) -> None:
         told = refusednames.render({step.local: step.reason for step in steps})
         if found.metadata.annotations.get(labels.REFUSED_NAMES) != told:

@@ -4,7 +4,7 @@ Host namespaces, host paths, privileges and host ports are Pod Security's, count
 affinity across namespaces ResourceQuotas', fields of other objects admission policies'
 (:mod:`liqod.provider.policies.guestobjects`). Here is the rest: what depends on this cluster's own
 RuntimeClasses, taints, ServiceAccounts and drivers. How much one consumer may have at all is in
-:mod:`liqod.provider.slices.shares`. The configuration decides (``[guests]``), and every refusal
+:mod:`liqod.provider.slices.allocation`. The configuration decides (``[guests]``), and every refusal
 names the setting.
 """
 

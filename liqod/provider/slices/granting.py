@@ -16,7 +16,7 @@ import msgspec
 from liqod.config import Provider
 from liqod.errors import ConfigError
 from liqod.model.objects import conditions, quantities
-from liqod.provider.slices.shares import Share
+from liqod.provider.slices.allocation import Allocation
 from liqod.resources.authentication import (
     ACCEPTED,
     AUTHENTICATION,
@@ -32,7 +32,7 @@ from liqod.resources.authentication import (
     Tenant,
 )
 
-NO_BOUNDS: Final = Share()
+NO_BOUNDS: Final = Allocation()
 
 
 class SliceVerdict(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ def judge(
     settings: Provider,
     *,
     served: bool,
-    share: Share = NO_BOUNDS,
+    allocation: Allocation = NO_BOUNDS,
 ) -> SliceVerdict:
     """Decide about a slice.
 
@@ -69,7 +69,7 @@ def judge(
         settings: what this cluster lends.
         served: whether something was given for this slice before; a cordon denies the resources of
             those alone for which nothing was.
-        share: what all slices of the consumer together leave to it.
+        allocation: what all slices of the consumer together leave to it.
     """
     condition = tenant.spec.tenant_condition if tenant is not None else ""
     if problem is None and condition == DRAINED:
@@ -85,9 +85,9 @@ def judge(
     if not settings.accept_default_class:
         return SliceVerdict(granted={}, denial="slices of the default class are not accepted here")
     granted = asked_of(wanted, settings)
-    problem = _nonsense(granted) or share.excess
-    if problem and share.kept is not None:
-        return SliceVerdict(granted=share.kept, short=problem)
+    problem = _nonsense(granted) or allocation.excess
+    if problem and allocation.kept is not None:
+        return SliceVerdict(granted=allocation.kept, short=problem)
     return SliceVerdict(granted={} if problem else granted, denial=problem)
 
 

@@ -13,9 +13,9 @@ from liqod.kube.cache.store import Change, Key, Store
 from liqod.model import ids
 from liqod.model.objects import quantities
 from liqod.model.peering.quota import Running, complaint, pod_cost
-from liqod.provider.slices.quotas import Admission, Demand, Grant, Ledger
+from liqod.provider.slices.quotas import Demand, Ledger, QuotaDecision, UserGrant
 from liqod.provider.workloads import shadow as rules
-from liqod.provider.workloads.shadow import Made, Shadow
+from liqod.provider.workloads.shadow import GuestPod, Shadow
 from liqod.resources import Quota
 from liqod.resources.offloading import ENFORCE_NONE
 
@@ -46,7 +46,7 @@ class QuotaLedger:
         if new is not None:
             self._ledger.grant(grant(new))
 
-    def hold(self, key: Key, found: Shadow | Made, *, again: bool = True) -> bool:
+    def hold(self, key: Key, found: Shadow | GuestPod, *, again: bool = True) -> bool:
         """Book a pod that exists; ``again=False`` leaves one alone that is booked already.
 
         A pod that is being resized counts as what it has or as what it is to have, whichever is
@@ -60,7 +60,7 @@ class QuotaLedger:
         """
         if not again and self._ledger.holds(key):
             return False
-        if isinstance(found, Made):
+        if isinstance(found, GuestPod):
             spec, running = found.spec, rules.running(found)
         else:
             spec, running = found.spec.pod, {}
@@ -76,7 +76,7 @@ class QuotaLedger:
             *(each.indexed("namespace", namespace) for each in (shadows, pods))
         )
         for number, key in enumerate(found, 1):
-            pod, shadow = pods.decode(key, Made), shadows.decode(key, Shadow)
+            pod, shadow = pods.decode(key, GuestPod), shadows.decode(key, Shadow)
             if pod is not None and rules.uses_resources(pod):
                 self.hold(key, pod)
             elif shadow is not None and shadow.status.phase == "Running":
@@ -84,17 +84,17 @@ class QuotaLedger:
             if number % TURN == 0:
                 await trio.lowlevel.checkpoint()
 
-    def ask(self, key: Key, shadow: Shadow) -> Admission:
+    def ask(self, key: Key, shadow: Shadow) -> QuotaDecision:
         """Book a pod that is to be made, or say why it waits."""
         try:
             spec = _spec(shadow.spec.pod)
             demand = self._demand(shadow.metadata, spec)
             unstated = complaint(spec, self._ledger.enforcement(demand.user))
         except ConfigError as error:
-            return Admission(False, rules.REFUSED, str(error))
+            return QuotaDecision(False, rules.REFUSED, str(error))
         return self._ledger.ask(key, demand, unstated)
 
-    def grow(self, key: Key, spec: dict[str, Any]) -> Admission:
+    def grow(self, key: Key, spec: dict[str, Any]) -> QuotaDecision:
         """Book what a pod that runs is to have beyond what it has, or say why it may not.
 
         Args:
@@ -105,7 +105,7 @@ class QuotaLedger:
             cost = pod_cost(spec)
             unstated = complaint(spec, self._ledger.enforcement(self._ledger.booked_on(key)))
         except ConfigError as error:
-            return Admission(False, rules.REFUSED, str(error))
+            return QuotaDecision(False, rules.REFUSED, str(error))
         return self._ledger.grow(key, tuple(sorted(cost.items())), unstated)
 
     def holds(self, key: Key) -> bool:
@@ -155,7 +155,7 @@ def _spec(raw: msgspec.Raw) -> dict[str, Any]:
         raise ConfigError(f"the pod's spec is no object: {error}") from error
 
 
-def grant(quota: Quota) -> Grant:
+def grant(quota: Quota) -> UserGrant:
     """The grant of a Quota; nothing where its quantities cannot be read."""
     spec = quota.spec
     try:
@@ -163,4 +163,6 @@ def grant(quota: Quota) -> Grant:
     except ConfigError as error:
         logger.warning("Quota %s/%s grants nothing: %s", quota.namespace, quota.name, error)
         amounts = {}
-    return Grant(spec.user, amounts, spec.limits_enforcement or ENFORCE_NONE, bool(spec.cordoned))
+    return UserGrant(
+        spec.user, amounts, spec.limits_enforcement or ENFORCE_NONE, bool(spec.cordoned)
+    )

@@ -29,7 +29,7 @@ from liqod.kube.watched import RESYNC
 from liqod.model.objects import quantities
 from liqod.model.objects.patches import exact_patch
 from liqod.provider.namespaces import mapping
-from liqod.provider.slices.sharedquotas import Shared
+from liqod.provider.slices.sharedquotas import ConsumerQuotas
 
 Json = dict[str, Any]
 SETTLE: Final = 75.0
@@ -86,7 +86,7 @@ class ObjectQuotas:
         self._hard = hard
         self._name = name
         self._granted = granted
-        self.shared = Shared(self._bounds) if shared else None
+        self.shared = ConsumerQuotas(self._bounds) if shared else None
         self._settled: dict[str, float] = {}
         self._unproved: dict[str, float] = {}
         """Since when the use of some bound is not known, by namespace."""

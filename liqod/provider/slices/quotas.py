@@ -4,7 +4,7 @@ One :class:`Ledger` per consumer, kept in memory and rebuilt from the stores at 
 exist are booked first, whatever the bounds say, then the others ask. The controller that makes the
 pods asks it; there is no admission webhook, and nothing is written anywhere. Every question costs a
 few dictionary look-ups, however many pods there are: sums are kept, not computed, and those who
-wait are kept by what they want, so that freed capacity is offered once per kind of wish.
+wait are kept by what they want, so that freed capacity is offered once per kind of request.
 
 A ShadowPod is booked on the user that its label names, which the API server has checked
 (:mod:`liqod.provider.policies.admission`), and in all on its consumer. One without a user that is
@@ -34,7 +34,7 @@ OVER_QUOTA: Final = "OverQuota"
 LIMITS_NOT_SET: Final = "LimitsNotSet"
 
 
-class Grant(msgspec.Struct, frozen=True):
+class UserGrant(msgspec.Struct, frozen=True):
     """The resources that one user of a consumer may use.
 
     Attributes:
@@ -62,7 +62,7 @@ class Demand(msgspec.Struct, frozen=True):
     amounts: Amounts
 
 
-class Admission(NamedTuple):
+class QuotaDecision(NamedTuple):
     """The decision that a pod may be made, or the reason that it waits.
 
     Attributes:
@@ -76,22 +76,22 @@ class Admission(NamedTuple):
     message: str = ""
 
 
-ADMITTED: Final = Admission(True)
+ADMITTED: Final = QuotaDecision(True)
 
 
 class Ledger:
     """The bookings of one consumer."""
 
     def __init__(self) -> None:
-        self._grants: dict[str, Grant] = {}
+        self._grants: dict[str, UserGrant] = {}
         self._granted: dict[str, int] = {}
         self._used: dict[str, dict[str, int]] = {}
         self._total: dict[str, int] = {}
         self._held: dict[Key, Demand] = {}
         self._waiting: dict[Demand, dict[Key, None]] = {}
-        self._wishes: dict[Key, Demand] = {}
+        self._waiting_requests: dict[Key, Demand] = {}
 
-    def grant(self, grant: Grant) -> None:
+    def grant(self, grant: UserGrant) -> None:
         """Set what a user may use; pods that are booked stay booked."""
         self._grants[grant.user] = grant
         self._sum_grants()
@@ -101,7 +101,7 @@ class Ledger:
         if self._grants.pop(user, None) is not None:
             self._sum_grants()
 
-    def grant_of(self, user: str) -> Grant | None:
+    def grant_of(self, user: str) -> UserGrant | None:
         """The user's grant; None without one."""
         return self._grants.get(user)
 
@@ -123,7 +123,7 @@ class Ledger:
         self._book(demand, 1)
         return held is not None and bool(_beyond(held.amounts, demand.amounts))
 
-    def grow(self, key: Key, amounts: Amounts, complaint: str = "") -> Admission:
+    def grow(self, key: Key, amounts: Amounts, complaint: str = "") -> QuotaDecision:
         """Book what a pod that is booked is to have beyond that, or say why it may not.
 
         It is booked with what it had and with what it is to have, whichever is more, and as before
@@ -136,9 +136,9 @@ class Ledger:
         """
         held = self._held.get(key)
         if held is None:
-            return Admission(False, NOTHING_GRANTED, "the pod is not booked")
+            return QuotaDecision(False, NOTHING_GRANTED, "the pod is not booked")
         if complaint:
-            return Admission(False, LIMITS_NOT_SET, f"the slice enforces limits: {complaint}")
+            return QuotaDecision(False, LIMITS_NOT_SET, f"the slice enforces limits: {complaint}")
         more = _beyond(amounts, held.amounts)
         if not more:
             return ADMITTED
@@ -150,7 +150,7 @@ class Ledger:
             self.hold(key, grown)
         return verdict
 
-    def ask(self, key: Key, demand: Demand, complaint: str = "") -> Admission:
+    def ask(self, key: Key, demand: Demand, complaint: str = "") -> QuotaDecision:
         """Book a pod that is to be made, or say why it waits.
 
         An earlier booking under this key does not count against it.
@@ -168,12 +168,14 @@ class Ledger:
             del self._held[key]
         verdict = self._judge(demand)
         if verdict.admitted and complaint:
-            verdict = Admission(False, LIMITS_NOT_SET, f"the slice enforces limits: {complaint}")
+            verdict = QuotaDecision(
+                False, LIMITS_NOT_SET, f"the slice enforces limits: {complaint}"
+            )
         if verdict.admitted:
             self.hold(key, demand)
             return verdict
         self._stop_waiting(key)
-        self._wishes[key] = demand
+        self._waiting_requests[key] = demand
         if not complaint:
             self._waiting.setdefault(demand, {})[key] = None
         return verdict
@@ -198,11 +200,11 @@ class Ledger:
 
     def waiting(self) -> Iterator[Key]:
         """All who wait."""
-        return iter(tuple(self._wishes))
+        return iter(tuple(self._waiting_requests))
 
     def within(self, namespace: str) -> list[Key]:
         """Those of a namespace that are booked or wait."""
-        return [key for key in (*self._held, *self._wishes) if key[0] == namespace]
+        return [key for key in (*self._held, *self._waiting_requests) if key[0] == namespace]
 
     def ready(self) -> list[Key]:
         """Those who wait and would be admitted now, as many as fit together; books nothing."""
@@ -227,11 +229,11 @@ class Ledger:
         demand: Demand,
         used: Mapping[str, dict[str, int]] | None = None,
         total: Mapping[str, int] | None = None,
-    ) -> Admission:
+    ) -> QuotaDecision:
         used = self._used if used is None else used
         total = self._total if total is None else total
         if not self._grants:
-            return Admission(
+            return QuotaDecision(
                 False, NOTHING_GRANTED, "no resource slice was granted to the consumer"
             )
         if demand.user:
@@ -246,7 +248,7 @@ class Ledger:
 
     def _judge_open(
         self, demand: Demand, used: Mapping[str, dict[str, int]], total: Mapping[str, int]
-    ) -> Admission:
+    ) -> QuotaDecision:
         """The admission of a pod of no known user, by what is granted and not cordoned.
 
         The usage there is all but what is booked on users whose slices are cordoned.
@@ -257,18 +259,18 @@ class Ledger:
                 _add(granted, tuple(grant.amounts.items()), -1)
                 _add(taken, tuple(used.get(grant.user, {}).items()), -1)
         if all(grant.cordoned for grant in self._grants.values()):
-            return Admission(False, CORDONED, "all slices of the consumer are cordoned")
+            return QuotaDecision(False, CORDONED, "all slices of the consumer are cordoned")
         whose = "the consumer, without the slices that are cordoned,"
         return _fits(demand.amounts, granted, taken, whose)
 
-    def _judge_user(self, demand: Demand, used: Mapping[str, int]) -> Admission:
+    def _judge_user(self, demand: Demand, used: Mapping[str, int]) -> QuotaDecision:
         grant = self._grants.get(demand.user)
         if grant is None:
-            return Admission(
+            return QuotaDecision(
                 False, UNKNOWN_USER, f"no resource slice was granted to the user {demand.user}"
             )
         if grant.cordoned:
-            return Admission(False, CORDONED, f"the slice of {grant.user} is cordoned")
+            return QuotaDecision(False, CORDONED, f"the slice of {grant.user} is cordoned")
         return _fits(demand.amounts, grant.amounts, used, f"the slice of {grant.user}")
 
     def _book(self, demand: Demand, sign: int) -> None:
@@ -279,7 +281,7 @@ class Ledger:
         _add(self._total, demand.amounts, sign)
 
     def _stop_waiting(self, key: Key) -> None:
-        demand = self._wishes.pop(key, None)
+        demand = self._waiting_requests.pop(key, None)
         if demand is None:
             return
         keys = self._waiting.get(demand, {})
@@ -310,7 +312,7 @@ def _add(sums: dict[str, int], amounts: Amounts, sign: int) -> None:
 
 def _fits(
     amounts: Amounts, granted: Mapping[str, int], used: Mapping[str, int], whose: str
-) -> Admission:
+) -> QuotaDecision:
     for name, amount in amounts:
         bound = granted.get(name)
         if not amount:
@@ -318,10 +320,10 @@ def _fits(
         if bound is None:
             if name == "pods":
                 continue
-            return Admission(False, NOT_GRANTED, f"{whose} was granted no {name}")
+            return QuotaDecision(False, NOT_GRANTED, f"{whose} was granted no {name}")
         left = bound - used.get(name, 0)
         if amount > left:
-            return Admission(
+            return QuotaDecision(
                 False,
                 OVER_QUOTA,
                 f"{name}: the pod asks for {_show(name, amount)}, and {whose} has "

@@ -1,8 +1,8 @@
-"""The bounds of ``provider.object_quota`` are a consumer's: its namespaces have shares of them.
+"""Divides the bounds of ``provider.object_quota``, which are a consumer's, among its namespaces.
 
-:class:`Shared` knows the quotas of one consumer's namespaces, and :class:`ObjectShares` moves what
-is free between them when their use changes. How they are divided is decided by
-:mod:`liqod.provider.slices.objectshares`.
+:class:`ConsumerQuotas` knows the quotas of one consumer's namespaces, and :class:`QuotaBalancer`
+moves what is free between them when their use changes. How they are divided is decided by
+:mod:`liqod.provider.slices.quotadivision`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,8 +25,8 @@ from liqod.model.objects import quantities
 from liqod.model.objects.quantities import Amounts
 from liqod.peers.peer import Peer
 from liqod.provider.namespaces import mapping
-from liqod.provider.slices import objectshares
-from liqod.provider.slices.objectshares import Bounded
+from liqod.provider.slices import quotadivision
+from liqod.provider.slices.quotadivision import NamespaceQuota
 from liqod.provider.timings import ORDINARY, ProviderTimings
 
 DEBOUNCE: Final = 0.2
@@ -50,7 +50,7 @@ class _Quota(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-class Shared:
+class ConsumerQuotas:
     """The quotas in one consumer's namespaces, as observed and as last written.
 
     Args:
@@ -66,7 +66,7 @@ class Shared:
         self._seen: dict[str, _Quota] = {}
         self._written: dict[str, tuple[Amounts, int]] = {}
         """The amounts that were written and are not observed yet; version 0 is unknown."""
-        self._quotas: dict[str, Bounded] = {}
+        self._quotas: dict[str, NamespaceQuota] = {}
         self._changed: set[str] = set()
 
     @property
@@ -75,7 +75,7 @@ class Shared:
         return _amounts(self._total())
 
     @property
-    def quotas(self) -> dict[str, Bounded]:
+    def quotas(self) -> dict[str, NamespaceQuota]:
         """The quotas by namespace."""
         for name in self._changed:
             if name not in self._seen and name not in self._written:
@@ -83,7 +83,7 @@ class Shared:
                 continue
             seen = self._seen.get(name, _Quota())
             written, _ = self._written.get(name, ({}, 0))
-            self._quotas[name] = objectshares.bounded(
+            self._quotas[name] = quotadivision.namespace_quota(
                 _amounts(seen.spec.hard),
                 _amounts(seen.status.hard),
                 _amounts(seen.status.used),
@@ -151,7 +151,7 @@ class Shared:
         """
         others = {name: each for name, each in self.quotas.items() if name != namespace}
         first = {
-            key: objectshares.first_share(key, most, others)
+            key: quotadivision.first_amount(key, most, others)
             for key, most in _amounts(bounds).items()
             if key not in live
         }
@@ -161,7 +161,7 @@ class Shared:
         return {key: given.get(key) or live.get(key, bound) for key, bound in bounds.items()}
 
 
-class ObjectShares(Controller[str]):
+class QuotaBalancer(Controller[str]):
     """Moves what is free of a consumer's bounds to the namespaces that use theirs.
 
     Args:
@@ -170,7 +170,9 @@ class ObjectShares(Controller[str]):
         timings: how long it waits for what.
     """
 
-    def __init__(self, peer: Peer, shared: Shared, timings: ProviderTimings = ORDINARY) -> None:
+    def __init__(
+        self, peer: Peer, shared: ConsumerQuotas, timings: ProviderTimings = ORDINARY
+    ) -> None:
         self._peer = peer
         self._client = peer.context.client
         self._shared = shared
@@ -218,7 +220,7 @@ class ObjectShares(Controller[str]):
             )
             self._shared.settle(namespace, live)
         turn = int(trio.current_time() / self._turn)
-        found = objectshares.moves(self._shared.total, self._shared.quotas, turn)
+        found = quotadivision.quota_changes(self._shared.total, self._shared.quotas, turn)
         for namespace, hard in found.hard.items():
             body = {"spec": {"hard": quantities.render_all(hard)}}
             self._shared.writes(namespace, hard)

@@ -14,8 +14,8 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, SECRETS
 from liqod.apimachinery.meta import Partial, owner_reference
-from liqod.cluster import fence
-from liqod.cluster.bounds import KeptSlice
+from liqod.cluster import guestpolicies
+from liqod.cluster.memorylimits import KeptSlice
 from liqod.cluster.tenancy import is_from
 from liqod.config import Provider
 from liqod.errors import ConfigError, Conflict
@@ -32,6 +32,13 @@ from liqod.model.peering import capacity
 from liqod.peers.peer import Peer
 from liqod.plugins import declared
 from liqod.provider.policies.guests import remedy
+from liqod.provider.slices.allocation import (
+    Allocation,
+    SliceRequest,
+    allocate,
+    within_number,
+    without_growth,
+)
 from liqod.provider.slices.cordons import Cordons
 from liqod.provider.slices.granting import (
     asked_of,
@@ -42,10 +49,9 @@ from liqod.provider.slices.granting import (
     status_of,
 )
 from liqod.provider.slices.readynodes import ready_nodes
-from liqod.provider.slices.shares import Share, Wish, shares, unchanged, within_number
-from liqod.provider.tenants import bindings, names, trust
-from liqod.provider.tenants.certificates import Certificates, Order
-from liqod.provider.tenants.following import former_in
+from liqod.provider.tenants import bindings, trust, usernames
+from liqod.provider.tenants.certificateissuer import CertificateIssuer, Order
+from liqod.provider.tenants.keysuccession import former_in
 from liqod.provider.tenants.tenants import accepted_tenant
 from liqod.resources import (
     QUOTAS,
@@ -109,13 +115,13 @@ class LentSlices(Controller[str]):
         issuer: issues their certificates.
     """
 
-    def __init__(self, peer: Peer, issuer: Certificates) -> None:
+    def __init__(self, peer: Peer, issuer: CertificateIssuer) -> None:
         self._peer = peer
         self._client = peer.context.client
         self._guests = peer.context.config.guests
         self._issuer = issuer
         self._cordons = Cordons(peer)
-        self._wished: dict[str, tuple[Read, Wish | None]] = {}
+        self._requested: dict[str, tuple[Read, SliceRequest | None]] = {}
         """The request of each slice, and the JSON that was read for it."""
         within = (peer.tenant_namespace,)
         self._slices = Watched(RESOURCE_SLICES, self._on_slice, within=within)
@@ -193,18 +199,18 @@ class LentSlices(Controller[str]):
             return DOUBT
         tenant = accepted_tenant(self._tenants.store, self._peer)
         settings = self._peer.context.config.provider
-        wishes = self._wishes(settings)
+        requests = self._requests(settings)
         served = await self._is_served(wanted, tenant)
-        problem = await self._problem(wanted, tenant, wishes, served=served)
+        problem = await self._problem(wanted, tenant, requests, served=served)
         approved = approved_in(self._namespaces.store.get(("", namespace)))
-        share = shares(wishes, self._guests, approved).get(name, Share())
+        allocation = allocate(requests, self._guests, approved).get(name, Allocation())
         fenced = self._peer.context.fence.problem
         if fenced:
-            wish = self._wished[name][1] if name in self._wished else None
-            share = unchanged(wish, share, fenced)
+            request = self._requested[name][1] if name in self._requested else None
+            allocation = without_growth(request, allocation, fenced)
         if wanted.too_large:
-            share = Share(_too_many(wanted), share.kept)
-        verdict = judge(wanted, tenant, problem, settings, served=served, share=share)
+            allocation = Allocation(_too_many(wanted), allocation.kept)
+        verdict = judge(wanted, tenant, problem, settings, served=served, allocation=allocation)
         given, renew_in = None, None
         if not verdict.refusal:
             given, renew_in = await self._certify(wanted, barren=not served and _cordoned(tenant))
@@ -223,26 +229,31 @@ class LentSlices(Controller[str]):
         await self._write(wanted, live, status)
         if not stays:
             await self._withdraw(wanted)
-        return min(renew_in or fence.AGAIN, fence.AGAIN) if fenced else renew_in
+        return min(renew_in or guestpolicies.AGAIN, guestpolicies.AGAIN) if fenced else renew_in
 
     async def _problem(
-        self, wanted: ResourceSlice, tenant: Tenant | None, wishes: list[Wish], *, served: bool
+        self,
+        wanted: ResourceSlice,
+        tenant: Tenant | None,
+        requests: list[SliceRequest],
+        *,
+        served: bool,
     ) -> str | None:
         """The reason why a slice may have no certificate, or None; the dearest check comes last."""
         peer = self._peer
         former = former_in(self._namespaces.store.get(("", peer.tenant_namespace)))
         problem = trust.slice_problem(wanted, tenant, peer.id, peer.context.cluster_id, former)
         problem = problem or (None if served else peer.context.fence.problem or None)
-        if problem is None and wanted.name not in within_number(wishes, self._guests):
+        if problem is None and wanted.name not in within_number(requests, self._guests):
             most = self._guests.max_slices
             return f"one consumer may have {most} slices here: {remedy('max_slices')}"
         if problem is None and tenant is not None and not served:
             return await self._name_problem(wanted.name, tenant)
         return problem
 
-    def _wishes(self, settings: Provider) -> list[Wish]:
+    def _requests(self, settings: Provider) -> list[SliceRequest]:
         """The requests of all of the peer's slices."""
-        known, self._wished = self._wished, {}
+        known, self._requested = self._requested, {}
         for name in self._known_names():
             key = (self._peer.tenant_namespace, name)
             body = self._slices.store.get(key)
@@ -252,11 +263,11 @@ class LentSlices(Controller[str]):
             read = (body, self._quotas.store.get((key[0], user)))
             before = known.get(name)
             if before is None or any(a is not b for a, b in zip(before[0], read, strict=True)):
-                before = (read, self._wish(key, settings))
-            self._wished[name] = before
-        return [wish for _, wish in self._wished.values() if wish is not None]
+                before = (read, self._request(key, settings))
+            self._requested[name] = before
+        return [request for _, request in self._requested.values() if request is not None]
 
-    def _wish(self, key: Key, settings: Provider) -> Wish | None:
+    def _request(self, key: Key, settings: Provider) -> SliceRequest | None:
         """The request of a slice, if it is one of the peer's that stays."""
         each = self._slices.store.decode(key, KeptSlice)
         if each is None or each.leaving or not is_from(each.metadata.labels, self._peer.id):
@@ -269,7 +280,7 @@ class LentSlices(Controller[str]):
         if quota is not None and asked is not None and not _is_by(quota, each):
             quota = None
         had = None if quota is None else dict(quota.spec.resources)
-        return Wish(each.name, since, asked, had)
+        return SliceRequest(each.name, since, asked, had)
 
     def _quota_of(self, wanted: ResourceSlice) -> Quota | None:
         """The Quota of this very slice, which nobody but this side writes."""
@@ -301,7 +312,7 @@ class LentSlices(Controller[str]):
         """
         taken = [ids.slice_user(name, self._peer.id)]
         if tenant.spec.authz_policy != TOLERATE_NO_HANDSHAKE:
-            taken += [self._peer.id, names.keyed_of(tenant)]
+            taken += [self._peer.id, usernames.keyed_of(tenant)]
         return await bindings.name_problem(
             self._client, self._peer.id, self._peer.tenant_namespace, *taken
         )
@@ -423,7 +434,7 @@ class LentSlices(Controller[str]):
         *,
         cordoned: bool,
     ) -> None:
-        """Write the Quota where it is missing, and what has changed of our wish where it is not.
+        """Write the Quota where it is missing, and what has changed of our request where it is not.
 
         Numbers that an administrator wrote into it stay until the grant itself changes; one that
         was made by somebody else is left alone.

@@ -32,7 +32,7 @@ class RoleGrant(msgspec.Struct, frozen=True):
         role: name of the ClusterRole.
         subject: ``User`` or ``Group``.
         peer: the peer's id; the subject's name too, unless ``who`` says otherwise.
-        who: the subjects' names (:func:`liqod.provider.tenants.names.subjects`).
+        who: the subjects' names (:func:`liqod.provider.tenants.usernames.subjects`).
         owner: owner reference as JSON, or None.
     """
 

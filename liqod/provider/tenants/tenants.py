@@ -20,7 +20,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
-from liqod.cluster import fence
+from liqod.cluster import guestpolicies
 from liqod.cluster.tenancy import is_from, replicas_of
 from liqod.errors import ProtocolError
 from liqod.identity import certificates, keys
@@ -34,8 +34,15 @@ from liqod.model import finalizers, ids
 from liqod.model.objects.patches import exact_patch
 from liqod.peers.peer import Peer
 from liqod.provider.slices.objectquotas import SETTLE, TENANT_QUOTA, ObjectQuotas, tenant_bounds
-from liqod.provider.tenants import bindings, following, names, narrowing, nonces, trust
-from liqod.provider.tenants.certificates import Certificates, Order
+from liqod.provider.tenants import (
+    bindings,
+    keysuccession,
+    nonces,
+    peeringuserrbac,
+    trust,
+    usernames,
+)
+from liqod.provider.tenants.certificateissuer import CertificateIssuer, Order
 from liqod.provider.tenants.draining import AGAIN, Draining
 from liqod.provider.tenants.nonces import NonceSecret
 from liqod.provider.timings import ORDINARY, ProviderTimings
@@ -83,7 +90,7 @@ def proven(tenant: Tenant) -> bool:
         issued_for = certificates.read(given.signed_crt).public_key
         if keys.same_public(issued_for, tenant.spec.public_key):
             return True
-        return following.has_followed(tenant, keys.print_of(issued_for))
+        return keysuccession.has_followed(tenant, keys.print_of(issued_for))
     except ProtocolError:
         return False
 
@@ -145,7 +152,7 @@ class Tenants(Controller[str]):
     """
 
     def __init__(
-        self, peer: Peer, issuer: Certificates, timings: ProviderTimings = ORDINARY
+        self, peer: Peer, issuer: CertificateIssuer, timings: ProviderTimings = ORDINARY
     ) -> None:
         self._peer = peer
         self._timings = timings
@@ -215,16 +222,16 @@ class Tenants(Controller[str]):
         closed = context.fence.problem or context.endpoint.problem
         if new and closed:
             await self._refuse(tenant, closed)
-            return fence.AGAIN
+            return guestpolicies.AGAIN
         if problem is None and not new and await self._follow(tenant):
             return None  # the change of the Tenant brings it here again
-        csr = b"" if problem else names.request_of(tenant, self._renewals())
+        csr = b"" if problem else usernames.request_of(tenant, self._renewals())
         keyed = csr != tenant.spec.csr
         if new:
             problem = trust.handshake_problem(tenant, await self._nonce())
             marks = await self._marks()
             problem = problem or trust.key_problem(tenant, marks.get(labels.ACCEPTED_KEY, ""))
-            problem = problem or (None if keyed else names.living_problem(tenant, marks))
+            problem = problem or (None if keyed else usernames.living_problem(tenant, marks))
         if problem is not None:
             await self._refuse(tenant, problem)
             return None
@@ -241,7 +248,7 @@ class Tenants(Controller[str]):
 
         The namespace notes it first: from then on no other statement about that key is followed.
         """
-        offer = following.offered(tenant, self._renewals())
+        offer = keysuccession.next_key(tenant, self._renewals())
         if offer is None:
             return False
         why, peer, place = "", self._peer.id, self._peer.tenant_namespace
@@ -249,9 +256,9 @@ class Tenants(Controller[str]):
             why = offer
         else:
             marks = await self._marks()
-            if following.former_of(marks) not in ("", offer.what.former):
+            if keysuccession.former_of(marks) not in ("", offer.what.former):
                 return False  # one at a time: the names of the step before have rights still
-            why = following.problem(offer, marks.get(labels.ACCEPTED_KEY, ""))
+            why = keysuccession.problem(offer, marks.get(labels.ACCEPTED_KEY, ""))
             keyed = ids.keyed(peer, offer.what.next)
             why = why or await bindings.name_problem(self._client, peer, place, keyed) or ""
         if why or isinstance(offer, str):
@@ -287,14 +294,14 @@ class Tenants(Controller[str]):
         The consumer says so, by asking in its Renew with its present key; what it once has said
         stays said.
         """
-        if not following.former_of(marks):
+        if not keysuccession.former_of(marks):
             return RESYNC
-        ends, now = following.until(marks), times.seconds(times.now())
+        ends, now = keysuccession.until(marks), times.seconds(times.now())
         if ends is None:
-            if not any(names.is_keyed(each.spec.csr, tenant) for each in self._renewals()):
+            if not any(usernames.is_keyed(each.spec.csr, tenant) for each in self._renewals()):
                 return RESYNC
             ends = now + self._timings.moved
-            marks[labels.FORMER_KEY] = f"{following.former_of(marks)} {times.of(ends)}"
+            marks[labels.FORMER_KEY] = f"{keysuccession.former_of(marks)} {times.of(ends)}"
             note: dict[str, str | None] = {labels.FORMER_KEY: marks[labels.FORMER_KEY]}
         elif now >= ends:
             # Certificates for the names without a key are of the former one, too.
@@ -318,13 +325,15 @@ class Tenants(Controller[str]):
         slices = [each for each in found if each and is_from(each.metadata.labels, self._peer.id)]
         live = await self._marks()
         again = await self._leave_former(tenant, live)
-        keyed = names.keyed_names(tenant, live)
-        moved = names.has_keyed(tenant) and all(names.is_moved(each, keyed) for each in slices)
+        keyed = usernames.keyed_names(tenant, live)
+        moved = usernames.has_keyed(tenant) and all(
+            usernames.is_moved(each, keyed) for each in slices
+        )
         marked, now = labels.UNKEYED_NAMES in live, trio.current_time()
         if not moved:
             self._moved_at = None
             # A new one has nothing yet that is for its id alone.
-            wanted = marked or (proven(tenant) and names.living_problem(tenant, live) is None)
+            wanted = marked or (proven(tenant) and usernames.living_problem(tenant, live) is None)
         else:
             self._moved_at = now if self._moved_at is None else self._moved_at
             # Without a slice of the new name nobody knows whether it has its new certificate.
@@ -339,7 +348,7 @@ class Tenants(Controller[str]):
         marks = {labels.UNKEYED_NAMES: labels.TRUE} if wanted else {}
         if labels.FORMER_KEY in live:
             marks[labels.FORMER_KEY] = live[labels.FORMER_KEY]
-        return names.subjects(tenant, marks, keyed=True), again
+        return usernames.subjects(tenant, marks, keyed=True), again
 
     async def _admit(self, tenant: Tenant, csr: bytes, *, keyed: bool) -> float:
         """Give a verified Tenant its certificate and its roles.
@@ -350,7 +359,7 @@ class Tenants(Controller[str]):
             keyed: whether that is for the name with its key.
         """
         peer, namespace = self._peer.id, self._peer.tenant_namespace
-        who, look = names.subjects(tenant, {}, keyed=False), RESYNC
+        who, look = usernames.subjects(tenant, {}, keyed=False), RESYNC
         if keyed:
             who, look = await self._keep_unkeyed(tenant)
         if not proven(tenant):
@@ -381,7 +390,7 @@ class Tenants(Controller[str]):
         )
         await self._remember_key(tenant)
         await self._write(tenant, given)
-        await narrowing.narrow(self._client, peer, namespace, datetime.now(UTC))
+        await peeringuserrbac.restrict(self._client, peer, namespace, datetime.now(UTC))
         return min(issued.renew_in, look, await self._bound())
 
     def _mark(self, key: str) -> str:
@@ -481,7 +490,7 @@ class Tenants(Controller[str]):
         await self._unbind()
         await self._clear(REPLICATED)
         await self._forget_certificates()
-        return await narrowing.end(self._client, name, datetime.now(UTC))
+        return await peeringuserrbac.expire(self._client, name, datetime.now(UTC))
 
     async def _announce_end(self) -> float:
         """Report to the consumer that its namespaces end; the seconds that it has to act on that.

@@ -15,7 +15,7 @@ from liqod.errors import ProtocolError
 from liqod.identity import certificaterequests, keys
 from liqod.model import ids
 from liqod.plugins import declared
-from liqod.provider.tenants import names
+from liqod.provider.tenants import usernames
 from liqod.resources.authentication import (
     TOLERATE_NO_HANDSHAKE,
     ResourceSlice,
@@ -182,7 +182,7 @@ def slice_problem(
     known = None if tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE else tenant.spec.public_key
     try:
         found = certificaterequests.inspect(spec.csr)
-        asked, allowed = found.organization, {names.keyed_of(tenant)} if known else set()
+        asked, allowed = found.organization, {usernames.keyed_of(tenant)} if known else set()
         if known and former and keys.print_of(found.public_key) == former:
             known, allowed = found.public_key, {ids.keyed(peer, former)}
         certificaterequests.check(

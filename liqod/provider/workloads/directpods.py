@@ -45,7 +45,7 @@ AT_ONCE: Final = 16
 _DIRECT: Final = Selection(labels=f"{labels.MANAGED_BY}={labels.MANAGED_BY_CONSUMER}")
 _OF_PEERS: Final = Selection(labels=labels.REMOTE_CLUSTER_ID)
 _SERVERS: Final = ("nodeName", "schedulerName", "priority", "preemptionPolicy", "serviceAccount")
-"""Fields of a live pod that are this cluster's own, and no wish of its consumer's."""
+"""Fields of a live pod that are this cluster's own, and nothing that its consumer asked for."""
 
 Json = dict[str, Any]
 

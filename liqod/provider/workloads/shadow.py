@@ -3,7 +3,7 @@
 A ShadowPod asks for one pod. The pod is made again while it is not terminal, for as long as the
 ShadowPod is there; once it has ended, its phase is frozen in the ShadowPod's status and nothing is
 made any more. Labels and annotations follow the ShadowPod, and of its spec what can be changed of a
-pod that runs (:mod:`liqod.provider.workloads.changes`); everything else is copied once. A pod of
+pod that runs (:mod:`liqod.provider.workloads.podupdates`); everything else is copied once. A pod of
 that name that this ShadowPod does not own is never touched. On the ShadowPod itself nothing but
 ``status`` is ever written: it is the consumer's.
 """
@@ -75,7 +75,7 @@ class _Container(msgspec.Struct, frozen=True):
     resources: dict[str, Any] | None = None
 
 
-class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+class GuestPodStatus(msgspec.Struct, frozen=True, rename="camel"):
     """The part of a Pod's status that decides."""
 
     phase: str = ""
@@ -84,12 +84,12 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     init_container_statuses: tuple[_Container, ...] = ()
 
 
-class Made(msgspec.Struct, frozen=True):
+class GuestPod(msgspec.Struct, frozen=True):
     """A Pod as it is read here; its spec stays JSON unless it is to be counted."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: PodStatus = PodStatus()
+    status: GuestPodStatus = GuestPodStatus()
 
 
 # No PodSpec: the spec is a consumer's, and a field of another type must not hide this one.
@@ -121,10 +121,10 @@ class ShadowPlan(msgspec.Struct, frozen=True):
 
 
 _shadow = msgspec.json.Decoder(Shadow)
-_made = msgspec.json.Decoder(Made)
+_made = msgspec.json.Decoder(GuestPod)
 
 
-def only_told(old: bytes | None, new: bytes | None, told: ShadowStatus) -> bool:
+def only_status(old: bytes | None, new: bytes | None, told: ShadowStatus) -> bool:
     """True if a change of a ShadowPod is no more than that it has the status that was written."""
     if old is None or new is None:
         return False
@@ -148,7 +148,7 @@ def _unversioned(meta: ObjectMeta) -> ObjectMeta:
     return msgspec.structs.replace(meta, resource_version="", generation=0)
 
 
-def decide(shadow: Shadow, pod: Made | None, consumer: str) -> ShadowPlan:
+def decide(shadow: Shadow, pod: GuestPod | None, consumer: str) -> ShadowPlan:
     """The writes that follow from an existing ShadowPod and the Pod of its name.
 
     Args:
@@ -185,7 +185,7 @@ def decide(shadow: Shadow, pod: Made | None, consumer: str) -> ShadowPlan:
     )
 
 
-def may_differ(shadow: Shadow, pod: Made) -> bool:
+def may_differ(shadow: Shadow, pod: GuestPod) -> bool:
     """True if a ShadowPod may have been changed since its pod was made."""
     noted = pod.metadata.annotations.get(labels.CHANGES)
     return shadow.metadata.generation > 1 or noted == MADE
@@ -219,7 +219,7 @@ def _without_pod(shadow: Shadow, consumer: str) -> ShadowPlan:
     return ShadowPlan(make=True)
 
 
-def _beside(shadow: Shadow, pod: Made, *, holds: bool, going: bool) -> ShadowPlan:
+def _beside(shadow: Shadow, pod: GuestPod, *, holds: bool, going: bool) -> ShadowPlan:
     """A pod of that name that another ShadowPod owns, or none, or that was never one of ours."""
     name = shadow.metadata.name
     if is_orphan(pod):
@@ -247,7 +247,7 @@ def _policy(spec: msgspec.Raw) -> str | None:
         return None
 
 
-def is_orphan(pod: Made) -> bool:
+def is_orphan(pod: GuestPod) -> bool:
     """True if a pod was made here from a ShadowPod and then taken from it, so that none owns it.
 
     A copy that somebody made of such a pod has another name than its record.
@@ -258,30 +258,30 @@ def is_orphan(pod: Made) -> bool:
     return FOLLOWED in meta.annotations and not owned_by and record.endswith(f"/{meta.name}")
 
 
-def owned(pod: Made, shadow: Shadow) -> bool:
+def owned(pod: GuestPod, shadow: Shadow) -> bool:
     """True if the pod was made from this very ShadowPod."""
     return any(owner.uid == shadow.metadata.uid for owner in pod.metadata.owner_references)
 
 
-def made_for(pod: Made, name: str) -> bool:
+def made_for(pod: GuestPod, name: str) -> bool:
     """True if the pod was made from a ShadowPod of this name, be it an earlier one."""
     return is_orphan(pod) or any(
         owner.kind == "ShadowPod" and owner.name == name for owner in pod.metadata.owner_references
     )
 
 
-def uses_resources(pod: Made) -> bool:
+def uses_resources(pod: GuestPod) -> bool:
     """True if a marked Pod was made from a ShadowPod, perhaps an earlier one, and has not ended."""
     return made_for(pod, pod.metadata.name) and pod.status.phase not in TERMINAL
 
 
-def running(pod: Made) -> dict[str, dict[str, Any]]:
+def running(pod: GuestPod) -> dict[str, dict[str, Any]]:
     """The resources that the containers of a pod have now, by their names, where reported."""
     found = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return {each.name: each.resources for each in found if each.resources}
 
 
-def orphaned(pod: Made) -> ShadowPlan:
+def orphaned(pod: GuestPod) -> ShadowPlan:
     """The plan for a marked Pod whose ShadowPod is gone: it goes, and counts until it has.
 
     The cluster's garbage collector would delete it too, but with its client's limits, and not at
@@ -292,7 +292,7 @@ def orphaned(pod: Made) -> ShadowPlan:
     return ShadowPlan(holds=holds, remove=not leaving and made_for(pod, pod.metadata.name))
 
 
-def outcome(pod: Made) -> str | None:
+def outcome(pod: GuestPod) -> str | None:
     """The phase in which the pod has ended by itself, or None.
 
     A kubelet lets a pod that is being deleted end as Succeeded or Failed before it goes; that is no

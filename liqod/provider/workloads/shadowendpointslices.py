@@ -16,7 +16,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES
 from liqod.apimachinery.meta import OwnerReference, Partial
-from liqod.cluster.bounds import KeptEndpoints, trim_endpoints, without_room
+from liqod.cluster.memorylimits import KeptEndpoints, stub_over_limit, trim_endpoints
 from liqod.cluster.ownnetworks import own_networks
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
 from liqod.kube import recorder
@@ -32,7 +32,7 @@ from liqod.peers.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
 from liqod.provider.policies.guests import remedy
 from liqod.provider.timings import ORDINARY, ProviderTimings
-from liqod.provider.workloads.endpoints import translate
+from liqod.provider.workloads.endpointtranslation import translate
 from liqod.resources import NETWORKS, SHADOW_ENDPOINT_SLICES, Network, ShadowEndpointSlice
 from liqod.resources.base import MAX_ENDPOINT_BYTES
 from liqod.telemetry.events import EndpointsRefused
@@ -74,7 +74,7 @@ class ShadowEndpointSlices(Controller[Key]):
             *(SHADOW_ENDPOINT_SLICES, self._on_shadow),
             within=(),
             trim=trim_endpoints,
-            counted=without_room,
+            counted=stub_over_limit,
         )
         self._made = Watched(
             ENDPOINT_SLICES, by_key, Selection(labels=MADE_HERE), within=(), counted=everything

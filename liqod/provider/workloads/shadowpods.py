@@ -19,7 +19,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.cluster.bounds import trim_made, trim_to, without_room
+from liqod.cluster.memorylimits import stub_over_limit, trim_made, trim_to
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
 from liqod.kube.cache.memoryquota import everything
 from liqod.kube.cache.store import Change, Key
@@ -33,12 +33,12 @@ from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed
 from liqod.provider.slices.ledger import QuotaLedger
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads import shadow as rules
-from liqod.provider.workloads.changes import Changes
-from liqod.provider.workloads.edits import Edits, is_edit
-from liqod.provider.workloads.ending import Endings
+from liqod.provider.workloads.editlimiter import EditLimiter, is_edit
+from liqod.provider.workloads.graceperiods import GracePeriods
 from liqod.provider.workloads.podshape import awaits_way, pod_manifest
-from liqod.provider.workloads.shadow import Made, Shadow
-from liqod.provider.workloads.telling import LAG, Telling
+from liqod.provider.workloads.podupdates import PodUpdates
+from liqod.provider.workloads.shadow import GuestPod, Shadow
+from liqod.provider.workloads.shadowstatus import LAG, ShadowStatusWriter
 from liqod.resources import QUOTAS, SHADOW_PODS
 
 WORKERS: Final = 8
@@ -62,8 +62,8 @@ class ShadowPods(Controller[Key]):
         self._client = peer.context.client
         self._guests = peer.context.config.guests
         self._ledger = QuotaLedger(peer.id)
-        self._endings = Endings(self._guests.max_grace_seconds)
-        self._changes = Changes(peer, self._ledger)
+        self._grace_periods = GracePeriods(self._guests.max_grace_seconds)
+        self._pod_updates = PodUpdates(peer, self._ledger)
         self._made: dict[Key, tuple[str, float]] = {}
         """Pods that were made and are not seen yet: the ShadowPod's UID, and when to doubt it."""
         self._patched: dict[Key, str] = {}
@@ -77,7 +77,7 @@ class ShadowPods(Controller[Key]):
         namespaces = Watched(NAMESPACES, self._on_namespace)
         trim = trim_to(self._guests.max_pod_bytes)
         self._shadows = Watched(
-            SHADOW_PODS, self._on_shadow, within=(), trim=trim, counted=without_room
+            SHADOW_PODS, self._on_shadow, within=(), trim=trim, counted=stub_over_limit
         )
         self._pods = Watched(
             PODS,
@@ -99,12 +99,12 @@ class ShadowPods(Controller[Key]):
             beside=(self._give_turns,),
             concurrency=WORKERS,
         )
-        self._edits = Edits(peer, self.queue)
-        self._telling = Telling(peer, self.queue)
-        self._told = self._telling.told
+        self._edit_limiter = EditLimiter(peer, self.queue)
+        self._status = ShadowStatusWriter(peer, self.queue)
+        self._written = self._status.written
 
     async def _give_turns(self) -> NoReturn:
-        await self._edits.run()
+        await self._edit_limiter.run()
 
     async def prepare(self) -> None:
         """Book what exists before anything new may ask, so that a restart admits nobody twice."""
@@ -117,16 +117,16 @@ class ShadowPods(Controller[Key]):
     def _on_namespace(self, change: Change) -> Iterator[Key]:
         closed = self._mapped.take_in(change)
         if closed:
-            more = (self._ended, self._lost, self._endings.asked)
-            changed = self._changes.remembered
-            memories = (self._made, self._told, self._patched, self._refusals, *more)
+            more = (self._ended, self._lost, self._grace_periods.requested)
+            changed = self._pod_updates.remembered
+            memories = (self._made, self._written, self._patched, self._refusals, *more)
             yield from self._ledger.within(closed)
             yield from (key for key in set().union(*memories, changed) if key[0] == closed)
 
     def _on_shadow(self, change: Change) -> Iterator[Key]:
         note_end(self._ended, change)
-        self._endings.note(change)
-        if not self._telling.only_told(change):
+        self._grace_periods.update(change)
+        if not self._status.is_own_write(change):
             yield from self._at_once(change, edit=is_edit(change))
 
     def _on_pod(self, change: Change) -> Iterator[Key]:
@@ -136,12 +136,12 @@ class ShadowPods(Controller[Key]):
             self._made.pop(change.key, None)
             self._lost.discard(change.key)
         if not rules.alike(change.old, change.new):
-            yield from self._at_once(change, edit=is_edit(change, told=False))
+            yield from self._at_once(change, edit=is_edit(change, status=False))
 
     def _at_once(self, change: Change, *, edit: bool) -> tuple[Key, ...]:
         """The key of a change, unless it is an edit: that has to wait for its turn."""
         if edit:
-            self._edits.queue.add(change.key)
+            self._edit_limiter.queue.add(change.key)
             return ()
         return (change.key,)
 
@@ -164,22 +164,22 @@ class ShadowPods(Controller[Key]):
             for ready in self._ledger.ready():
                 self.queue.add(ready)
             return None
-        return await self._edits.meter(key, self._follow_shadow(key))
+        return await self._edit_limiter.meter(key, self._follow_shadow(key))
 
     async def _follow_shadow(self, key: Key) -> float | None:
         shadow = self._shadows.store.decode(key, Shadow)
-        pod = self._pods.store.decode(key, Made)
+        pod = self._pods.store.decode(key, GuestPod)
         if shadow is None or key[0] not in self._mapped:
             return await self._gone(key, pod)
-        asked = self._telling.as_told(key, shadow)
+        asked = self._status.with_written(key, shadow)
         shadow = msgspec.structs.replace(asked, metadata=brought(asked.metadata, self._guests))
         plan = rules.decide(shadow, pod, self._peer.id)
         if plan.make:
             return await self._make(key, shadow, asked)
-        if pod is not None and self._endings.lingers(key, pod):
+        if pod is not None and self._grace_periods.exceeds(key, pod):
             await self._remove(key, pod)
         if plan.holds and pod is not None:
-            self._hold(key, pod, again=plan.changed and self._changes.is_shown(key, pod))
+            self._hold(key, pod, again=plan.changed and self._pod_updates.is_shown(key, pod))
         else:
             self._release(key)
         if plan.remove and pod is not None:
@@ -189,9 +189,9 @@ class ShadowPods(Controller[Key]):
         if plan.doubtful:
             return await self._tell_if_true(key, shadow, plan)
         if plan.status is not None:
-            await self._telling.tell(key, shadow, plan.status)
+            await self._status.write(key, shadow, plan.status)
         if plan.changed and pod is not None:
-            return await self._changes.follow(key, shadow, pod)
+            return await self._pod_updates.follow(key, shadow, pod)
         return await self._ask_for_room(key, shadow) if shadow.too_much else None
 
     async def _ask_for_room(self, key: Key, shadow: Shadow) -> float | None:
@@ -206,22 +206,22 @@ class ShadowPods(Controller[Key]):
 
     async def _tell_if_true(self, key: Key, shadow: Shadow, plan: rules.ShadowPlan) -> float | None:
         """Write what the stores say against an earlier word, if the API server says so too."""
-        live = await self._client.find(PODS, key[1], key[0], decode=Made)
+        live = await self._client.find(PODS, key[1], key[0], decode=GuestPod)
         if rules.decide(shadow, live, self._peer.id) != plan or plan.status is None:
             return LAG
-        await self._telling.tell(key, shadow, plan.status, only_this=True)
+        await self._status.write(key, shadow, plan.status, only_this=True)
         return None
 
-    async def _gone(self, key: Key, pod: Made | None) -> float | None:
+    async def _gone(self, key: Key, pod: GuestPod | None) -> float | None:
         """No ShadowPod: its Pod goes with it, and is on the books until it has gone."""
-        for memory in (self._made, self._told, self._patched):
+        for memory in (self._made, self._written, self._patched):
             memory.pop(key, None)
-        self._changes.forget(key)
+        self._pod_updates.forget(key)
         if pod is None or key[0] not in self._mapped:
             self._refusals.pop(key, None)
             self._ended.discard(key)
             self._lost.discard(key)
-            self._endings.forget(key)
+            self._grace_periods.forget(key)
             self._release(key)
             return None
         plan = rules.orphaned(pod)
@@ -229,7 +229,7 @@ class ShadowPods(Controller[Key]):
             self._ledger.hold(key, pod, again=False)
         else:
             self._release(key)
-        if self._endings.lingers(key, pod):
+        if self._grace_periods.exceeds(key, pod):
             await self._remove(key, pod)
         if not plan.remove:
             return None
@@ -244,7 +244,7 @@ class ShadowPods(Controller[Key]):
         meta = ObjectMeta() if live is None else live.metadata
         return meta.uid == shadow.metadata.uid and not rules.is_going(meta)
 
-    def _hold(self, key: Key, pod: Made, *, again: bool) -> None:
+    def _hold(self, key: Key, pod: GuestPod, *, again: bool) -> None:
         if self._ledger.hold(key, pod, again=again):
             self.queue.add(WAKE)
 
@@ -300,7 +300,7 @@ class ShadowPods(Controller[Key]):
         found = await self._client.find(PODS, key[1], key[0], decode=Partial)
         if found is None:
             return LAG
-        there = Made(metadata=found.metadata)
+        there = GuestPod(metadata=found.metadata)
         if rules.owned(there, shadow):
             patch = rules.follow(shadow.metadata, found.metadata)
             if patch is not None:
@@ -321,9 +321,9 @@ class ShadowPods(Controller[Key]):
     async def _refuse(self, key: Key, shadow: Shadow, reason: str, message: str) -> None:
         patch = rules.refusal(shadow.status, reason, message)
         if patch is not None:
-            await self._telling.tell(key, shadow, patch)
+            await self._status.write(key, shadow, patch)
 
-    async def _follow(self, key: Key, pod: Made, patch: dict[str, Any]) -> None:
+    async def _follow(self, key: Key, pod: GuestPod, patch: dict[str, Any]) -> None:
         version = pod.metadata.resource_version
         if self._patched.get(key) == version:
             return
@@ -333,10 +333,10 @@ class ShadowPods(Controller[Key]):
             return  # its deletion is on its way to the store
         self._patched[key] = version
 
-    async def _remove(self, key: Key, pod: Made) -> None:
+    async def _remove(self, key: Key, pod: GuestPod) -> None:
         """Delete a pod whose ShadowPod is gone, unless that is in doubt."""
         if self._shadows.doubtful or key[0] in self._mapped.leaving:
             return
         with contextlib.suppress(Conflict):  # the pod was replaced
-            grace = self._endings.grace(key, pod)
+            grace = self._grace_periods.grace(key, pod)
             await self._client.delete(PODS, key[1], key[0], uid=pod.metadata.uid, grace=grace)

@@ -12,8 +12,8 @@ import trio
 
 from liqod import config
 from liqod.cli import inspector as client
-from liqod.cluster.fence import Fence
-from liqod.cluster.ownpods import OwnPods
+from liqod.cluster.guestpolicies import GuestPolicies
+from liqod.cluster.podselection import PodSelection
 from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector
 from liqod.plugins.host import PluginHost
@@ -37,8 +37,8 @@ def context(text: str = "", raw: Any = answer) -> Any:
         cluster_id="rome",
         namespace="liqo",
         hub=Hub(),
-        own_pods=OwnPods(),
-        fence=Fence(),
+        own_pods=PodSelection(),
+        fence=GuestPolicies(),
         config=config.parse(text),
         informers=SimpleNamespace(find=lambda *_, **__: None, all=list),
         client=SimpleNamespace(server="https://rome", certificate=None, raw=raw, find=nothing),

@@ -14,7 +14,7 @@ from liqod.install.plugingrants import Declared, here, lent, load, shown
 from liqod.plugins import loader
 from liqod.plugins.contracts import READ, AdmissionPolicy, Validation
 from liqod.plugins.loader import Source
-from liqod.provider.policies.fences import Policy, bounds
+from liqod.provider.policies.policycontroller import InstalledPolicy, bounds
 from tests.unit.plugins.test_overreach import GOOD, HOSTILE, of, plugin
 
 PACKAGE = Declared(GOOD, "liqod-gadgets 0.4.0")
@@ -136,8 +136,8 @@ def test_what_is_granted_is_part_of_the_installation_and_shown():
     assert "consumers, in their namespaces here: create, delete" in shown(granted)[-1]
 
 
-def read(manifest: dict[str, Any]) -> Policy:
-    return msgspec.convert(manifest, Policy)
+def read(manifest: dict[str, Any]) -> InstalledPolicy:
+    return msgspec.convert(manifest, InstalledPolicy)
 
 
 def test_the_provider_s_daemon_bounds_what_was_granted_without_the_package():

@@ -9,7 +9,7 @@ import yaml
 from liqod.network.gatewayplan import endpoints_of, judged, port_of
 from liqod.network.publickeys import taken
 from liqod.procedures import networkobjects
-from liqod.procedures.networkobjects import Asked
+from liqod.procedures.networkobjects import NetworkOptions
 from liqod.resources.networking import (
     Configuration,
     Endpoint,
@@ -50,7 +50,7 @@ def same(kind: str, made: dict[str, Any]) -> None:
 def test_liqod_peer_writes_the_same():
     ranges = Ranges(("10.244.0.0/16",), ("10.70.0.0/16",))
     same("Configuration", networkobjects.configuration("milan", ranges))
-    asked = Asked()
+    asked = NetworkOptions()
     same("GatewayServer", networkobjects.gateway_server("milan", "liqo", asked))
     endpoint = asked.dialled(Endpoint(("192.0.2.7",), 51840, protocol="UDP"))
     same("GatewayClient", networkobjects.gateway_client("milan", "liqo", asked, endpoint))
@@ -63,7 +63,7 @@ def test_liqod_peer_writes_the_same():
 
 
 def test_other_wishes_are_written_where_liqo_has_them():
-    asked = Asked(
+    asked = NetworkOptions(
         service_type="NodePort",
         port=5000,
         node_port=30500,

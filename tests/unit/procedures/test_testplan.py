@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from liqod.procedures import testplan
-from liqod.procedures.testplan import Place, Row, Try, passed, rows
+from liqod.procedures.testplan import NetworkTestRow, ProbeLocation, Try, passed, rows
 
-ROME = Place("rome", "rome-1", "198.18.1.2")
-MILAN = Place("milan", "milan", number=1)
+ROME = ProbeLocation("rome", "rome-1", "198.18.1.2")
+MILAN = ProbeLocation("milan", "milan", number=1)
 TRIES = testplan.tries_here(
     ROME, [MILAN], {"server-1": ["10.71.0.5"]}, {"at-1": ["10.96.0.9"]}, {1: 30080}, "192.0.2.1:443"
 )
@@ -49,10 +49,14 @@ def test_what_clients_say_becomes_rows():
         "3 failed wget: download timed out\nnonsense\n9 x\n"
     )
     assert rows(TRIES, message, "it said nothing") == [
-        Row(TRIES[0].source, TRIES[0].target, "ok", "milan answered, which sees 10.72.0.9"),
-        Row(TRIES[1].source, TRIES[1].target, "ok", "milan answered, which sees 10.72.0.9"),
-        Row(TRIES[2].source, TRIES[2].target, "failed", "it said nothing"),
-        Row(TRIES[3].source, TRIES[3].target, "failed", "wget: download timed out"),
+        NetworkTestRow(
+            TRIES[0].source, TRIES[0].target, "ok", "milan answered, which sees 10.72.0.9"
+        ),
+        NetworkTestRow(
+            TRIES[1].source, TRIES[1].target, "ok", "milan answered, which sees 10.72.0.9"
+        ),
+        NetworkTestRow(TRIES[2].source, TRIES[2].target, "failed", "it said nothing"),
+        NetworkTestRow(TRIES[3].source, TRIES[3].target, "failed", "wget: download timed out"),
     ]
 
 
@@ -61,7 +65,7 @@ def test_what_clients_say_becomes_rows():
     [(["ok"], True), (["ok", "skipped"], True), (["ok", "failed"], False), (["skipped"], False)],
 )
 def test_nothing_that_was_tried_may_fail(verdicts, expected):
-    assert passed(Row("a", "b", each, "") for each in verdicts) is expected
+    assert passed(NetworkTestRow("a", "b", each, "") for each in verdicts) is expected
 
 
 def test_pods_ask_for_no_rights_but_those_on_the_nodes_own_network():

@@ -7,7 +7,7 @@ import pytest
 
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.errors import Overloaded, Unreachable
-from liqod.procedures import tenants, unpeering
+from liqod.procedures import tenantstate, unpeering
 from liqod.resources import RESOURCE_SLICES
 
 
@@ -85,5 +85,5 @@ async def test_a_moment_without_the_api_server_ends_no_drain(autojump_clock):
             return answer
 
     client: Any = Away()
-    await tenants._until_none(client, RESOURCE_SLICES, "liqo-tenant-rome")
+    await tenantstate._until_none(client, RESOURCE_SLICES, "liqo-tenant-rome")
     assert not answers

@@ -5,8 +5,8 @@ import pytest
 
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.config import Provider
+from liqod.provider.slices.allocation import Allocation
 from liqod.provider.slices.granting import SliceVerdict, granted_in, judge, status_of
-from liqod.provider.slices.shares import Share
 from liqod.resources import AuthParams, ResourceSlice, Tenant
 from liqod.resources.authentication import SliceSpec, SliceStatus, TenantSpec
 
@@ -132,21 +132,21 @@ def test_times_move_with_the_verdict_only():
 
 
 @pytest.mark.parametrize(
-    ("asked", "share"),
+    ("asked", "allocation"),
     [
-        ("100", Share("one consumer may have cpu 8", {"cpu": "4"})),
-        ("lots", Share(kept={"cpu": "4"})),
-        ("-1", Share(kept={"cpu": "4"})),
+        ("100", Allocation("one consumer may have cpu 8", {"cpu": "4"})),
+        ("lots", Allocation(kept={"cpu": "4"})),
+        ("-1", Allocation(kept={"cpu": "4"})),
     ],
 )
-def test_a_growth_alone_is_denied_and_says_so(asked, share):
-    found = judge(wanted(cpu=asked), tenant(), None, SETTINGS, served=True, share=share)
+def test_a_growth_alone_is_denied_and_says_so(asked, allocation):
+    found = judge(wanted(cpu=asked), tenant(), None, SETTINGS, served=True, allocation=allocation)
     status = status_of({}, found, GIVEN, SETTINGS, NOW)
     assert verdict_of(status)["Resources"] == "Accepted"
     assert granted_in(status) == {"cpu": "4"}
     told = status["conditions"][1]
     assert told["reason"] == "ResourceSliceGrowthDenied"
-    assert share.excess in told["message"]
+    assert allocation.excess in told["message"]
     assert told["message"] != "ResourceSlice resources accepted"
 
 

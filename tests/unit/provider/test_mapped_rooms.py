@@ -40,7 +40,7 @@ def slices() -> Any:
 @pytest.mark.parametrize(
     ("make", "memories"),
     [
-        (pods, ("_made", "_told", "_patched", "_refusals", "_ended")),
+        (pods, ("_made", "_written", "_patched", "_refusals", "_ended")),
         (slices, ("_failures", "_told", "_ended")),
     ],
     ids=["pods", "slices"],

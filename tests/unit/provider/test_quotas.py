@@ -11,8 +11,8 @@ from liqod.provider.slices.quotas import (
     OVER_QUOTA,
     UNKNOWN_USER,
     Demand,
-    Grant,
     Ledger,
+    UserGrant,
 )
 
 USER = "slice-0a1b2c3d4e5f"
@@ -34,7 +34,7 @@ def ledger(**amounts: int) -> Ledger:
 
 def grant(user, enforcement="None", cordoned=False, **amounts):
     scaled = {name: amount * MILLI for name, amount in amounts.items()}
-    return Grant(user, scaled, enforcement, cordoned)
+    return UserGrant(user, scaled, enforcement, cordoned)
 
 
 def key(number: int) -> tuple[str, str]:

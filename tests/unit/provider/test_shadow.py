@@ -6,20 +6,20 @@ import msgspec
 import pytest
 
 from liqod.apimachinery.labels import APPLIED_HASH, APPLIED_KEYS, DELETION_GRACE, LOCAL_UID
-from liqod.provider.workloads.ending import Endings
+from liqod.provider.workloads.graceperiods import GracePeriods
 from liqod.provider.workloads.shadow import (
     FOLLOWED,
     LOST,
     NAME_TAKEN,
     WRONG_ORIGIN,
-    Made,
+    GuestPod,
     Shadow,
     ShadowPlan,
     ShadowStatus,
     alike,
     decide,
     follow,
-    only_told,
+    only_status,
     orphaned,
     outcome,
     pod_metadata,
@@ -40,11 +40,11 @@ def shadow(*, labels: dict[str, str] | None = None, annotations=None, uid="u1", 
     return msgspec.json.decode(msgspec.json.encode({"metadata": metadata, **more}), type=Shadow)
 
 
-def pod(of: Shadow, phase: str = "Running", **more: Any) -> Made:
+def pod(of: Shadow, phase: str = "Running", **more: Any) -> GuestPod:
     metadata = {**pod_metadata(of.metadata), **more.pop("metadata", {})}
     spec = more.pop("spec", {})
     body = {"metadata": metadata, "spec": spec, "status": {"phase": phase, **more}}
-    return msgspec.json.decode(msgspec.json.encode(body), type=Made)
+    return msgspec.json.decode(msgspec.json.encode(body), type=GuestPod)
 
 
 def ended(at: str | None) -> dict[str, Any]:
@@ -316,7 +316,7 @@ def test_nothing_follows_from_a_pod_that_is_bound(old, new, expected):
     ],
 )
 def test_nothing_follows_from_our_own_status(old, new, expected):
-    assert only_told(old, new, ShadowStatus("Running")) is expected
+    assert only_status(old, new, ShadowStatus("Running")) is expected
 
 
 @pytest.mark.parametrize(
@@ -346,8 +346,8 @@ def test_nothing_follows_from_our_own_status(old, new, expected):
 )
 def test_no_pod_may_take_for_ever_to_end(meta, spec, grace, long):
     body = {"metadata": {"name": "web", **meta}, "spec": spec, "status": {"phase": "Succeeded"}}
-    found = msgspec.json.decode(msgspec.json.encode(body), type=Made)
-    endings = Endings(3600)
-    assert endings.grace(("shop", "web"), found) == grace
-    assert endings.lingers(("shop", "web"), found) is long
+    found = msgspec.json.decode(msgspec.json.encode(body), type=GuestPod)
+    grace_periods = GracePeriods(3600)
+    assert grace_periods.grace(("shop", "web"), found) == grace
+    assert grace_periods.exceeds(("shop", "web"), found) is long
     outcome(found)  # a year that no calendar has is no error

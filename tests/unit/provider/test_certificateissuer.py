@@ -14,7 +14,7 @@ from liqod.identity import certificaterequests, certificates, keys
 from liqod.identity.signingrequests import SigningRequests
 from liqod.kube import leaderelection
 from liqod.kube.client import Client
-from liqod.provider.tenants.certificates import LEAST_INTERVAL, Certificates, Order
+from liqod.provider.tenants.certificateissuer import LEAST_INTERVAL, CertificateIssuer, Order
 
 CA = certificates.make_ca("milan")
 KEY = keys.generate()
@@ -84,7 +84,7 @@ class Server:
 
 
 def issuer(server, held=None, **more):
-    return Certificates(server, held or SigningRequests(), now=server.now, **more)
+    return CertificateIssuer(server, held or SigningRequests(), now=server.now, **more)
 
 
 async def test_it_is_signed_once_and_kept():

@@ -91,7 +91,7 @@ trim_endpoints = trim_to(MAX_ENDPOINT_BYTES)
 """A ShadowEndpointSlice, or its stub."""
 
 
-def without_room(body: bytes) -> bytes:
+def stub_over_limit(body: bytes) -> bytes:
     """The stub of the same of a consumer that has as much here as is held of it."""
     return _stub_of_shadow(body, too_much=True)
 

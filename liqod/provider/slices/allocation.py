@@ -13,7 +13,7 @@ from liqod.provider.policies.guests import remedy
 Resources = Mapping[str, int | str]
 
 
-class Wish(msgspec.Struct, frozen=True):
+class SliceRequest(msgspec.Struct, frozen=True):
     """A slice as it is counted.
 
     Attributes:
@@ -29,7 +29,7 @@ class Wish(msgspec.Struct, frozen=True):
     granted: Resources | None = None
 
 
-class Share(msgspec.Struct, frozen=True):
+class Allocation(msgspec.Struct, frozen=True):
     """The decision about one slice under the bounds.
 
     Attributes:
@@ -41,18 +41,18 @@ class Share(msgspec.Struct, frozen=True):
     kept: dict[str, int | str] | None = None
 
 
-def within_number(wishes: Iterable[Wish], guests: Guests) -> frozenset[str]:
+def within_number(requests: Iterable[SliceRequest], guests: Guests) -> frozenset[str]:
     """The oldest slices, as many as one consumer may have."""
-    return frozenset(each.name for each in _by_age(wishes)[: guests.max_slices])
+    return frozenset(each.name for each in _by_age(requests)[: guests.max_slices])
 
 
-def shares(
-    wishes: Iterable[Wish], guests: Guests, approved: Resources | None = None
-) -> dict[str, Share]:
+def allocate(
+    requests: Iterable[SliceRequest], guests: Guests, approved: Resources | None = None
+) -> dict[str, Allocation]:
     """The shares of the slices of the default class, by name.
 
     Args:
-        wishes: the consumer's slices.
+        requests: the consumer's slices.
         guests: what every consumer is held to.
         approved: what this one was granted by the hand-shake, beside that; a resource that it does
             not name is not granted. None where nobody has bounded it.
@@ -61,87 +61,97 @@ def shares(
     resource. Older slices come first; one that does not fit takes nothing from the next. Grants of
     slices of other classes are decided elsewhere, and leave that much less to grow.
     """
-    wishes = _by_age(wishes)
-    ordered = [each for each in wishes if each.resources is not None]
+    requests = _by_age(requests)
+    ordered = [each for each in requests if each.resources is not None]
     bounds = _bounds(ordered, guests, approved)
     floors: dict[str, Amounts] = {}
     used: Amounts = dict.fromkeys(bounds, 0)
-    for wish in ordered:
-        floor = _floor(wish, bounds)
+    for request in ordered:
+        floor = _floor(request, bounds)
         if floor is not None and not quantities.over(quantities.total([used, floor]), bounds):
-            floors[wish.name] = floor
+            floors[request.name] = floor
             used = quantities.total([used, floor])
-    elsewhere = [_amounts(each.granted, bounds) for each in wishes if each.resources is None]
+    elsewhere = [_amounts(each.granted, bounds) for each in requests if each.resources is None]
     used = quantities.total([used, *filter(None, elsewhere)])
-    found: dict[str, Share] = {}
-    for wish in ordered:
-        floor = floors.get(wish.name)
-        asked = _amounts(wish.resources, bounds)
+    found: dict[str, Allocation] = {}
+    for request in ordered:
+        floor = floors.get(request.name)
+        asked = _amounts(request.resources, bounds)
         growth = {name: n - (floor or {}).get(name, 0) for name, n in (asked or {}).items()}
         beyond = quantities.over(quantities.total([used, growth]), bounds) if asked else []
         beyond = [name for name in beyond if growth[name] > 0]
-        found[wish.name] = _share(wish, beyond, bounds, approved, stays=floor is not None)
+        found[request.name] = _allocation(
+            request, beyond, bounds, approved, stays=floor is not None
+        )
         if asked is not None and (floor is not None or not beyond):
             fits = {name: n for name, n in growth.items() if name not in beyond}
             used = quantities.total([used, fits])
     return found
 
 
-def unchanged(wish: Wish | None, share: Share, why: str) -> Share:
+def without_growth(request: SliceRequest | None, allocation: Allocation, why: str) -> Allocation:
     """The share of a slice while nothing new is lent: it shrinks as it likes, and grows in nothing.
 
     Args:
-        wish: the slice; None where it is not counted.
-        share: what the bounds leave to it.
+        request: the slice; None where it is not counted.
+        allocation: what the bounds leave to it.
         why: why nothing new is lent.
     """
-    if wish is None or wish.granted is None or wish.resources is None:
-        return share
-    asked, had = _amounts(wish.resources, wish.resources), _amounts(wish.granted, wish.granted)
+    if request is None or request.granted is None or request.resources is None:
+        return allocation
+    asked, had = (
+        _amounts(request.resources, request.resources),
+        _amounts(request.granted, request.granted),
+    )
     if asked is None or had is None:
-        return share  # nonsense is refused for itself
+        return allocation  # nonsense is refused for itself
     more = sorted(name for name, n in asked.items() if n > had.get(name, 0))
     if not more:
-        return share
-    names = ", ".join(f"{name} {wish.resources[name]}" for name in more)
-    given = {name: n for name, n in wish.resources.items() if name not in more}
-    kept = given | {name: wish.granted[name] for name in more if name in wish.granted}
-    return Share(f"{names} is asked for: {why}", kept)
+        return allocation
+    names = ", ".join(f"{name} {request.resources[name]}" for name in more)
+    given = {name: n for name, n in request.resources.items() if name not in more}
+    kept = given | {name: request.granted[name] for name in more if name in request.granted}
+    return Allocation(f"{names} is asked for: {why}", kept)
 
 
-def _bounds(wishes: list[Wish], guests: Guests, approved: Resources | None) -> Amounts:
+def _bounds(requests: list[SliceRequest], guests: Guests, approved: Resources | None) -> Amounts:
     """The bound of each resource that has one."""
     bounds = quantities.parse_all(guests.max_resources)
     if approved is None:
         return bounds
     most = quantities.parse_all(approved)
-    named = {name for wish in wishes for name in wish.resources or ()}
+    named = {name for request in requests for name in request.resources or ()}
     return {
         name: min(most.get(name, 0), bounds.get(name, most.get(name, 0)))
         for name in (*bounds, *most, *sorted(named))
     }
 
 
-def _share(
-    wish: Wish, beyond: list[str], bounds: Amounts, approved: Resources | None, *, stays: bool
-) -> Share:
+def _allocation(
+    request: SliceRequest,
+    beyond: list[str],
+    bounds: Amounts,
+    approved: Resources | None,
+    *,
+    stays: bool,
+) -> Allocation:
     """The share of a slice that asks for too much of some resources."""
-    had = dict(wish.granted or {}) if stays else None
+    had = dict(request.granted or {}) if stays else None
     if not beyond:
-        return Share(kept=had)
+        return Allocation(kept=had)
     shown = quantities.render_all({name: bounds[name] for name in beyond})
     most = ", ".join(f"{name} {shown[name]}" for name in beyond)
-    # What is asked for is in it, so that the same answer to another wish is seen to be new.
-    asked = ", ".join(f"{name} {(wish.resources or {}).get(name)}" for name in beyond)
+    # What is asked for is in it, so that the same answer to another request is seen to be new.
+    asked = ", ".join(f"{name} {(request.resources or {}).get(name)}" for name in beyond)
     excess = f"one consumer may have {most} in all its slices, and {asked} is asked for: "
     if approved is not None and _is_approved(beyond, bounds, approved):
         excess += "no more was approved for this one; its operator asks anew with `liqod peer`"
     else:
         excess += remedy("max_resources")
     if had is None:
-        return Share(excess)
-    given = {name: n for name, n in (wish.resources or {}).items() if name not in beyond}
-    return Share(excess, given | {name: had[name] for name in beyond if name in had})
+        return Allocation(excess)
+    given = {name: n for name, n in (request.resources or {}).items() if name not in beyond}
+    return Allocation(excess, given | {name: had[name] for name in beyond if name in had})
 
 
 def _is_approved(beyond: list[str], bounds: Amounts, approved: Resources) -> bool:
@@ -150,9 +160,9 @@ def _is_approved(beyond: list[str], bounds: Amounts, approved: Resources) -> boo
     return any(bounds[name] == most.get(name, 0) for name in beyond)
 
 
-def _floor(wish: Wish, bounds: Amounts) -> Amounts | None:
+def _floor(request: SliceRequest, bounds: Amounts) -> Amounts | None:
     """The amounts that a slice has and still asks for; None where nothing was granted."""
-    had, asked = _amounts(wish.granted, bounds), _amounts(wish.resources, bounds)
+    had, asked = _amounts(request.granted, bounds), _amounts(request.resources, bounds)
     if had is None or asked is None:
         return had  # nonsense asks for no less than there is
     return {name: min(n, asked.get(name, 0)) for name, n in had.items()}
@@ -169,5 +179,5 @@ def _amounts(resources: Resources | None, bounds: Iterable[str]) -> Amounts | No
     return {name: max(amount, 0) for name, amount in found.items()}
 
 
-def _by_age(wishes: Iterable[Wish]) -> list[Wish]:
-    return sorted(wishes, key=lambda wish: (wish.since, wish.name))
+def _by_age(requests: Iterable[SliceRequest]) -> list[SliceRequest]:
+    return sorted(requests, key=lambda request: (request.since, request.name))

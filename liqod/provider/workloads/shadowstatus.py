@@ -24,7 +24,7 @@ LAG: Final = 1.0
 """Seconds until a look at something that the store will show in a moment."""
 
 
-class Telling:
+class ShadowStatusWriter:
     """Writes the statuses of one peer's ShadowPods, and remembers what was written.
 
     Args:
@@ -32,21 +32,21 @@ class Telling:
         queue: where the key of a ShadowPod waits that changed while its status was written.
 
     Attributes:
-        told: status that was written: the resourceVersion it was written over, and what it is now.
+        written: the resourceVersion that each status was written over, and what it is now.
     """
 
     def __init__(self, peer: Peer, queue: KeyedQueue[Key]) -> None:
         self._peer = peer
         self._client = peer.context.client
         self._queue = queue
-        self.told: dict[Key, tuple[str, ShadowStatus]] = {}
+        self.written: dict[Key, tuple[str, ShadowStatus]] = {}
 
-    def only_told(self, change: Change) -> bool:
+    def is_own_write(self, change: Change) -> bool:
         """True if a change of a ShadowPod is no more than the status that was written."""
-        told = self.told.get(change.key)
-        return told is not None and rules.only_told(change.old, change.new, told[1])
+        written = self.written.get(change.key)
+        return written is not None and rules.only_status(change.old, change.new, written[1])
 
-    async def tell(
+    async def write(
         self, key: Key, shadow: Shadow, status: dict[str, Any], *, only_this: bool = False
     ) -> None:
         """Write the ShadowPod's status, and only that.
@@ -67,15 +67,15 @@ class Telling:
         after = msgspec.structs.replace(
             shadow.status, **{name: value or "" for name, value in status.items()}
         )
-        self.told[key] = (shadow.metadata.resource_version, after)
+        self.written[key] = (shadow.metadata.resource_version, after)
         if after.reason and after.reason != shadow.status.reason:
             why = {"reason": after.reason, "message": after.message}
             self._peer.report(ShadowPodWaits(namespace=key[0], pod=key[1], **why))
-            await self._tell_liqo(key, shadow, after)
+            await self._notify_liqo(key, shadow, after)
         elif after.phase != shadow.status.phase:
             self._peer.report(ShadowPodPhase(namespace=key[0], pod=key[1], phase=after.phase))
 
-    async def _tell_liqo(self, key: Key, shadow: Shadow, after: ShadowStatus) -> None:
+    async def _notify_liqo(self, key: Key, shadow: Shadow, after: ShadowStatus) -> None:
         """Report to a consumer that runs Liqo why it has no pod: by an Event about the pod to be.
 
         Its virtual kubelet reads no reason in a ShadowPod, but reflects Events about pods.
@@ -85,12 +85,12 @@ class Telling:
         about = ObjectMeta(name=key[1], namespace=key[0])
         await recorder.tell(self._client, PODS, about, after.reason, after.message)
 
-    def as_told(self, key: Key, shadow: Shadow) -> Shadow:
+    def with_written(self, key: Key, shadow: Shadow) -> Shadow:
         """The ShadowPod with the status that was written last, where the store is behind."""
-        told = self.told.get(key)
-        if told is None:
+        written = self.written.get(key)
+        if written is None:
             return shadow
-        if told[0] != shadow.metadata.resource_version:
-            del self.told[key]
+        if written[0] != shadow.metadata.resource_version:
+            del self.written[key]
             return shadow
-        return msgspec.structs.replace(shadow, status=told[1])
+        return msgspec.structs.replace(shadow, status=written[1])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.procedures.offloading import offloaded
+from liqod.procedures.offload import offloaded
 
 
 class Told:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from liqod.model.network.remapping import Crossed
-from liqod.provider.workloads.endpoints import translate
+from liqod.provider.workloads.endpointtranslation import translate
 from liqod.resources import ShadowEndpointSlice
 
 

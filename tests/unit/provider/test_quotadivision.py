@@ -5,8 +5,14 @@ from hypothesis import strategies as st
 
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.objects.quantities import NANO, Amounts, parse
-from liqod.provider.slices.objectshares import Bounded, bounded, first_share, moves, shares
-from liqod.provider.slices.sharedquotas import Shared
+from liqod.provider.slices.quotadivision import (
+    NamespaceQuota,
+    divide,
+    first_amount,
+    namespace_quota,
+    quota_changes,
+)
+from liqod.provider.slices.sharedquotas import ConsumerQuotas
 
 NODE_PORTS = "services.nodeports"
 STORAGE = "requests.storage"
@@ -20,7 +26,7 @@ WHOLE = st.booleans()
 
 @given(TOTALS, USED, TURNS, WHOLE)
 def test_all_is_divided_and_nobody_loses_what_he_uses(total, used, turn, whole):
-    found = shares(total, used, turn, whole=whole)
+    found = divide(total, used, turn, whole=whole)
     assert found.keys() == used.keys()
     assert sum(found.values()) == max(total, sum(used.values()))
     assert all(found[name] >= used[name] for name in used)
@@ -30,40 +36,40 @@ def test_all_is_divided_and_nobody_loses_what_he_uses(total, used, turn, whole):
 def test_the_order_in_which_namespaces_are_known_does_not_matter(total, used, turn, random):
     mixed = list(used.items())
     random.shuffle(mixed)
-    assert shares(total, dict(mixed), turn) == shares(total, used, turn)
+    assert divide(total, dict(mixed), turn) == divide(total, used, turn)
 
 
 @given(TOTALS, USED, WHOLE)
 def test_every_namespace_has_its_turn_while_any_is_free(total, used, whole):
     if sum(used.values()) >= total:
         return
-    turns = [shares(total, used, turn, whole=whole) for turn in range(4 * len(used))]
+    turns = [divide(total, used, turn, whole=whole) for turn in range(4 * len(used))]
     for name in used:
         assert any(each[name] > used[name] for each in turns), name
 
 
 @given(TOTALS, USED, st.integers(1, 7))
 def test_shares_are_of_units(total, used, unit):
-    found = shares(total, used, 0, unit=unit)
+    found = divide(total, used, 0, unit=unit)
     assert all((found[name] - used[name]) % unit == 0 for name in used)
     assert sum(found.values()) <= max(total, sum(used.values()))
 
 
 def test_who_uses_most_gets_most_of_what_is_free():
     used = {f"n{number}": 0 for number in range(100)} | {"busy": 100}
-    found = shares(2000, used)
+    found = divide(2000, used)
     assert found["busy"] >= 1050
     assert min(found.values()) >= 9
 
 
 def test_one_large_object_finds_room_in_its_namespaces_turn():
-    most = [max(shares(100, dict.fromkeys("abcde", 0), t, whole=True).values()) for t in range(5)]
+    most = [max(divide(100, dict.fromkeys("abcde", 0), t, whole=True).values()) for t in range(5)]
     assert min(most) >= 60
-    assert shares(100, {"a": 0}, whole=True) == {"a": 100}
+    assert divide(100, {"a": 0}, whole=True) == {"a": 100}
 
 
 def test_nobody_has_shares_where_there_is_nobody():
-    assert shares(20, {}) == {}
+    assert divide(20, {}) == {}
 
 
 class World:
@@ -79,18 +85,18 @@ class World:
         self.admitted = dict.fromkeys(names, 0)
         self.used = dict.fromkeys(names, 0)
 
-    def quotas(self) -> dict[str, Bounded]:
+    def quotas(self) -> dict[str, NamespaceQuota]:
         def one(amount: int) -> Amounts:
             return {self.key: amount}
 
         return {
-            name: bounded(one(hard), one(self.admitted[name]), one(self.used[name]), {})
+            name: namespace_quota(one(hard), one(self.admitted[name]), one(self.used[name]), {})
             for name, hard in self.spec.items()
         }
 
     def move(self, turn: int = 0) -> int:
         """The number of quotas that were written."""
-        found = moves({self.key: self.total}, self.quotas(), turn).hard
+        found = quota_changes({self.key: self.total}, self.quotas(), turn).hard
         for name, hard in found.items():
             self.spec[name] = hard[self.key]
         return len(found)
@@ -204,23 +210,23 @@ def test_a_lowered_share_is_free_once_it_is_admitted_no_more():
 
 def test_only_what_is_too_little_for_all_goes_round():
     world = World(NODE_PORTS, "20", [f"n{number}" for number in range(30)])
-    assert moves({NODE_PORTS: world.total}, world.quotas()).again
+    assert quota_changes({NODE_PORTS: world.total}, world.quotas()).again
     few = World(NODE_PORTS, "20", ["a", "b"])
-    assert not moves({NODE_PORTS: few.total}, few.quotas()).again
+    assert not quota_changes({NODE_PORTS: few.total}, few.quotas()).again
 
 
 def test_the_first_share_is_of_what_nobody_has():
-    one = {"a": bounded({NODE_PORTS: 20 * NANO}, {}, {}, {})}
-    assert first_share(NODE_PORTS, 20 * NANO, {}) == 20 * NANO
-    assert first_share(NODE_PORTS, 20 * NANO, one) == 0
-    some = {"a": bounded({NODE_PORTS: 6 * NANO}, {}, {}, {})}
-    assert first_share(NODE_PORTS, 20 * NANO, some) == 10 * NANO
-    many = {f"n{number}": Bounded() for number in range(11)}
-    assert first_share(NODE_PORTS, 20 * NANO, many) == NANO, "no fractions of an object"
+    one = {"a": namespace_quota({NODE_PORTS: 20 * NANO}, {}, {}, {})}
+    assert first_amount(NODE_PORTS, 20 * NANO, {}) == 20 * NANO
+    assert first_amount(NODE_PORTS, 20 * NANO, one) == 0
+    some = {"a": namespace_quota({NODE_PORTS: 6 * NANO}, {}, {}, {})}
+    assert first_amount(NODE_PORTS, 20 * NANO, some) == 10 * NANO
+    many = {f"n{number}": NamespaceQuota() for number in range(11)}
+    assert first_amount(NODE_PORTS, 20 * NANO, many) == NANO, "no fractions of an object"
 
 
 def test_what_was_written_counts_before_it_is_seen():
-    known = Shared(lambda: {NODE_PORTS: "20"})
+    known = ConsumerQuotas(lambda: {NODE_PORTS: "20"})
     assert known.within("a", {}, {NODE_PORTS: "20"}) == {NODE_PORTS: "20"}
     assert known.within("b", {}, {NODE_PORTS: "20"}) == {NODE_PORTS: "0"}
     assert known.doubtful == ["a", "b"], "nothing says yet that it was written"

@@ -24,7 +24,7 @@ ANSWERS_WITHIN: Final = 15.0
 """Seconds that the provider's daemon may take to give the address."""
 
 
-class InBand(msgspec.Struct, frozen=True):
+class InBandOptions(msgspec.Struct, frozen=True):
     """How this cluster is to reach the provider.
 
     Attributes:

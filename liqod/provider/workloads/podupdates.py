@@ -23,7 +23,7 @@ from liqod.peers.peer import Peer
 from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed, remedy
 from liqod.provider.slices.ledger import QuotaLedger
 from liqod.provider.workloads.podshape import asked_spec, pod_spec
-from liqod.provider.workloads.shadow import POLICIES_MISSING, REFUSED, Made, Shadow
+from liqod.provider.workloads.shadow import POLICIES_MISSING, REFUSED, GuestPod, Shadow
 from liqod.runtime.backoff import Backoff
 
 UNSUPPORTED: Final = "Unsupported"
@@ -61,7 +61,7 @@ class _Tried(msgspec.Struct):
     passing: bool = False
 
 
-class Changes:
+class PodUpdates:
     """Brings changes of ShadowPods to running Pods, and remembers those that were refused.
 
     Args:
@@ -88,7 +88,7 @@ class Changes:
         self._refused.pop(key, None)
         self._resized.pop(key, None)
 
-    def is_shown(self, key: Key, pod: Made) -> bool:
+    def is_shown(self, key: Key, pod: GuestPod) -> bool:
         """True if a pod is seen as it was resized last: until then it is booked as it will be."""
         uid, generation = self._resized.get(key, ("", 0))
         if uid == pod.metadata.uid and pod.metadata.generation < generation:
@@ -96,7 +96,7 @@ class Changes:
         self._resized.pop(key, None)
         return True
 
-    async def follow(self, key: Key, shadow: Shadow, pod: Made) -> float | None:
+    async def follow(self, key: Key, shadow: Shadow, pod: GuestPod) -> float | None:
         """Have a running Pod follow its ShadowPod; the seconds until another try."""
         try:
             spec = asked_spec(shadow)

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from liqod.kube.cache.store import Change
-from liqod.provider.workloads.ending import Endings
-from liqod.provider.workloads.shadow import Made
+from liqod.provider.workloads.graceperiods import GracePeriods
+from liqod.provider.workloads.shadow import GuestPod
 
 KEY = ("shop-rome", "web")
 
@@ -17,13 +17,13 @@ def shadow(grace: str, uid: str = "u1") -> bytes:
     return msgspec.json.encode({"metadata": meta})
 
 
-def pod(**meta: Any) -> Made:
+def pod(**meta: Any) -> GuestPod:
     owner = {"kind": "ShadowPod", "name": "web", "uid": "u1"}
     body = {
         "metadata": {"name": "web", "ownerReferences": [owner], **meta},
         "spec": {"terminationGracePeriodSeconds": 30},
     }
-    return msgspec.json.decode(msgspec.json.encode(body), type=Made)
+    return msgspec.json.decode(msgspec.json.encode(body), type=GuestPod)
 
 
 GOING = {"deletionTimestamp": "2026-11-21T02:00:00Z", "deletionGracePeriodSeconds": 30}
@@ -43,30 +43,30 @@ GOING = {"deletionTimestamp": "2026-11-21T02:00:00Z", "deletionGracePeriodSecond
     ],
 )
 def test_what_is_asked_for_is_given_within_the_cap(asked, grace):
-    endings = Endings(60)
-    endings.note(Change(KEY, None, shadow(asked)))
-    assert endings.grace(KEY, pod()) == grace
+    grace_periods = GracePeriods(60)
+    grace_periods.update(Change(KEY, None, shadow(asked)))
+    assert grace_periods.grace(KEY, pod()) == grace
 
 
 def test_it_holds_when_the_shadow_pod_has_gone_until_its_pod_has():
-    endings = Endings(60)
-    endings.note(Change(KEY, shadow("2"), None))
-    assert endings.grace(KEY, pod()) == 2
-    endings.forget(KEY)
-    assert endings.grace(KEY, pod()) is None
-    assert not endings.asked
+    grace_periods = GracePeriods(60)
+    grace_periods.update(Change(KEY, shadow("2"), None))
+    assert grace_periods.grace(KEY, pod()) == 2
+    grace_periods.forget(KEY)
+    assert grace_periods.grace(KEY, pod()) is None
+    assert not grace_periods.requested
 
 
 def test_it_is_for_that_pod_alone():
-    endings = Endings(60)
-    endings.note(Change(KEY, None, shadow("2", uid="another")))
-    assert endings.grace(KEY, pod()) is None
-    assert not endings.lingers(KEY, pod(**GOING))
+    grace_periods = GracePeriods(60)
+    grace_periods.update(Change(KEY, None, shadow("2", uid="another")))
+    assert grace_periods.grace(KEY, pod()) is None
+    assert not grace_periods.exceeds(KEY, pod(**GOING))
 
 
 def test_a_pod_that_another_deletes_more_slowly_is_deleted_again_once():
-    endings = Endings(60)
-    endings.note(Change(KEY, None, shadow("2")))
-    assert not endings.lingers(KEY, pod())
-    assert endings.lingers(KEY, pod(**GOING))
-    assert not endings.lingers(KEY, pod(**{**GOING, "deletionGracePeriodSeconds": 2}))
+    grace_periods = GracePeriods(60)
+    grace_periods.update(Change(KEY, None, shadow("2")))
+    assert not grace_periods.exceeds(KEY, pod())
+    assert grace_periods.exceeds(KEY, pod(**GOING))
+    assert not grace_periods.exceeds(KEY, pod(**{**GOING, "deletionGracePeriodSeconds": 2}))

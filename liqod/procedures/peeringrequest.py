@@ -36,7 +36,7 @@ FORMER: Final = 8
 ENDED = ("Denied", "Refused", "Expired", "Cancelled", "Failed")
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class PeeringRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request of this cluster to another one.
 
     Attributes:
@@ -74,7 +74,7 @@ class NotSeen(ConfigError):
     """Nobody says where the cluster is that is asked."""
 
 
-async def ask(client: Client, namespace: str, request: Request) -> bool:
+async def ask(client: Client, namespace: str, request: PeeringRequest) -> bool:
     """Have the request; one that came to an end, or asks for something else, begins anew.
 
     Returns whether it was made just now.
@@ -164,7 +164,7 @@ def remembered(words: Iterable[str]) -> dict[str, str]:
     return {labels.FORMER_WORDS: " ".join(tuple(words)[-FORMER:])}
 
 
-def _check_confirmed(live: OutgoingPeering | None, request: Request) -> None:
+def _check_confirmed(live: OutgoingPeering | None, request: PeeringRequest) -> None:
     """A request whose words were compared goes on as it is. Raises ConfigError where none does."""
     name = request.name
     if live is None:
@@ -185,7 +185,7 @@ def _check_confirmed(live: OutgoingPeering | None, request: Request) -> None:
         )
 
 
-def _goes_on(live: OutgoingPeering, request: Request) -> bool:
+def _goes_on(live: OutgoingPeering, request: PeeringRequest) -> bool:
     """True if a request that exists is the one that is meant."""
     if live.leaving or live.status.phase in ENDED:
         return False
@@ -196,7 +196,7 @@ def _goes_on(live: OutgoingPeering, request: Request) -> bool:
     return _asks_the_same(live, request)
 
 
-def _asks_the_same(live: OutgoingPeering, request: Request) -> bool:
+def _asks_the_same(live: OutgoingPeering, request: PeeringRequest) -> bool:
     same = live.spec.slice == request.slice and set(live.spec.resources) == set(request.resources)
     return same and all(
         quantities.equal(live.spec.resources[name], n) for name, n in request.resources.items()

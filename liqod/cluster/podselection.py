@@ -27,7 +27,7 @@ LONGEST: Final = 4000
 log = logging.getLogger(__name__)
 
 
-class OwnPods:
+class PodSelection:
     """The selection of pods, the same for all who watch them.
 
     Attributes:
@@ -65,9 +65,9 @@ class OwnPods:
             self.leave_out(self._left_out.difference(nodes))
 
 
-async def own_pods(client: Client) -> OwnPods:
+async def select_pods(client: Client) -> PodSelection:
     """The selection that goes by the nodes of this cluster."""
-    found = OwnPods()
+    found = PodSelection()
     own = Selection(labels=f"{labels.TYPE}!={labels.VIRTUAL_NODE_TYPE}", metadata_only=True)
     try:
         nodes = await client.list(NODES, own, decode=Partial)

@@ -12,8 +12,8 @@ import trio.testing
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.queue import KeyedQueue
 from liqod.peers.peer import Peer
-from liqod.provider.workloads import edits
-from liqod.provider.workloads.edits import Edits, is_edit
+from liqod.provider.workloads import editlimiter
+from liqod.provider.workloads.editlimiter import EditLimiter, is_edit
 
 NOTHING: Any = None
 KEY = ("shop-rome", "web")
@@ -44,7 +44,7 @@ ENDED = body().replace(b"Running", b"Failed")
 def test_an_edit_is_of_what_was_there_and_stays(
     old: bytes | None, new: bytes | None, told: bool, edit: bool
 ):
-    assert is_edit(Change(KEY, old, new), told=told) is edit
+    assert is_edit(Change(KEY, old, new), status=told) is edit
 
 
 def busy(seconds: float) -> None:
@@ -56,10 +56,10 @@ def busy(seconds: float) -> None:
 async def test_edits_without_end_have_their_share_and_hold_nothing_up(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(edits, "CREDIT", 0.0)
+    monkeypatch.setattr(editlimiter, "CREDIT", 0.0)
     host: Any = Peer("rome", NOTHING, "liqo-tenant-rome")
     queue: KeyedQueue[Key] = KeyedQueue()
-    paced = Edits(host, queue)
+    paced = EditLimiter(host, queue)
     worked: list[Key] = []
     new = ("shop-rome", "new")
 
@@ -76,7 +76,7 @@ async def test_edits_without_end_have_their_share_and_hold_nothing_up(
         for number in range(100):
             paced.queue.add(("shop-rome", f"edited-{number}"))
         await trio.sleep(10.0)
-        assert 5 <= len(worked) <= 10 * edits.SHARE / 0.005 + 1
+        assert 5 <= len(worked) <= 10 * editlimiter.SHARE / 0.005 + 1
         queue.add(new)
         await trio.sleep(0.01)
         assert new in worked

@@ -9,28 +9,28 @@ from liqod.apimachinery.meta import Partial
 from liqod.kube.cache.store import Change, Key
 from liqod.model.crossing import graces
 from liqod.model.objects.partial import PodSpec
-from liqod.provider.workloads.shadow import Made
+from liqod.provider.workloads.shadow import GuestPod
 
-SHORTEST: Final = 1
+MIN_GRACE: Final = 1
 """Seconds; with none a Pod would be off the API server, and off the books, while it still runs."""
 _KEY: Final = labels.DELETION_GRACE.encode()
 
 
-class Endings:
+class GracePeriods:
     """The grace of the pods of one peer's ShadowPods.
 
     Args:
         most: the longest that a pod may take to end, in seconds.
 
     Attributes:
-        asked: what ShadowPods say, also those that went: their UID, and the grace.
+        requested: what ShadowPods say, also those that went: their UID, and the grace.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.asked: dict[Key, tuple[str, int]] = {}
+        self.requested: dict[Key, tuple[str, int]] = {}
 
-    def note(self, change: Change) -> None:
+    def update(self, change: Change) -> None:
         """A ShadowPod changed or went: remember the grace that it asks for."""
         body = change.new or change.old
         if body is None or _KEY not in body:
@@ -38,26 +38,26 @@ class Endings:
         meta = msgspec.json.decode(body, type=Partial).metadata
         grace = graces.noted(meta.annotations)
         if grace is not None:
-            self.asked[change.key] = (meta.uid, grace)
+            self.requested[change.key] = (meta.uid, grace)
 
     def forget(self, key: Key) -> None:
         """Neither the ShadowPod nor its pod is there any more."""
-        self.asked.pop(key, None)
+        self.requested.pop(key, None)
 
-    def lingers(self, key: Key, pod: Made) -> bool:
+    def exceeds(self, key: Key, pod: GuestPod) -> bool:
         """True if a pod is being deleted with a longer grace than it may have."""
         meta = pod.metadata
         if meta.deletion_timestamp is None:
             return False
-        asked = self._of(key, pod)
-        most = self._most if asked is None else asked
+        requested = self._of(key, pod)
+        most = self._most if requested is None else requested
         return (meta.deletion_grace_period_seconds or 0) > most
 
-    def grace(self, key: Key, pod: Made) -> int | None:
+    def grace(self, key: Key, pod: GuestPod) -> int | None:
         """The grace to delete a pod with, where it is not to be the pod's own; None otherwise."""
-        asked = self._of(key, pod)
-        if asked is not None:
-            return asked
+        requested = self._of(key, pod)
+        if requested is not None:
+            return requested
         try:
             own = msgspec.json.decode(pod.spec, type=PodSpec).termination_grace_period_seconds
         except msgspec.MsgspecError:
@@ -65,9 +65,9 @@ class Endings:
         going = pod.metadata.deletion_grace_period_seconds
         return self._most if max(own or 0, going or 0) > self._most else None
 
-    def _of(self, key: Key, pod: Made) -> int | None:
+    def _of(self, key: Key, pod: GuestPod) -> int | None:
         """The grace (seconds) that was asked for this very pod, within what is allowed."""
-        uid, asked = self.asked.get(key, ("", 0))
+        uid, requested = self.requested.get(key, ("", 0))
         if not any(owner.uid == uid for owner in pod.metadata.owner_references):
             return None
-        return max(SHORTEST, min(asked, self._most))
+        return max(MIN_GRACE, min(requested, self._most))

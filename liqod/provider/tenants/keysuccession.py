@@ -31,7 +31,7 @@ LIMIT: Final = 16_384
 """Characters of what a consumer says of its next key; of RSA keys of 4096 bits it has 9,000."""
 
 
-class Offer(msgspec.Struct, frozen=True):
+class NextKey(msgspec.Struct, frozen=True):
     """A consumer's statement of its next key, with the requests of that key.
 
     Attributes:
@@ -46,7 +46,7 @@ class Offer(msgspec.Struct, frozen=True):
     keyed: bytes
 
 
-def offered(tenant: Tenant, renews: Iterable[Renew]) -> Offer | str | None:
+def next_key(tenant: Tenant, renews: Iterable[Renew]) -> NextKey | str | None:
     """The next key of a consumer, or why the one that it names is not followed; None for none.
 
     Args:
@@ -79,20 +79,20 @@ def _statement(text: str) -> str:
     return text.partition(" ")[0]
 
 
-def _read(text: str, tenant: Tenant) -> Offer:
+def _read(text: str, tenant: Tenant) -> NextKey:
     parts = text.split(" ")
     if len(text) > LIMIT or len(parts) != 3:
         raise ProtocolError("it is no statement with two requests")
     peer = tenant.spec.cluster_id
     what = successions.told(parts[0], peer, keys.print_of(tenant.spec.public_key))
-    found = Offer(parts[0], what, decoded(parts[1]), decoded(parts[2]))
+    found = NextKey(parts[0], what, decoded(parts[1]), decoded(parts[2]))
     for csr, user in ((found.plain, peer), (found.keyed, ids.keyed(peer, what.next))):
         group = labels.CONTROL_PLANE_GROUP
         certificaterequests.check(csr, common_name=user, organization=group, public_key=what.public)
     return found
 
 
-def problem(offer: Offer, known: str) -> str:
+def problem(offer: NextKey, known: str) -> str:
     """The reason why a key is not followed though its statement holds; empty where it is. Pure.
 
     Args:

@@ -9,7 +9,7 @@ from liqod.apimachinery.meta import ObjectMeta
 from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube import times
 from liqod.model import ids
-from liqod.provider.tenants import names
+from liqod.provider.tenants import usernames
 from liqod.resources import Renew, ResourceSlice, Tenant
 from liqod.resources.authentication import (
     CONTROL_PLANE,
@@ -65,22 +65,22 @@ def test_a_name_with_the_longest_id_fits_a_certificate():
 
 @pytest.mark.parametrize("evil", BAD, ids=range(len(BAD)))
 def test_a_request_for_another_s_name_or_key_is_passed_over_wherever_it_stands(evil):
-    assert names.request_of(tenant(evil), [renew(evil)]) == LIQO
-    assert names.request_of(tenant(evil), [renew(evil), renew(GOOD)]) == GOOD
+    assert usernames.request_of(tenant(evil), [renew(evil)]) == LIQO
+    assert usernames.request_of(tenant(evil), [renew(evil), renew(GOOD)]) == GOOD
 
 
 def test_the_name_with_the_key_goes_before_liqo_s():
-    assert names.request_of(tenant(), []) == LIQO
-    assert names.request_of(tenant(GOOD), []) == GOOD
-    assert names.request_of(tenant(), [renew(GOOD)]) == GOOD
-    assert names.request_of(tenant(), [renew(GOOD, "ResourceSlice")]) == LIQO
+    assert usernames.request_of(tenant(), []) == LIQO
+    assert usernames.request_of(tenant(GOOD), []) == GOOD
+    assert usernames.request_of(tenant(), [renew(GOOD)]) == GOOD
+    assert usernames.request_of(tenant(), [renew(GOOD, "ResourceSlice")]) == LIQO
 
 
 def test_rights_are_bound_to_the_id_alone_only_for_who_asks_so_and_for_a_while():
     both = {labels.UNKEYED_NAMES: "true"}
-    assert names.subjects(tenant(), both, keyed=False) == ("rome",)
-    assert names.subjects(tenant(), {}, keyed=True) == (KEYED,)
-    assert names.subjects(tenant(), both, keyed=True) == (KEYED, "rome")
+    assert usernames.subjects(tenant(), both, keyed=False) == ("rome",)
+    assert usernames.subjects(tenant(), {}, keyed=True) == (KEYED,)
+    assert usernames.subjects(tenant(), both, keyed=True) == (KEYED, "rome")
 
 
 def slice_of(group: str, has: str | None) -> ResourceSlice:
@@ -104,7 +104,7 @@ def slice_of(group: str, has: str | None) -> ResourceSlice:
     ],
 )
 def test_a_slice_has_left_the_name_without_a_key_when_it_asks_for_and_has_the_other(found, moved):
-    assert names.is_moved(found, (KEYED,)) is moved
+    assert usernames.is_moved(found, (KEYED,)) is moved
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,6 @@ def test_a_slice_has_left_the_name_without_a_key_when_it_asks_for_and_has_the_ot
 )
 def test_the_name_without_a_key_waits_for_the_end_of_revoked_certificates(until, lives):
     marks = {labels.LIVING: until} if until else {}
-    assert (names.living_problem(tenant(), marks) is not None) is lives
+    assert (usernames.living_problem(tenant(), marks) is not None) is lives
     later = {labels.LIVING: times.of(times.seconds(times.now()) + 3600)}
-    assert "--replace-living" in (names.living_problem(tenant(), later) or "")
+    assert "--replace-living" in (usernames.living_problem(tenant(), later) or "")

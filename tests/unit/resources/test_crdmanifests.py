@@ -8,13 +8,7 @@ import pytest
 from liqod.apimachinery import labels
 from liqod.resources import CRD_REVISION, DEFINITIONS, REPLICATED
 from liqod.resources.__main__ import FOLDER
-from liqod.resources.manifests import (
-    crd_manifests,
-    file_name,
-    make_crd,
-    merge_crd,
-    render_crd,
-)
+from liqod.resources.crdmanifests import crd_manifests, file_name, make_crd, merge_crd, render_crd
 
 BY_KIND = {crd["spec"]["names"]["kind"]: crd for crd in crd_manifests()}
 AUTH = {

@@ -17,7 +17,7 @@ _MI: Final = NANO * 1024**2
 _MILLI: Final = NANO // 1000
 
 
-class Bounded(msgspec.Struct, frozen=True):
+class NamespaceQuota(msgspec.Struct, frozen=True):
     """The quota of one namespace, in billionths by resource.
 
     Attributes:
@@ -32,7 +32,7 @@ class Bounded(msgspec.Struct, frozen=True):
     held: Amounts = {}
 
 
-class Moves(NamedTuple):
+class QuotaChanges(NamedTuple):
     """The changes of quotas to write now.
 
     Attributes:
@@ -44,7 +44,9 @@ class Moves(NamedTuple):
     again: bool
 
 
-def bounded(spec: Amounts, admitted: Amounts, used: Amounts, written: Amounts) -> Bounded:
+def namespace_quota(
+    spec: Amounts, admitted: Amounts, used: Amounts, written: Amounts
+) -> NamespaceQuota:
     """A quota as it counts.
 
     Args:
@@ -58,10 +60,10 @@ def bounded(spec: Amounts, admitted: Amounts, used: Amounts, written: Amounts) -
         key: max(each.get(key, 0) for each in (spec, admitted, used, written))
         for key in {*spec, *admitted, *written}
     }
-    return Bounded(hard, used, held)
+    return NamespaceQuota(hard, used, held)
 
 
-def shares(
+def divide(
     total: int, used: Mapping[str, int], turn: int = 0, *, unit: int = 1, whole: bool = False
 ) -> dict[str, int]:
     """The share of each namespace: what it uses, and a part of what is free.
@@ -105,7 +107,9 @@ def shares(
     return {name: used[name] + units * unit for name, units in found.items()}
 
 
-def moves(total: Amounts, quotas: Mapping[str, Bounded], turn: int = 0) -> Moves:
+def quota_changes(
+    total: Amounts, quotas: Mapping[str, NamespaceQuota], turn: int = 0
+) -> QuotaChanges:
     """The changes of quotas by which no moment has more than ``total``, or than is used.
 
     A namespace gets more when half of its quota is used and it has less than half as much free as
@@ -115,7 +119,7 @@ def moves(total: Amounts, quotas: Mapping[str, Bounded], turn: int = 0) -> Moves
     Args:
         total: for all namespaces; a resource that a quota does not name is not bounded there.
         quotas: by namespace.
-        turn: as :func:`shares`.
+        turn: as :func:`divide`.
     """
     found: dict[str, Amounts] = {}
     again = False
@@ -124,10 +128,10 @@ def moves(total: Amounts, quotas: Mapping[str, Bounded], turn: int = 0) -> Moves
         again |= more
         for name, amount in written.items():
             found.setdefault(name, {})[key] = amount
-    return Moves(found, again)
+    return QuotaChanges(found, again)
 
 
-def first_share(key: str, total: int, quotas: Mapping[str, Bounded]) -> int:
+def first_amount(key: str, total: int, quotas: Mapping[str, NamespaceQuota]) -> int:
     """The share of a namespace whose quota is yet to be made: of what nobody has."""
     room = total - sum(each.held.get(key, 0) for each in quotas.values())
     unit, _ = _kind(key)
@@ -136,7 +140,7 @@ def first_share(key: str, total: int, quotas: Mapping[str, Bounded]) -> int:
 
 
 def _moves(
-    key: str, total: int, quotas: Mapping[str, Bounded], turn: int
+    key: str, total: int, quotas: Mapping[str, NamespaceQuota], turn: int
 ) -> tuple[dict[str, int], bool]:
     taking = {name: each for name, each in quotas.items() if key in each.hard}
     hard = {name: each.hard[key] for name, each in taking.items()}
@@ -148,7 +152,7 @@ def _moves(
         if name not in taking
     )
     unit, whole = _kind(key)
-    target = shares(total - elsewhere, used, turn, unit=unit, whole=whole)
+    target = divide(total - elsewhere, used, turn, unit=unit, whole=whole)
     least = min((target[name] - used[name] for name in taking), default=0)
 
     def is_short(name: str) -> bool:

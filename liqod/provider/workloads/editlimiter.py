@@ -26,15 +26,15 @@ SHARE: Final = 0.004
 be done at once, costs some three times as much."""
 
 
-class _Seen(msgspec.Struct, frozen=True):
+class _EditedObject(msgspec.Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-_decoder = msgspec.json.Decoder(_Seen)
+_decoder = msgspec.json.Decoder(_EditedObject)
 
 
-class Edits(Controller[Key]):
+class EditLimiter(Controller[Key]):
     """Gives the edits of one consumer's objects their turns among what else is to be done for it.
 
     Args:
@@ -66,16 +66,16 @@ class Edits(Controller[Key]):
             self._budget.charge(metered.used)
 
 
-def is_edit(change: Change, *, told: bool = True) -> bool:
+def is_edit(change: Change, *, status: bool = True) -> bool:
     """True if an object changed that was there and stays.
 
     Args:
         change: what happened.
-        told: whether a new status is an edit, too.
+        status: whether a new status is an edit, too.
     """
     if change.old is None or change.new is None:
         return False
     old, new = _decoder.decode(change.old), _decoder.decode(change.new)
-    if old.metadata.uid != new.metadata.uid or not (told or old.status == new.status):
+    if old.metadata.uid != new.metadata.uid or not (status or old.status == new.status):
         return False
     return old.metadata.deletion_timestamp == new.metadata.deletion_timestamp

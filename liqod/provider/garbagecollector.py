@@ -55,7 +55,7 @@ def map_of(namespace: Partial) -> tuple[str, str] | None:
     return tenant, name
 
 
-class Orphans(Controller[Suspect]):
+class GarbageCollector(Controller[Suspect]):
     """Collects the garbage of consumers in this cluster.
 
     Args:

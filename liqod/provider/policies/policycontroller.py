@@ -3,7 +3,7 @@
 They are the installation's, and this daemon may not write them: somebody may delete one, or its
 binding, have it only warn, or narrow it until it holds nobody. Running pods go on; no tenant and no
 slice is accepted, and no namespace and no pod is made for a consumer, until they are back
-(:class:`liqod.cluster.fence.Fence`).
+(:class:`liqod.cluster.guestpolicies.GuestPolicies`).
 """
 
 import logging
@@ -67,7 +67,7 @@ class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
     validations: tuple[Any, ...] | None = None
 
 
-class Policy(msgspec.Struct, frozen=True):
+class InstalledPolicy(msgspec.Struct, frozen=True):
     """A ValidatingAdmissionPolicy."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -85,7 +85,7 @@ class Policy(msgspec.Struct, frozen=True):
         return spec.failure_policy == FAIL and bool(spec.validations) and not narrowed
 
 
-def bounds(policies: Iterable[Policy]) -> dict[str, str]:
+def bounds(policies: Iterable[InstalledPolicy]) -> dict[str, str]:
     """The object quotas that installations note on the policies of packages' kinds.
 
     An administrator's note that is none counts for nothing.
@@ -107,7 +107,7 @@ def _is_bound(key: str, text: str) -> bool:
 
 def missing(
     wanted: Iterable[Mapping[str, Any]],
-    policies: Iterable[Policy],
+    policies: Iterable[InstalledPolicy],
     bindings: Iterable[PolicyBinding],
 ) -> tuple[str, ...]:
     """The policies that are not there, hold nobody any more, or that nothing makes deny.
@@ -126,7 +126,7 @@ def missing(
     return tuple(sorted(names.keys() - (there & deny)))
 
 
-class Fences(Controller[str]):
+class PolicyController(Controller[str]):
     """Keeps :attr:`liqod.cluster.context.ClusterContext.fence` up to date; there is one key.
 
     Args:
@@ -162,12 +162,14 @@ class Fences(Controller[str]):
         policies, bindings = self._policies.store, self._bindings.store
         if not (policies.synced and bindings.synced):
             return PATIENCE
-        found = list(policies.values(Policy))
+        found = list(policies.values(InstalledPolicy))
         self._context.fence.bounds = bounds(found)
         self._judge(found, bindings.values(PolicyBinding))
         return None
 
-    def _judge(self, policies: Iterable[Policy], bindings: Iterable[PolicyBinding]) -> None:
+    def _judge(
+        self, policies: Iterable[InstalledPolicy], bindings: Iterable[PolicyBinding]
+    ) -> None:
         fence, now = self._context.fence, missing(admission.policies(), policies, bindings)
         fence.known = True
         if now == fence.missing:

@@ -6,24 +6,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.cluster.bounds import (
+from liqod.cluster.memorylimits import (
     KeptEndpoints,
     KeptMap,
     KeptSlice,
     note_owner,
+    stub_over_limit,
     trim_endpoints,
     trim_made,
     trim_map,
     trim_slice,
     trim_to,
-    without_room,
 )
 from liqod.config import Guests
 from liqod.kube.cache.memoryquota import NOBODY, Holdings
 from liqod.kube.cache.store import Change, Store
 from liqod.model.peering.quota import pod_cost
-from liqod.provider.workloads.ending import Endings
-from liqod.provider.workloads.shadow import Made, Shadow, ShadowPlan, decide
+from liqod.provider.workloads.graceperiods import GracePeriods
+from liqod.provider.workloads.shadow import GuestPod, Shadow, ShadowPlan, decide
 from liqod.resources.base import MAX_ENDPOINTS, MAX_MAPPED, MAX_QUANTITIES
 
 LIMIT = 65536
@@ -177,19 +177,19 @@ def test_of_a_pod_what_is_counted_and_followed_is_kept(fat: int):
     found = msgspec.json.decode(kept)
     assert pod_cost(found["spec"]) == pod_cost(spec)
     assert found["spec"]["nodeName"] == "milan-1"
-    made = msgspec.json.decode(kept, type=Made)
-    assert Endings(3600).grace(("shop", "web"), made) == 3600
+    made = msgspec.json.decode(kept, type=GuestPod)
+    assert GracePeriods(3600).grace(("shop", "web"), made) == 3600
     assert found["status"] == {"phase": "P"}
     assert found["metadata"]["labels"] == {"a": "b"}
 
 
 def test_who_has_too_much_here_is_told_so():
-    stub = msgspec.json.decode(without_room(shadow_pod("web", 10)), type=Shadow)
+    stub = msgspec.json.decode(stub_over_limit(shadow_pod("web", 10)), type=Shadow)
     plan = decide(stub, None, "rome")
     assert plan.status is not None
     assert plan.status["reason"] == "TooMuch"
     assert "max_bytes under [guests]" in plan.status["message"]
-    lives = Made(metadata=stub.metadata)
+    lives = GuestPod(metadata=stub.metadata)
     assert decide(stub, lives, "rome") == ShadowPlan(holds=True)
 
 

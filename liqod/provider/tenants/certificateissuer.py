@@ -60,7 +60,7 @@ class Order(msgspec.Struct, frozen=True):
         return hashlib.sha256(self.authority).hexdigest()
 
 
-class Issued(msgspec.Struct, frozen=True):
+class IssuedCertificate(msgspec.Struct, frozen=True):
     """A certificate for an order.
 
     Attributes:
@@ -84,7 +84,7 @@ def _serves(kept: Secret, order: Order) -> bool:
     return era == order.era
 
 
-class Certificates:
+class CertificateIssuer:
     """Issues certificates and keeps them.
 
     Args:
@@ -111,7 +111,7 @@ class Certificates:
         self._now = now
         self._signed: dict[tuple[str, str], float] = {}
 
-    async def issue(self, order: Order) -> Issued:
+    async def issue(self, order: Order) -> IssuedCertificate:
         """The certificate that is kept for the order, or a new one if none is or it is due.
 
         Raises:
@@ -124,7 +124,7 @@ class Certificates:
             certificate = kept.value(CERTIFICATE_FIELD)
             left = self._left(certificate, order.csr)
             if left is not None and (left := max(left, self._pause(order))) > 0:
-                return Issued(certificate, left)
+                return IssuedCertificate(certificate, left)
         certificate = await sign(
             self._client,
             order.csr,
@@ -137,7 +137,7 @@ class Certificates:
         left = self._left(certificate, order.csr)
         if left is None:
             raise ProtocolError("the signer gave a certificate for another key")
-        return Issued(certificate, max(left, LEAST_INTERVAL))
+        return IssuedCertificate(certificate, max(left, LEAST_INTERVAL))
 
     def _note(self, order: Order) -> None:
         """It was signed now. Slices come and go: what needs no pause any more is forgotten."""

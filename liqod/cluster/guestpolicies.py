@@ -6,7 +6,7 @@ AGAIN = 15.0
 """Seconds between two checks of objects that are not lent while policies are missing."""
 
 
-class Fence:
+class GuestPolicies:
     """Result of the check of these policies; before the first check no problem is seen.
 
     Attributes:

@@ -10,8 +10,8 @@ from liqod.apimachinery.meta import ObjectMeta
 from liqod.consumer.identities.keys import ClusterKeys, offer_of
 from liqod.identity import certificaterequests, certificates, keys, successions
 from liqod.model import ids
-from liqod.provider.tenants import following, names, trust
-from liqod.provider.tenants.following import Offer, offered
+from liqod.provider.tenants import keysuccession, trust, usernames
+from liqod.provider.tenants.keysuccession import NextKey, next_key
 from liqod.provider.tenants.tenants import proven
 from liqod.resources import Renew, ResourceSlice, Tenant
 from liqod.resources.authentication import (
@@ -57,12 +57,12 @@ GOOD = offer_of(pair(COMES, WAS), "rome")
 
 
 def test_the_next_key_of_the_one_that_is_known_is_offered():
-    found = offered(tenant(), renew(GOOD))
-    assert isinstance(found, Offer)
+    found = next_key(tenant(), renew(GOOD))
+    assert isinstance(found, NextKey)
     assert (found.what.former, found.what.next) == (print_of(WAS), print_of(COMES))
-    assert following.problem(found, print_of(WAS)) == ""
-    assert following.problem(found, "") == ""
-    assert following.problem(found, print_of(COMES)) == ""  # it was noted, and no more done
+    assert keysuccession.problem(found, print_of(WAS)) == ""
+    assert keysuccession.problem(found, "") == ""
+    assert keysuccession.problem(found, print_of(COMES)) == ""  # it was noted, and no more done
 
 
 def swapped(plain: bytes | None = None, keyed: bytes | None = None) -> str:
@@ -82,7 +82,7 @@ def swapped(plain: bytes | None = None, keyed: bytes | None = None) -> str:
         (offer_of(pair(COMES, WAS, "turin"), "turin"), "about turin, and not rome"),
         (f"{GOOD} {GOOD}", "no statement with two requests"),  # two steps in one
         (GOOD.split(" ")[0], "no statement with two requests"),
-        (GOOD + " " * following.LIMIT, "no statement with two requests"),
+        (GOOD + " " * keysuccession.LIMIT, "no statement with two requests"),
         (f"{GOOD.split(' ')[0]} A A", "exactly one PEM block"),
         (swapped(plain=certificaterequests.make_csr(THIEF, "rome", "liqo.io")), "another key"),
         (
@@ -100,25 +100,25 @@ def swapped(plain: bytes | None = None, keyed: bytes | None = None) -> str:
     ids=range(11),
 )
 def test_another_is_named_and_not_followed(text, why):
-    found = offered(tenant(), renew(text))
+    found = next_key(tenant(), renew(text))
     assert isinstance(found, str)
     assert "another key of rome is not followed" in found
     assert why in found
 
 
 def test_who_has_the_former_key_cannot_state_another_next_one_after_the_first():
-    fork = offered(tenant(), renew(offer_of(pair(THIEF, WAS), "rome")))
-    assert isinstance(fork, Offer)  # the statement holds: a thief's key signs as well
-    assert "has followed" in following.problem(fork, print_of(COMES))
+    fork = next_key(tenant(), renew(offer_of(pair(THIEF, WAS), "rome")))
+    assert isinstance(fork, NextKey)  # the statement holds: a thief's key signs as well
+    assert "has followed" in keysuccession.problem(fork, print_of(COMES))
     after = tenant(COMES, **{labels.SUCCESSION: GOOD.split(" ")[0]})
-    assert isinstance(offered(after, renew(offer_of(pair(THIEF, WAS), "rome"))), str)
+    assert isinstance(next_key(after, renew(offer_of(pair(THIEF, WAS), "rome"))), str)
 
 
 def test_what_was_followed_is_followed_once_and_nothing_of_a_slice_s_renew():
     after = tenant(COMES, **{labels.SUCCESSION: GOOD.split(" ")[0]})
-    assert offered(after, renew(GOOD)) is None
-    assert offered(tenant(), renew(GOOD, RESOURCE_SLICE)) is None
-    assert offered(tenant(), []) is None
+    assert next_key(after, renew(GOOD)) is None
+    assert next_key(tenant(), renew(GOOD, RESOURCE_SLICE)) is None
+    assert next_key(tenant(), []) is None
 
 
 def test_a_certificate_of_the_former_key_proves_the_next_one_by_the_statement_alone():
@@ -141,11 +141,11 @@ def test_a_certificate_of_the_former_key_proves_the_next_one_by_the_statement_al
 def test_rights_are_bound_to_both_names_while_the_former_one_is_noted():
     who, former = ids.keyed("rome", print_of(COMES)), ids.keyed("rome", print_of(WAS))
     found = tenant(COMES)
-    assert names.subjects(found, {}, keyed=True) == (who,)
+    assert usernames.subjects(found, {}, keyed=True) == (who,)
     for note in (print_of(WAS), f"{print_of(WAS)} 2026-01-01T00:00:00Z"):
-        assert names.subjects(found, {labels.FORMER_KEY: note}, keyed=True) == (who, former)
-    assert following.until({labels.FORMER_KEY: print_of(WAS)}) is None
-    assert following.until({labels.FORMER_KEY: f"{print_of(WAS)} nonsense"}) == 0.0
+        assert usernames.subjects(found, {labels.FORMER_KEY: note}, keyed=True) == (who, former)
+    assert keysuccession.until({labels.FORMER_KEY: print_of(WAS)}) is None
+    assert keysuccession.until({labels.FORMER_KEY: f"{print_of(WAS)} nonsense"}) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ResourceRequest(msgspec.Struct, frozen=True):
     """A request to borrow resources of a provider.
 
     Attributes:

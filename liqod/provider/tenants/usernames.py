@@ -7,7 +7,7 @@ annotation of its Tenant, or in its standing Renew where that Tenant is of a ver
 
 A consumer that changes from the names without a key to the others has its rights under both, which
 the tenant namespace notes, until all that it has is signed under the new ones. So it is with one
-that changes from one key to the next (:mod:`liqod.provider.tenants.following`).
+that changes from one key to the next (:mod:`liqod.provider.tenants.keysuccession`).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -20,7 +20,7 @@ from liqod.errors import ProtocolError
 from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube import times
 from liqod.model import ids
-from liqod.provider.tenants.following import decoded, former_in, former_of, has_followed
+from liqod.provider.tenants.keysuccession import decoded, former_in, former_of, has_followed
 from liqod.resources import Renew, ResourceSlice, Tenant
 from liqod.resources.authentication import CONTROL_PLANE
 

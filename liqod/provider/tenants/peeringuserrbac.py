@@ -18,10 +18,10 @@ from liqod.provider.tenants.trust import Binding
 LIFE = 3600.0
 """Seconds for which a peering user is good, unless whoever makes it says otherwise."""
 RBAC = "rbac.authorization.k8s.io"
-NARROW = (labels.PEERING_USER_ACCEPTED_ROLE, labels.PEERING_USER_LIQOCTL_ROLE)
+READER_ROLES = (labels.PEERING_USER_ACCEPTED_ROLE, labels.PEERING_USER_LIQOCTL_ROLE)
 
 
-def ends(binding: Binding) -> datetime:
+def expiry(binding: Binding) -> datetime:
     """The time at which a peering user's binding goes; by default an hour after it came.
 
     Raises:
@@ -34,20 +34,20 @@ def ends(binding: Binding) -> datetime:
     return datetime.fromisoformat(made or "1970-01-01T00:00:00Z") + timedelta(seconds=LIFE)
 
 
-def ended(binding: Binding, now: datetime) -> bool:
+def is_expired(binding: Binding, now: datetime) -> bool:
     """True if a binding's time is over, or cannot be read."""
     try:
-        return ends(binding) <= now
+        return expiry(binding) <= now
     except (ValueError, TypeError):
         return True
 
 
-def stamp(moment: datetime) -> str:
+def rfc3339(moment: datetime) -> str:
     """A time as Kubernetes writes it."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-async def narrow(client: Client, consumer: str, tenant_namespace: str, now: datetime) -> None:
+async def restrict(client: Client, consumer: str, tenant_namespace: str, now: datetime) -> None:
     """End the peering users of an accepted consumer whose time is over, and let others read only.
 
     Raises:
@@ -57,18 +57,20 @@ async def narrow(client: Client, consumer: str, tenant_namespace: str, now: date
         ROLE_BINDINGS, Selection(labels=users_of(consumer)), decode=Binding
     ):
         meta = each.metadata
-        over = ended(each, now)
-        writes = meta.namespace == tenant_namespace and not is_narrow(each)
+        over = is_expired(each, now)
+        writes = meta.namespace == tenant_namespace and not is_restricted(each)
         if writes and not over:
             # Under the same label, by which `liqoctl delete peering-user` finds it.
             kept = {labels.PEERING_USER, labels.PEERING_USER_KEY} & meta.labels.keys()
             marks, lists = {name: meta.labels[name] for name in kept}, is_liqoctls(each)
-            await bind_reader(client, marks, tenant_namespace, users(each), ends(each), lists=lists)
+            await bind_reader(
+                client, marks, tenant_namespace, users(each), expiry(each), lists=lists
+            )
         if writes or over:
             await client.delete(ROLE_BINDINGS, meta.name, meta.namespace, uid=meta.uid)
 
 
-async def end(client: Client, consumer: str, now: datetime) -> float | None:
+async def expire(client: Client, consumer: str, now: datetime) -> float | None:
     """End the peering users of a consumer that has no Tenant, each when its time is over.
 
     Returns:
@@ -82,16 +84,16 @@ async def end(client: Client, consumer: str, now: datetime) -> float | None:
         ROLE_BINDINGS, Selection(labels=users_of(consumer)), decode=Binding
     ):
         meta = each.metadata
-        if ended(each, now):
+        if is_expired(each, now):
             await client.delete(ROLE_BINDINGS, meta.name, meta.namespace, uid=meta.uid)
         else:
-            left.append((ends(each) - now).total_seconds())
+            left.append((expiry(each) - now).total_seconds())
     return min(left, default=None)
 
 
-def is_narrow(binding: Binding) -> bool:
+def is_restricted(binding: Binding) -> bool:
     """True if a binding gives no more than an accepted consumer's peering user may have."""
-    return binding.role_ref.kind == "ClusterRole" and binding.role_ref.name in NARROW
+    return binding.role_ref.kind == "ClusterRole" and binding.role_ref.name in READER_ROLES
 
 
 def is_liqoctls(binding: Binding) -> bool:
@@ -124,7 +126,7 @@ async def bind_reader(
         until: when that ends.
         lists: they use ``liqoctl``.
     """
-    for role in NARROW if lists else NARROW[:1]:
+    for role in READER_ROLES if lists else READER_ROLES[:1]:
         await _bind(client, marks, tenant_namespace, role, who, until)
 
 
@@ -138,7 +140,7 @@ async def _bind(
 ) -> None:
     name = f"{role}-{marks[labels.PEERING_USER]}"
     marks = {labels.MANAGED: labels.TRUE, **marks}
-    annotations = {labels.PEERING_USER_ENDS: stamp(until)}
+    annotations = {labels.PEERING_USER_ENDS: rfc3339(until)}
     subjects = [{"apiGroup": RBAC, "kind": "User", "name": each} for each in who]
     if await client.find(ROLE_BINDINGS, name, namespace, decode=Binding) is not None:
         patch = {"metadata": {"labels": marks, "annotations": annotations}, "subjects": subjects}

@@ -28,7 +28,7 @@ from liqod.procedures import Progress
 from liqod.procedures.networkobjects import (
     WEBSOCKET,
     WIREGUARD,
-    Asked,
+    NetworkOptions,
     configuration,
     gateway_client,
     gateway_server,
@@ -97,7 +97,9 @@ class Joining:
         without: why the clusters are peered without a network; empty where they are with one.
     """
 
-    def __init__(self, asked: Asked, progress: Progress, relay: Relay | None = None) -> None:
+    def __init__(
+        self, asked: NetworkOptions, progress: Progress, relay: Relay | None = None
+    ) -> None:
         self._asked = asked
         self._relay = relay
         self._progress = progress
@@ -159,7 +161,12 @@ class _Made:
 
 
 async def _join(
-    here: Site, there: Site, asked: Asked, made: _Made, progress: Progress, relay: Relay | None
+    here: Site,
+    there: Site,
+    asked: NetworkOptions,
+    made: _Made,
+    progress: Progress,
+    relay: Relay | None,
 ) -> str:
     """Makes the objects of both sides; returns the backend of the tunnel."""
     progress("tell each side the other's address ranges")
@@ -184,7 +191,12 @@ async def _join(
 
 
 async def _have_gateways(
-    server: Site, client: Site, asked: Asked, made: _Made, progress: Progress, relay: Relay | None
+    server: Site,
+    client: Site,
+    asked: NetworkOptions,
+    made: _Made,
+    progress: Progress,
+    relay: Relay | None,
 ) -> str:
     """Have both gateways, of what is asked for, else of the first kind that both make; which.
 
@@ -228,7 +240,12 @@ def _differing(makes: dict[str, tuple[str, ...]], tried: list[str]) -> str:
 
 
 async def _gateways(
-    server: Site, client: Site, asked: Asked, made: _Made, progress: Progress, relay: Relay | None
+    server: Site,
+    client: Site,
+    asked: NetworkOptions,
+    made: _Made,
+    progress: Progress,
+    relay: Relay | None,
 ) -> None:
     progress(f"make the gateway of {server.id}, which is dialled")
     name = await _have(
