@@ -28,8 +28,8 @@ from benchmarks.channel import resident
 from benchmarks.report import Aim, Report
 from liqod.apimachinery.kinds import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from liqod.consumer.nodes.kubelet import KubeletServer
-from liqod.consumer.nodes.podusage import PodPlace, PodUsage
-from liqod.consumer.nodes.podways import SHARE, PodWays
+from liqod.consumer.nodes.podproxy import SHARE, PodProxies
+from liqod.consumer.nodes.podusage import PodLocation, PodUsage
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.http.cpubudget import Budget
@@ -62,7 +62,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 class Way:
-    """Leads to the one pod (:class:`liqod.consumer.nodes.podways.PodWay`)."""
+    """Leads to the one pod (:class:`liqod.consumer.nodes.podproxy.PodProxy`)."""
 
     id = "milan"
 
@@ -70,7 +70,7 @@ class Way:
         self.client = client
         self.budget = Budget(share=share)
         self.streams = 0
-        self.usage = PodUsage(self.lead)
+        self.usage = PodUsage(self.resolve)
         self.nodes = ("milan",)
 
     def healthy(self) -> None:
@@ -84,12 +84,12 @@ class Way:
         """True for any node."""
         return True
 
-    def lead(self, node: str, namespace: str) -> PodPlace:
+    def resolve(self, node: str, namespace: str) -> PodLocation:
         """There."""
-        return PodPlace(self.client, f"{namespace}-rome")
+        return PodLocation(self.client, f"{namespace}-rome")
 
     @contextmanager
-    def held(self, close: Callable[[], None]) -> Iterator[None]:
+    def hold(self, close: Callable[[], None]) -> Iterator[None]:
         """It is never lost."""
         yield
 
@@ -101,10 +101,10 @@ async def carry(told: Told) -> None:
         Client(from_kubeconfig(told.milan)) as milan,
         trio.open_nursery() as nursery,
     ):
-        ways = PodWays()
-        ways["milan"] = cast("Any", Way(milan, SHARE))
+        proxies = PodProxies()
+        proxies["milan"] = cast("Any", Way(milan, SHARE))
         await milan.raw("GET", "/version")  # as every peer is asked: TLS sessions are resumed
-        print(await nursery.start(KubeletServer(context, ways, Account()).run), flush=True)
+        print(await nursery.start(KubeletServer(context, proxies, Account()).run), flush=True)
         await trio.sleep_forever()
 
 
@@ -213,7 +213,7 @@ def report(chosen: argparse.Namespace, cost: dict[str, float]) -> Report:
         ("", "directly", "by the virtual node"),
         (
             "there and back, MiB/s",
-            *(f"{cost[way] / (1 << 20):.0f}" for way in ("direct", "carried")),
+            *(f"{cost[proxy] / (1 << 20):.0f}" for proxy in ("direct", "carried")),
         ),
         ("CPU of the daemon for a GiB there and back, s", "", f"{cost['cpu']:.1f}"),
         (f"each of {chosen.streams} idle streams, kB", "", f"{each:.1f}"),

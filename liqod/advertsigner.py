@@ -10,7 +10,7 @@ from functools import partial
 import trio
 
 from liqod.cluster.context import ClusterContext
-from liqod.consumer.identities.keys import RETRY, ClusterKeys, cluster_keys
+from liqod.consumer.identities.clusterkeys import RETRY, ClusterKeys, cluster_keys
 from liqod.discovery.sightings import Verified
 from liqod.errors import ConfigError, LiqodError, TransientError
 from liqod.handshake.protocol import advertcodec
@@ -124,7 +124,7 @@ async def adverts_of(context: ClusterContext, listening: Callable[[], int]) -> S
         listening: gives the port at which other daemons are met; 0 while there is none.
 
     Raises:
-        ConfigError: as :func:`liqod.consumer.identities.keys.cluster_keys`.
+        ConfigError: as :func:`liqod.consumer.identities.clusterkeys.cluster_keys`.
     """
     while True:
         try:

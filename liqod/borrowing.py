@@ -12,21 +12,21 @@ from liqod.apimachinery.kinds import PODS
 from liqod.consumer.foreignclusters import ForeignClusterOfPeer
 from liqod.consumer.identities.identities import Identities
 from liqod.consumer.identities.signing import Signing
-from liqod.consumer.inband import ServerDial
-from liqod.consumer.inherited import Inherited
-from liqod.consumer.leaving import Leaving
-from liqod.consumer.link import Line, Provider, dial_server
-from liqod.consumer.nodes.podways import Offloaded, PodWay, PodWays
+from liqod.consumer.link import ProbeConnection, ProviderPeer, dial_server
+from liqod.consumer.liqofinalizers import LiqoFinalizers
+from liqod.consumer.nodes.podproxy import OffloadedPods, PodProxies, PodProxy
 from liqod.consumer.nodes.versions import follow
 from liqod.consumer.nodes.virtualnodes import VirtualNodes
+from liqod.consumer.providercleanup import ProviderCleanup
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.replication import Replication
+from liqod.consumer.serverdialer import ServerDialer
 from liqod.consumer.slices.slices import Slices
 from liqod.kube.credentials.credentials import Credentials
 from liqod.model.peering.intervals import FIRST_DEADLINE
 from liqod.plugins.host import PluginHost
 from liqod.reflection.engine import Engine
-from liqod.reflection.voices import Voices
+from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.runtime.gather import either
 
 
@@ -46,10 +46,10 @@ class Borrowing:
 
 
 async def borrow(
-    peer: Provider,
+    peer: ProviderPeer,
     plugins: PluginHost,
-    voices: Voices,
-    ways: PodWays,
+    arbiter: StatusArbiter,
+    proxies: PodProxies,
     shown: Callable[[Borrowing], AbstractContextManager[None]],
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -59,24 +59,24 @@ async def borrow(
     Args:
         peer: the provider.
         plugins: the plugins, and their calls.
-        voices: what all peers say of objects here.
-        ways: to the pods of all peers.
+        arbiter: what all peers say of objects here.
+        proxies: to the pods of all peers.
         shown: shows what works, for those who look.
     """
     remotes = Remotes(peer)
-    leaving = Leaving(peer, remotes)
+    leaving = ProviderCleanup(peer, remotes)
     replication = Replication(peer, remotes, leaving)
-    borrowing = Borrowing(remotes, replication, Engine(peer, remotes, plugins, voices))
+    borrowing = Borrowing(remotes, replication, Engine(peer, remotes, plugins, arbiter))
     with shown(borrowing):
-        await _borrow(peer, borrowing, leaving, ways, task_status)
+        await _borrow(peer, borrowing, leaving, proxies, task_status)
     raise AssertionError("rooms never end by themselves")
 
 
 async def _borrow(
-    peer: Provider,
+    peer: ProviderPeer,
     borrowing: Borrowing,
-    leaving: Leaving,
-    ways: PodWays,
+    leaving: ProviderCleanup,
+    proxies: PodProxies,
     task_status: trio.TaskStatus[None],
 ) -> None:
     remotes = borrowing.remotes
@@ -87,7 +87,7 @@ async def _borrow(
         nursery.start_soon(run)
         nursery.start_soon(_follow, peer, remotes)
         await nursery.start(follow, peer.link, remotes)
-        await nursery.start(Inherited(peer).run)
+        await nursery.start(LiqoFinalizers(peer).run)
         await nursery.start(Signing(peer).run)
         await nursery.start(Identities(peer).run)
         await nursery.start(leaving.run)
@@ -96,24 +96,24 @@ async def _borrow(
         await nursery.start(ForeignClusterOfPeer(peer, remotes, leaving).run)
         await nursery.start(VirtualNodes(peer).run)
         await nursery.start(borrowing.engine.run)
-        await nursery.start(PodWay(peer, remotes, _offloaded(borrowing.engine), ways).run)
+        await nursery.start(PodProxy(peer, remotes, _offloaded(borrowing.engine), proxies).run)
         task_status.started()
 
 
-def _offloaded(engine: Engine) -> Offloaded:
+def _offloaded(engine: Engine) -> OffloadedPods:
     context = engine.context
-    return Offloaded(
+    return OffloadedPods(
         nodes=lambda: context.nodes,
         namespaces=lambda: context.mapping.accepted,
         pods=lambda: context.wide.get(PODS),
     )
 
 
-async def _dial(server: ServerDial, credentials: Credentials) -> Line:
+async def _dial(server: ServerDialer, credentials: Credentials) -> ProbeConnection:
     return await dial_server(*server.to(credentials))
 
 
-async def _follow(peer: Provider, remotes: Remotes) -> None:
+async def _follow(peer: ProviderPeer, remotes: Remotes) -> None:
     """Have the direct way tried where a channel is gone by."""
     link = peer.link
 
@@ -131,4 +131,4 @@ async def _follow(peer: Provider, remotes: Remotes) -> None:
         finally:
             line.close()
 
-    await remotes.dial.beside.follow(current, lambda: link.up, changed, prove)
+    await remotes.dial.fallback.follow(current, lambda: link.up, changed, prove)

@@ -29,14 +29,14 @@ from liqod.cluster.context import ClusterContext
 from liqod.cluster.podselection import select_pods
 from liqod.clusterlabels import ShownLabels
 from liqod.config import Config, load
-from liqod.consumer.claims import Claims
 from liqod.consumer.foreignclusters import ForeignClusters
+from liqod.consumer.identities.clusterkeys import KeyBootstrap, cluster_keys
 from liqod.consumer.identities.formerkey import FormerKey
-from liqod.consumer.identities.keys import Keys, cluster_keys
-from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
 from liqod.consumer.nodes.kubelet import KubeletServer
+from liqod.consumer.volumeprovisioner import VolumeProvisioner
 from liqod.consumer.webhook.missedpods import MissedPods
-from liqod.consumer.webhook.server import PodWebhook
+from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.discovery.discoverymanager import Discovery
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.handshake.handshakemanager import Handshake
@@ -64,7 +64,7 @@ from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
 from liqod.network.sweeping import sweep_once
 from liqod.ownkeycontroller import FollowedKeys, take_to
-from liqod.peers.peers import Peers
+from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks
 from liqod.plugins import loader
 from liqod.plugins.host import PluginHost
@@ -72,8 +72,8 @@ from liqod.plugins.loader import Plugins
 from liqod.provider.garbagecollector import GarbageCollector
 from liqod.provider.policies.policycontroller import PolicyController
 from liqod.provider.workloads import directpods
-from liqod.reflection.retractions import Retractions
-from liqod.reflection.voices import Voices
+from liqod.reflection.statusarbitration import StatusArbiter
+from liqod.reflection.statuscleanup import Retractions
 from liqod.resources import DEFINITIONS
 from liqod.runtime import account, log, sdnotify
 from liqod.runtime.arguments import Parser
@@ -240,7 +240,7 @@ class Daemon:
             )
             self._health.metrics = partial(metrics.render, inspector)
             await servers.start(inspector.run)
-            kubelet = KubeletServer(context, self._components.pod_ways, self._account)
+            kubelet = KubeletServer(context, self._components.pod_proxies, self._account)
             await servers.start(kubelet.run)
             self._components.serving = kubelet.serving
             context = dataclasses.replace(context, kubelet_port=kubelet.port)
@@ -340,28 +340,28 @@ class Daemon:
             nursery.start_soon(machines.attend, node)
             nursery.start_soon(Takeover(context, self._role, node, self._identity).run)
             tasks = PeerTasks(self._plugins, machine, self._components)
-            await nursery.start(Peers(context, tasks.stand_by, tasks.voices.end).run)
+            await nursery.start(PeerController(context, tasks.stand_by, tasks.arbiter.end).run)
 
     async def _lead(self, context: ClusterContext, webhook: PodWebhook) -> None:
         """The rooms of the whole cluster, then the peers, until cancelled."""
         logger.info("leading as %s", context.cluster_id)
         async with trio.open_nursery() as nursery:
-            await nursery.start(Keys(context).run)
+            await nursery.start(KeyBootstrap(context).run)
             former_key = self._components.former_key = FormerKey(context)
             await nursery.start(former_key.run)
             nursery.start_soon(
                 preflight.follow_id, context.informers, context.namespace, context.cluster_id
             )
             await nursery.start(webhook.lead)
-            await nursery.start(Offloading(context).run)
+            await nursery.start(OffloadingController(context).run)
             await nursery.start(MissedPods(context, webhook.doubt).run)
-            nursery.start_soon(walled, "volumes of claims", Claims(context).run)
+            nursery.start_soon(walled, "volumes of claims", VolumeProvisioner(context).run)
             await nursery.start(ForeignClusters(context).run)
             await nursery.start(PolicyController(context).run)
             await nursery.start(GarbageCollector(context).run)
             await nursery.start(directpods.run, context)
-            voices = Voices()
-            await nursery.start(Retractions(context, voices).run)
+            arbiter = StatusArbiter()
+            await nursery.start(Retractions(context, arbiter).run)
             machine, kernel = await machines.look(context, self._plugins, self._account, self._role)
             if not machine.problem:
                 nursery.start_soon(machines.attend, kernel)
@@ -378,7 +378,7 @@ class Daemon:
             )
             context = dataclasses.replace(context, config=self._config)
             nursery.start_soon(walled, "labels that are shown", partial(_shown_labels, context))
-            tasks = PeerTasks(self._plugins, machine, self._components, voices)
+            tasks = PeerTasks(self._plugins, machine, self._components, arbiter)
             adverts = await advertsigner.adverts_of(context, lambda: handshake.port)
             seen = self._components.discovery = Discovery(context, self._plugins, adverts)
             pair = await cluster_keys(context.client, context.namespace)
@@ -387,7 +387,7 @@ class Daemon:
                 context, pair.private, self._account, seen.seen, seen.everybody, shared
             )
             self._components.handshake = handshake
-            peers = Peers(context, tasks.run, voices.end)
+            peers = PeerController(context, tasks.run, arbiter.end)
             self._working = working = Working(context, peers, seen, handshake)
             nursery.start_soon(walled, "the hand-shake", handshake.run)
             take = (take_to(handshake, context.client), adverts.take)

@@ -11,7 +11,7 @@ from liqod.config import Config
 from liqod.discovery.discoverymanager import Discovery
 from liqod.handshake.handshakemanager import Handshake
 from liqod.model.view.figures import counted
-from liqod.peers.peers import Peers
+from liqod.peers.peercontroller import PeerController
 from liqod.runtime import sdnotify
 
 TELL_EVERY = 10.0
@@ -22,7 +22,7 @@ class Working:
     """The parts of a leader that a reload of the configuration reaches."""
 
     context: ClusterContext
-    peers: Peers
+    peers: PeerController
     inbox: Discovery
     handshake: Handshake
 

@@ -5,8 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from liqod.cluster.context import ClusterContext
+from liqod.consumer.identities.clusterkeys import ClusterKeys, CurrentKeys
 from liqod.consumer.identities.formerkey import Bound, bound, listener_of, needing
-from liqod.consumer.identities.keys import ClusterKeys, OwnKeys
 from liqod.handshake.protocol.outputs import Expected
 from liqod.handshake.transport.localidentity import OwnSide, present_key
 from liqod.kube.client import Client
@@ -77,7 +77,7 @@ class FollowedKeys(Controller[str]):
     """
 
     def __init__(self, context: ClusterContext, *take: Take) -> None:
-        self._own, self._take = OwnKeys(context, KEY), take
+        self._own, self._take = CurrentKeys(context, KEY), take
         super().__init__(context, "ownkeys", self._own.watched, first=(KEY,))
 
     async def reconcile(self, key: str) -> None:

@@ -13,7 +13,7 @@ import trio
 
 from liqod.borrowing import borrow
 from liqod.cluster.context import ClusterContext
-from liqod.consumer.link import Link, Provider
+from liqod.consumer.link import PeerLink, ProviderPeer
 from liqod.errors import NotStarted
 from liqod.inspect.components import Components
 from liqod.network.joining import join
@@ -23,7 +23,7 @@ from liqod.plugins.host import PluginHost
 from liqod.provider.lending import lend
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.reachability import follow
-from liqod.reflection.voices import Voices
+from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.telemetry.events import PeerRunning
 
 TRIED_AT_ONCE = 16
@@ -43,7 +43,7 @@ class PeerTasks:
         plugins: the plugins, and their calls.
         machine: the machine that joins the networks.
         components: shows what works, for those who look.
-        voices: what the peers say of objects here.
+        arbiter: what the peers say of objects here.
         tries: bounds the tries of all peers that do not answer.
         timings: how long a provider waits for what.
     """
@@ -51,13 +51,13 @@ class PeerTasks:
     plugins: PluginHost
     machine: Machine = NOWHERE
     components: Components = field(default_factory=Components)
-    voices: Voices = field(default_factory=Voices)
+    arbiter: StatusArbiter = field(default_factory=StatusArbiter)
     tries: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TRIED_AT_ONCE))
     timings: ProviderTimings = ORDINARY
 
     async def run(self, context: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
         """Lend to and borrow from one peer until cancelled, and keep the network with it."""
-        peer = Provider(peer_id, context, tenant_namespace, link=Link(self.tries))
+        peer = ProviderPeer(peer_id, context, tenant_namespace, link=PeerLink(self.tries))
         with self.components.peer(peer):
             await self._live(peer)
 
@@ -65,7 +65,7 @@ class PeerTasks:
         """Be ready to have the tunnel to one peer until cancelled; nothing is lent or borrowed."""
         await join(Peer(peer_id, context, tenant_namespace), self.machine, leads=False)
 
-    async def _live(self, peer: Provider) -> None:
+    async def _live(self, peer: ProviderPeer) -> None:
         link = peer.link
         joined = partial(join, api=lambda: link.path if link.asked else "")
         async with trio.open_nursery() as nursery:
@@ -79,8 +79,8 @@ class PeerTasks:
             borrowed = partial(
                 borrow,
                 plugins=self.plugins,
-                voices=self.voices,
-                ways=self.components.pod_ways,
+                arbiter=self.arbiter,
+                proxies=self.components.pod_proxies,
                 shown=shown,
             )
             lent = partial(lend, timings=self.timings)

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import trio
 
-from liqod.consumer.link import Provider
+from liqod.consumer.link import ProviderPeer
 from liqod.model.peering.reach import Facts, unreachable
 from liqod.runtime.backoff import Backoff
 
@@ -38,7 +38,7 @@ class _Stirred:
             self.event.set()
 
 
-async def follow(peer: Provider) -> NoReturn:
+async def follow(peer: ProviderPeer) -> NoReturn:
     """Keep ``peer.reach`` until cancelled."""
     stirred = _Stirred()
     async with trio.open_nursery() as nursery:
@@ -48,7 +48,7 @@ async def follow(peer: Provider) -> NoReturn:
     raise AssertionError("it is followed until cancelled")
 
 
-async def _judge(peer: Provider, stirred: _Stirred) -> NoReturn:
+async def _judge(peer: ProviderPeer, stirred: _Stirred) -> NoReturn:
     network, reach = peer.network, peer.reach
     began = trio.current_time()
     stood = False
@@ -82,7 +82,7 @@ def _whole() -> float:
     return 1.0
 
 
-def _facts(peer: Provider, *, settled: bool) -> Facts:
+def _facts(peer: ProviderPeer, *, settled: bool) -> Facts:
     link, network = peer.link, peer.network
     return Facts(
         # Before it is known whether networks are joined there may be one.

@@ -22,7 +22,7 @@ from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES, Kind
 from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.cluster.memorylimits import informers
 from liqod.consumer.degradations import Degradations
-from liqod.consumer.link import Provider
+from liqod.consumer.link import ProviderPeer
 from liqod.consumer.peerdaemon import PeerDaemon
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
@@ -33,8 +33,8 @@ from liqod.plugins import loader
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from liqod.reflection.engine import Engine
-from liqod.reflection.retractions import Retractions
-from liqod.reflection.voices import Voices
+from liqod.reflection.statusarbitration import StatusArbiter
+from liqod.reflection.statuscleanup import Retractions
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES, crdmanifests
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
@@ -122,7 +122,7 @@ class Pair:
         remote_namespace: its name at the peer.
         link: whether the peer answers; ``link.set(False, "why")`` takes it away.
         others: the other peers, in the order in which they were named.
-        voices: what rome's peers say of objects there.
+        arbiter: what rome's peers say of objects there.
         plugins: rome's plugins; ``plugins.calls`` is what their calls came to.
         home: rome, as the engine has it; ``home.hub.history`` is what was decided and why.
     """
@@ -137,21 +137,21 @@ class Pair:
         context: ClusterContext,
         lender: ClusterContext,
         name: str = "milan",
-        voices: Voices | None = None,
+        arbiter: StatusArbiter | None = None,
         plugins: PluginHost | None = None,
     ) -> None:
         self.rome = rome
         self.milan = milan
         self.context = context
         self.lender = lender
-        self.voices = Voices() if voices is None else voices
+        self.arbiter = StatusArbiter() if arbiter is None else arbiter
         self.plugins = plugins or PluginHost(loader.load(sources=loader.built_in()))
         self.name = name
         self.tenant = f"liqo-tenant-{name}"
         self.here = Client(from_kubeconfig(rome.kubeconfig))
         self.there = Client(from_kubeconfig(milan.kubeconfig))
         self.link = Switch()
-        self.peer = Provider(name, context, self.tenant, link=cast("Any", self.link))
+        self.peer = ProviderPeer(name, context, self.tenant, link=cast("Any", self.link))
         self.identities = Identities(**{name: Client(from_kubeconfig(milan.kubeconfig))})
         self.others: tuple[Pair, ...] = ()
         self._engine: trio.CancelScope | None = None
@@ -207,7 +207,7 @@ class Pair:
     async def start(self, nursery: trio.Nursery, **options: Any) -> Engine:
         """Start the engine; :meth:`stop` ends it."""
         engine = Engine(
-            self.peer, cast("Remotes", self.identities), self.plugins, self.voices, **options
+            self.peer, cast("Remotes", self.identities), self.plugins, self.arbiter, **options
         )
 
         async def run(task_status: trio.TaskStatus[None]) -> None:
@@ -354,17 +354,17 @@ async def trial(
         rome = await _cluster(stack, "rome", definitions)
         context = await enter(home_of(rome, "rome"))
         pairs: list[Pair] = []
-        voices, host = Voices(), PluginHost(plugins)
+        arbiter, host = StatusArbiter(), PluginHost(plugins)
         for name in peers:
             cluster = await _cluster(stack, name, definitions)
             lender = await enter(home_of(cluster, name))
-            made = Pair(rome, cluster, context, lender, name, voices, host)
+            made = Pair(rome, cluster, context, lender, name, arbiter, host)
             stack.push_async_callback(made.aclose)
             await made.prepare()
             pairs.append(made)
         pairs[0].others = tuple(pairs[1:])
         async with trio.open_nursery() as nursery:
-            await nursery.start(Retractions(context, voices).run)
+            await nursery.start(Retractions(context, arbiter).run)
             for made in pairs:
                 await made.start(nursery)
             yield pairs[0]

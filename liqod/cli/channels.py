@@ -40,7 +40,7 @@ class Channels:
     async def _begin(self) -> "Ways":
         from liqod.apimachinery import labels
         from liqod.cluster.ownid import own_cluster_id
-        from liqod.consumer.identities.keys import cluster_keys
+        from liqod.consumer.identities.clusterkeys import cluster_keys
         from liqod.handshake.protocol.outputs import Expected, Own
         from liqod.handshake.transport.channelmanager import Ways, by_own_key
         from liqod.handshake.transport.localidentity import present_key

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from liqod.cli import presence
 from liqod.cli.frame import Frame
 from liqod.cluster.ownid import cluster_id
-from liqod.consumer.identities.keys import cluster_keys
+from liqod.consumer.identities.clusterkeys import cluster_keys
 from liqod.handshake.protocol import advertcodec
 from liqod.handshake.protocol.advertcodec import Advert
 from liqod.identity import keys

@@ -18,8 +18,8 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.cli.presence import beat, how_to_start, webhook_verdict
 from liqod.cluster.ownid import PublicKeys, cluster_id, cluster_uid, copy_problem, id_problem, notes
+from liqod.consumer.identities.clusterkeys import keys_here
 from liqod.consumer.identities.formerkey import bound, needing
-from liqod.consumer.identities.keys import keys_here
 from liqod.errors import Forbidden, NotFound, ProtocolError
 from liqod.identity import certificates, keys
 from liqod.install import daemonpolicies, homepolicies

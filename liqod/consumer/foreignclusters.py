@@ -15,11 +15,11 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
-from liqod.consumer.leaving import Leaving
-from liqod.consumer.link import Provider
+from liqod.consumer.link import ProviderPeer
+from liqod.consumer.providercleanup import ProviderCleanup
 from liqod.consumer.remote import KubeconfigSecret
 from liqod.consumer.remotes import Remotes
-from liqod.consumer.slices.borrowed import is_source
+from liqod.consumer.slices.sliceobjects import is_source
 from liqod.errors import AlreadyExists
 from liqod.kube import recorder, times
 from liqod.kube.cache.store import Change
@@ -65,7 +65,7 @@ class ForeignClusterOfPeer(Controller[str]):
         leaving: whether this cluster is leaving it.
     """
 
-    def __init__(self, peer: Provider, remotes: Remotes, leaving: Leaving) -> None:
+    def __init__(self, peer: ProviderPeer, remotes: Remotes, leaving: ProviderCleanup) -> None:
         self._peer = peer
         self._client = peer.context.client
         self._remotes = remotes

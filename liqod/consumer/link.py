@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 import trio
 
 from liqod.consumer.degradations import Degradations
-from liqod.consumer.inband import ServerDial
+from liqod.consumer.happyeyeballs import Path
 from liqod.consumer.peerdaemon import PATH, PeerDaemon
-from liqod.consumer.racing import Path
 from liqod.consumer.remote import Remote
+from liqod.consumer.serverdialer import ServerDialer
 from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable, Untrusted
 from liqod.kube import times
 from liqod.kube.credentials.credentials import Credentials
@@ -68,7 +68,7 @@ class Parted(Unreachable):
     """The server has ended a connection as servers do: nothing is wrong with the way to it."""
 
 
-class Line:
+class ProbeConnection:
     """A kept connection to an API server, asked for ``/livez``: the shortest answer there is.
 
     Now and then it is asked for the Lease of the peer's daemon instead.
@@ -127,7 +127,7 @@ class Line:
         self._connection.close()
 
 
-Dial = Callable[[Credentials], Awaitable[Line]]
+Dial = Callable[[Credentials], Awaitable[ProbeConnection]]
 
 
 # No import of that class: it knows Provider, which knows its Link.
@@ -144,7 +144,7 @@ class Ways(Protocol):
         """Wait until one comes, goes or changes."""
 
 
-class Link:
+class PeerLink:
     """The state of the way to one peer; :meth:`run` finds it out.
 
     Args:
@@ -181,14 +181,14 @@ class Link:
         self._lost_at = float("-inf")
         self._answered = float("-inf")
         self._tries = tries or trio.CapacityLimiter(1)
-        self._line: Line | None = None
+        self._line: ProbeConnection | None = None
         self._rest = trio.CancelScope()
         self._news = News()
         self.degradations = Degradations(self._tell)
         self.daemon = PeerDaemon()
         self.path: Path = "direct"
         self._said = ANSWERS
-        self._way: ServerDial | None = None
+        self._way: ServerDialer | None = None
         self._figured: tuple[list[float | None], roundtrips.Rounds] = ([], roundtrips.rounds(()))
 
     @property
@@ -274,7 +274,7 @@ class Link:
         report: Callable[[Told], None] = lambda told: None,
         *,
         dial: Dial | None = None,
-        way: ServerDial | None = None,
+        way: ServerDialer | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
         """Watch the peer's API server for as long as there is an identity for it.
@@ -339,7 +339,9 @@ class Link:
         finally:
             self._hang_up()
 
-    async def _ask(self, line: Line, deadline: float, report: Callable[[Told], None]) -> None:
+    async def _ask(
+        self, line: ProbeConnection, deadline: float, report: Callable[[Told], None]
+    ) -> None:
         """One round trip, and what is learnt by it."""
         began, clock = trio.current_time(), time.time()
         if self.daemon.due():
@@ -416,7 +418,7 @@ def skew(date: float, asked: float, took: float) -> float:
     return min(date + 1.0 - asked, 0.0)
 
 
-async def dial_server(credentials: Credentials, connect: TcpDial = connect) -> Line:
+async def dial_server(credentials: Credentials, connect: TcpDial = connect) -> ProbeConnection:
     """A connection to the API server of these credentials, TLS included.
 
     Args:
@@ -439,7 +441,7 @@ async def dial_server(credentials: Credentials, connect: TcpDial = connect) -> L
         raise Unreachable(f"{parts.netloc} does not answer")
     try:
         wire.keep_alive(KEEP_ALIVE)
-        return Line(await _secured(wire, credentials) if secure else wire, credentials)
+        return ProbeConnection(await _secured(wire, credentials) if secure else wire, credentials)
     except BaseException:
         wire.close()
         raise
@@ -456,11 +458,11 @@ async def _secured(wire: Wire, credentials: Credentials) -> Wire:
 
 
 @dataclass(eq=False)
-class Provider(Peer):
+class ProviderPeer(Peer):
     """One peer, as this cluster borrows from it.
 
     Attributes:
         link: whether the peer's API server answers; up where nothing is borrowed.
     """
 
-    link: Link = field(kw_only=True)
+    link: PeerLink = field(kw_only=True)

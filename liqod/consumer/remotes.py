@@ -15,10 +15,10 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
-from liqod.consumer.beside import replaceable
-from liqod.consumer.inband import ServerDial
-from liqod.consumer.link import Provider
+from liqod.consumer.channelfallback import replaceable
+from liqod.consumer.link import ProviderPeer
 from liqod.consumer.remote import KubeconfigSecret, Remote
+from liqod.consumer.serverdialer import ServerDialer
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates
 from liqod.kube.cache.memoryquota import Holdings
@@ -50,9 +50,9 @@ class Remotes:
         dial: makes the connections to its API server.
     """
 
-    def __init__(self, peer: Provider) -> None:
+    def __init__(self, peer: ProviderPeer) -> None:
         self._peer = peer
-        self.dial = ServerDial(peer.context.dial, peer.network, self._renew)
+        self.dial = ServerDialer(peer.context.dial, peer.network, self._renew)
         self._remotes: dict[str, Remote] = {}
         most = peer.context.config.consumer.max_bytes
         self._budget = Budget(Holdings(most, "consumer.max_bytes", owner=peer.id))

@@ -9,12 +9,12 @@ import trio
 
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.tenancy import replicas_of
-from liqod.consumer.leaving import Leaving
-from liqod.consumer.link import Provider
+from liqod.consumer.link import ProviderPeer
+from liqod.consumer.providercleanup import ProviderCleanup
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.replicator import REFUSALS, Item, Replicator, deny_withdrawn
-from liqod.consumer.slices.borrowed import is_source
+from liqod.consumer.slices.sliceobjects import is_source
 from liqod.errors import Forbidden, LiqodError
 from liqod.kube.cache.store import Store
 from liqod.kube.queue import KeyedQueue
@@ -42,7 +42,7 @@ class Replication:
         queue: what waits to be replicated; it outlives the identities.
     """
 
-    def __init__(self, peer: Provider, remotes: Remotes, leaving: Leaving) -> None:
+    def __init__(self, peer: ProviderPeer, remotes: Remotes, leaving: ProviderCleanup) -> None:
         self._peer = peer
         self._remotes = remotes
         self._leaving = leaving

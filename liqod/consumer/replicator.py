@@ -16,15 +16,15 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.tenancy import replicas_of
-from liqod.consumer.leaving import Leaving
-from liqod.consumer.link import Provider
+from liqod.consumer.link import ProviderPeer
 from liqod.consumer.namespaces.clusterviews import ClusterViews
-from liqod.consumer.namespaces.protected import ProtectedMappings
-from liqod.consumer.namespaces.staying import Staying
+from liqod.consumer.namespaces.enforcedmappings import EnforcedMappings
+from liqod.consumer.namespaces.unoffloadable import UnoffloadableNamespaces
 from liqod.consumer.nodes.virtualnodes import SELECTOR
+from liqod.consumer.providercleanup import ProviderCleanup
 from liqod.consumer.remote import Remote
 from liqod.consumer.replicas import ReplicaPlan, plan
-from liqod.consumer.slices.borrowed import is_source
+from liqod.consumer.slices.sliceobjects import is_source
 from liqod.consumer.slices.slices import deny
 from liqod.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from liqod.kube.cache.store import Change
@@ -81,7 +81,7 @@ class Replicator(Controller[Item]):
     """
 
     def __init__(
-        self, peer: Provider, remote: Remote, leaving: Leaving, queue: KeyedQueue[Item]
+        self, peer: ProviderPeer, remote: Remote, leaving: ProviderCleanup, queue: KeyedQueue[Item]
     ) -> None:
         self._peer = peer
         self._remote = remote
@@ -126,9 +126,9 @@ class Replicator(Controller[Item]):
         context = self._peer.context
         maps = self._sources[NAMESPACE_MAPS].store
         views = ClusterViews(self._virtual_nodes.store, self._nodes.store, maps)
-        staying = Staying(context.namespace, self._namespaces.store)
-        self._protected = ProtectedMappings(
-            context.cluster_id, views, self._offloadings.store, staying
+        unoffloadable = UnoffloadableNamespaces(context.namespace, self._namespaces.store)
+        self._protected = EnforcedMappings(
+            context.cluster_id, views, self._offloadings.store, unoffloadable
         )
         self._peer.report(Replicated(state="running", server=self._remote.client.server))
 

@@ -4,7 +4,7 @@ A sighting peers with nobody: whoever may announce a cluster is not the operator
 configuration has an entry for the cluster, and that or a sighting brings a peering user's
 kubeconfig, the daemon does what ``liqod peer`` does, as often as it takes, each peer behind a wall
 of its own, and until the sighting goes. From the tenant namespace on, the peer is
-:mod:`liqod.peers.peers`' affair.
+:mod:`liqod.peers.peercontroller`' affair.
 
 A cluster's identity is decided here and in one place: plugins bring adverts as they came.
 """

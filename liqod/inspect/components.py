@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 from liqod.borrowing import Borrowing
 from liqod.consumer.identities.formerkey import FormerKey
-from liqod.consumer.link import Provider
-from liqod.consumer.nodes.podways import PodWays
-from liqod.consumer.nodes.serving import Serving
-from liqod.consumer.webhook.controller import WebhookController
-from liqod.consumer.webhook.server import PodWebhook
+from liqod.consumer.link import ProviderPeer
+from liqod.consumer.nodes.podproxy import PodProxies
+from liqod.consumer.nodes.servingcertificate import ServingCertificate
+from liqod.consumer.webhook.podwebhook import PodWebhook
+from liqod.consumer.webhook.webhookcontroller import WebhookController
 from liqod.discovery.discoverymanager import Discovery
 from liqod.handshake.handshakemanager import Handshake
 
@@ -22,7 +22,7 @@ class Components:
 
     Attributes:
         peers: those whose task runs, by id.
-        pod_ways: to the pods at peers.
+        pod_proxies: to the pods at peers.
         discovery: while this daemon leads.
         handshake: while this daemon leads.
         former_key: while this daemon leads.
@@ -31,13 +31,13 @@ class Components:
     """
 
     def __init__(self) -> None:
-        self.peers: dict[str, Provider] = {}
-        self.pod_ways = PodWays()
+        self.peers: dict[str, ProviderPeer] = {}
+        self.pod_proxies = PodProxies()
         self.discovery: Discovery | None = None
         self.handshake: Handshake | None = None
         self.former_key: FormerKey | None = None
         self.admission: PodWebhook | None = None
-        self.serving: Serving | None = None
+        self.serving: ServingCertificate | None = None
         self._borrowing: dict[str, Borrowing] = {}
 
     @property
@@ -69,7 +69,7 @@ class Components:
         self.discovery = self.handshake = self.former_key = None
 
     @contextmanager
-    def peer(self, peer: Provider) -> Iterator[None]:
+    def peer(self, peer: ProviderPeer) -> Iterator[None]:
         """Show a peer for as long as the block lasts."""
         self.peers[peer.id] = peer
         try:

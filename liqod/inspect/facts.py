@@ -47,7 +47,7 @@ from liqod.resources.authentication import RESOURCES
 
 if TYPE_CHECKING:
     from liqod.borrowing import Borrowing
-    from liqod.consumer.link import Provider
+    from liqod.consumer.link import ProviderPeer
     from liqod.consumer.remote import Remote
     from liqod.inspect.probing import Probes
     from liqod.kube.client import Client
@@ -226,11 +226,11 @@ class FactsInMemory:
     def _serving(self) -> str | None:
         """Why virtual nodes show a certificate of the daemon's own."""
         known = self._components.serving
-        return known.problem if known is not None and self._components.pod_ways else None
+        return known.problem if known is not None and self._components.pod_proxies else None
 
     def _usage(self, peer: str) -> str | None:
         """Why a peer did not report what pods use."""
-        way = self._components.pod_ways.get(peer)
+        way = self._components.pod_proxies.get(peer)
         return way.usage.problem if way is not None and way.usage.asked is not None else None
 
     def _proved(self) -> float | None:
@@ -326,7 +326,7 @@ def _certificates(identities: "Iterable[Remote]") -> dict[str, float]:
     }
 
 
-def _network(peer: "Provider | None") -> NetworkFacts | None:
+def _network(peer: "ProviderPeer | None") -> NetworkFacts | None:
     """The facts of the component that keeps the peer's network; None where none is joined."""
     if peer is None:
         return None

@@ -18,9 +18,15 @@ from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import cluster_id, own_cluster_id
 from liqod.cluster.tenancy import ensure_tenant_namespace, find_tenant_namespace, tenant_namespace
-from liqod.consumer.identities.keys import ClusterKeys, cluster_keys
+from liqod.consumer.identities.clusterkeys import ClusterKeys, cluster_keys
 from liqod.consumer.identities.kubeconfigs import auth_patch, problem_of
-from liqod.consumer.identities.places import Place, known_place, place_of, strange, vouched
+from liqod.consumer.identities.providerpinning import (
+    ServerPin,
+    differs,
+    known_pin,
+    pin_of,
+    same_authority,
+)
 from liqod.consumer.identities.signing import SignedNonce, is_nonce
 from liqod.errors import AlreadyExists, ConfigError, Forbidden, NotFound
 from liqod.identity import keys
@@ -109,8 +115,8 @@ async def peer(
         sides = msgspec.structs.replace(sides, proxy=proxy)
     own = own if replace else await key_at(local, own, there, sides.local_namespace)
     given = await admitted(sides, own, progress)
-    if known is not None and strange(place_of(given.api_server, given.ca), known):
-        raise ConfigError(_impostor(there, place_of(given.api_server, given.ca), known))
+    if known is not None and differs(pin_of(given.api_server, given.ca), known):
+        raise ConfigError(_impostor(there, pin_of(given.api_server, given.ca), known))
     await give_identity(sides, given, progress)
     if asked is None:
         await wait_reached(sides, given, progress)
@@ -177,22 +183,24 @@ async def _refuse_revoked(local: Client, there: str, *, replace: bool) -> None:
     await local.patch(NAMESPACES, namespace, lifted)
 
 
-async def _known(local: Client, remote: Client, there: str) -> Place | None:
+async def _known(local: Client, remote: Client, there: str) -> ServerPin | None:
     """The place of the provider that has this id here already; None where it is new.
 
     Raises:
         ConfigError: the kubeconfig leads to a server for which another authority vouches.
     """
     namespace = await find_tenant_namespace(local, there)
-    known = await known_place(local, there, namespace) if namespace is not None else None
+    known = await known_pin(local, there, namespace) if namespace is not None else None
     if known is not None:
-        found = place_of(remote.server, remote.authority)
-        if not vouched(found, known) or (not known.authority and found.server != known.server):
+        found = pin_of(remote.server, remote.authority)
+        if not same_authority(found, known) or (
+            not known.authority and found.server != known.server
+        ):
             raise ConfigError(_impostor(there, found, known))
     return known
 
 
-def _impostor(there: str, found: Place, known: Place) -> str:
+def _impostor(there: str, found: ServerPin, known: ServerPin) -> str:
     return (
         f"{found.named()} says that it is {there}, but {there} is known here at {known.named()}:"
         " if it was moved or made anew, and you know that this is it, say --replace"

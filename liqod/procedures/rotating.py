@@ -1,8 +1,8 @@
 """Gives this cluster another key, and shows which peers follow, what blocks it, and what is left.
 
-The key is changed by one write (:func:`liqod.consumer.identities.keys.succeed`); the daemons of
-both sides do the rest. A peer that does not follow goes on with the former key, which stays beside
-the other one until nobody needs it.
+The key is changed by one write (:func:`liqod.consumer.identities.clusterkeys.succeed`); the daemons
+of both sides do the rest. A peer that does not follow goes on with the former key, which stays
+beside the other one until nobody needs it.
 """
 
 from collections.abc import Iterable
@@ -13,8 +13,8 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.cluster.tenancy import is_from
+from liqod.consumer.identities.clusterkeys import ClusterKeys, cluster_keys, succeed
 from liqod.consumer.identities.formerkey import Bound, bound, listener_of, needing
-from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, succeed
 from liqod.errors import ConfigError
 from liqod.identity import keys
 from liqod.kube.client import Client

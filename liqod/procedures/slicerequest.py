@@ -10,7 +10,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
-from liqod.consumer.slices.borrowed import group_of, request_of
+from liqod.consumer.slices.sliceobjects import group_of, request_of
 from liqod.errors import AlreadyExists, ConfigError
 from liqod.identity.keys import public_pem
 from liqod.kube.client import Client

@@ -8,7 +8,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import EVENTS, SECRETS
-from liqod.consumer.identities.keys import ClusterKeys, keyed_request
+from liqod.consumer.identities.clusterkeys import ClusterKeys, keyed_request
 from liqod.errors import Forbidden, ProtocolError
 from liqod.identity import certificaterequests
 from liqod.kube.client import Client

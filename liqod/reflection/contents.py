@@ -13,11 +13,11 @@ class _Content(msgspec.Struct, frozen=True, rename="camel"):
     annotations: dict[str, str] = {}
 
 
-class _Object(msgspec.Struct, frozen=True):
+class _ContentObject(msgspec.Struct, frozen=True):
     metadata: _Content = _Content()
 
 
-_content = msgspec.json.Decoder(_Object)
+_content = msgspec.json.Decoder(_ContentObject)
 
 
 def differs(old: bytes, new: bytes) -> bool:

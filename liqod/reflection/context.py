@@ -12,7 +12,7 @@ import trio
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownnetworks import OwnNetworks
-from liqod.consumer.link import Provider
+from liqod.consumer.link import ProviderPeer
 from liqod.consumer.remotes import Remotes
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
@@ -31,12 +31,12 @@ from liqod.plugins.contracts import (
 from liqod.plugins.host import PluginHost
 from liqod.reflection import topology
 from liqod.reflection.eventwatch import PeerEvents
-from liqod.reflection.marks import TOKENS
+from liqod.reflection.ownership import TOKENS
 from liqod.reflection.remotecache import Source, Stamps
+from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.reflection.timings import ReflectionTimings
 from liqod.reflection.topology import NamespaceMapping
-from liqod.reflection.view import Dependencies, Key, Needs, Subject
-from liqod.reflection.voices import Voices
+from liqod.reflection.view import Dependencies, Key, Needs, ReflectedObject
 from liqod.telemetry.events import KindRead, Reflected
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Context:
         peer: the peer.
         remotes: the identities that it gave us.
         plugins: the plugins, and their calls.
-        voices: what all peers say of objects here.
+        arbiter: what all peers say of objects here.
         grace: seconds a namespace must be off the map before its pods are given up.
 
     Attributes:
@@ -77,16 +77,16 @@ class Context:
 
     def __init__(
         self,
-        peer: Provider,
+        peer: ProviderPeer,
         remotes: Remotes,
         plugins: PluginHost,
-        voices: Voices,
+        arbiter: StatusArbiter,
         timings: ReflectionTimings,
     ) -> None:
         self.peer = peer
         self.remotes = remotes
         self.plugins = plugins
-        self.voices = voices
+        self.arbiter = arbiter
         self.timings = timings
         self.needs = Needs()
         self.dependencies = Dependencies()
@@ -211,7 +211,9 @@ class Context:
         if self._unreadable.pop(kind, None) is not None:
             self.peer.report(KindRead(kind=kind.plural, problem=""))
 
-    def publish(self, subject: Subject, action: str, reason: str = "", *, kind: str = "") -> None:
+    def publish(
+        self, subject: ReflectedObject, action: str, reason: str = "", *, kind: str = ""
+    ) -> None:
         """Report to the hub what was done about an object, and why."""
         self.peer.report(
             Reflected(
@@ -277,7 +279,7 @@ class Work(msgspec.Struct):
         written: the version that our own write of a status left.
     """
 
-    subject: Subject
+    subject: ReflectedObject
     session: "Session | None"
     source: Json | None
     names: Names

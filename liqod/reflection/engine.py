@@ -19,9 +19,9 @@ import trio
 from liqod.apimachinery.kinds import CLAIMS, NAMESPACES, NODES, PODS, Kind
 from liqod.cluster.ownnetworks import OwnNetworks, own_networks
 from liqod.config import Config
-from liqod.consumer.link import Provider
-from liqod.consumer.namespaces import staying
-from liqod.consumer.namespaces.staying import Staying
+from liqod.consumer.link import ProviderPeer
+from liqod.consumer.namespaces import unoffloadable
+from liqod.consumer.namespaces.unoffloadable import UnoffloadableNamespaces
 from liqod.consumer.remotes import Remotes
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.nodeindex import placement
@@ -34,12 +34,12 @@ from liqod.plugins.contracts import Names, Reason, Scope
 from liqod.plugins.host import PluginHost
 from liqod.reflection import topology
 from liqod.reflection.context import Context
-from liqod.reflection.health import HealthCheck
+from liqod.reflection.healthcheck import HealthCheck
 from liqod.reflection.session import Session
+from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.reflection.timings import ORDINARY, ReflectionTimings
-from liqod.reflection.topology import NamespaceMapping, Node
-from liqod.reflection.view import Key, Subject
-from liqod.reflection.voices import Voices
+from liqod.reflection.topology import NamespaceMapping, PartialVirtualNode
+from liqod.reflection.view import Key, ReflectedObject
 from liqod.reflection.withdrawals import Withdrawals
 from liqod.reflection.worker import Worker
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES
@@ -56,7 +56,7 @@ class Engine:
         peer: the peer.
         remotes: the identities that it gave us.
         plugins: the plugins, and their calls.
-        voices: what all peers say of objects here.
+        arbiter: what all peers say of objects here.
         grace: seconds a namespace must be off the map before its pods are given up.
 
     Attributes:
@@ -65,16 +65,16 @@ class Engine:
 
     def __init__(
         self,
-        peer: Provider,
+        peer: ProviderPeer,
         remotes: Remotes,
         plugins: PluginHost,
-        voices: Voices,
+        arbiter: StatusArbiter,
         *,
         timings: ReflectionTimings = ORDINARY,
     ) -> None:
         self.peer = peer
         self.remotes = remotes
-        self.context = Context(peer, remotes, plugins, voices, timings)
+        self.context = Context(peer, remotes, plugins, arbiter, timings)
         disabled = {*peer.context.config.reflection.disabled, *_switched_off(peer.context.config)}
         found = plugins.loaded.reflectors
         self.reflectors = tuple(each for each in found if each.name not in disabled or each.always)
@@ -100,7 +100,7 @@ class Engine:
         """The queue of each reflector."""
         return {name: worker.queue for name, worker in self.context.workers.items()}
 
-    def told(self) -> Iterator[tuple[Subject, Reason]]:
+    def told(self) -> Iterator[tuple[ReflectedObject, Reason]]:
         """The reasons why objects are not as they are to be."""
         for worker in self.context.workers.values():
             yield from worker.told()
@@ -134,7 +134,8 @@ class Engine:
             trio.open_nursery() as nursery,
         ):
             tenant = self.peer.tenant_namespace
-            self._staying = Staying(self.peer.context.namespace, namespaces.store)
+            where = self.peer.context.namespace
+            self._unoffloadable = UnoffloadableNamespaces(where, namespaces.store)
             stops = [each.subscribe(self._stir, namespace=tenant) for each in (maps, nodes)]
             stops.append(namespaces.subscribe(self._stir_if_tenants))
             stops.append(nodes.subscribe(self._on_node))
@@ -171,7 +172,7 @@ class Engine:
         self._changed.set()
 
     def _stir_if_tenants(self, change: Change) -> None:
-        if staying.concerns(change):
+        if unoffloadable.concerns(change):
             self._changed.set()
 
     def _on_node(self, change: Change) -> None:
@@ -187,10 +188,12 @@ class Engine:
         context, tenant = self.context, self.peer.tenant_namespace
         before = (context.mapping, context.nodes)
         # Of this one alone, whatever the peer has put beside it.
-        found, stays = maps.store.decode((tenant, self.peer.id), NamespaceMap), self._staying
+        found, stays = maps.store.decode((tenant, self.peer.id), NamespaceMap), self._unoffloadable
         wanted = () if found is None else (found,)
         context.mapping = topology.mapping(wanted, self.peer.id, stays.problem)
-        context.nodes = topology.virtual_nodes(_in(nodes.store, tenant, Node), self.peer.id)
+        context.nodes = topology.virtual_nodes(
+            _in(nodes.store, tenant, PartialVirtualNode), self.peer.id
+        )
         self.peer.context.own_pods.need(context.nodes)
         if before != (context.mapping, context.nodes):
             self._follow_nodes()
@@ -310,9 +313,9 @@ class Engine:
                 self._start(nursery, namespace, remote_namespace, remote.client)
         if context.mapping.known:
             # What is asked for and not there (yet) may come; what is not asked for is over.
-            voices, concerned = context.voices, {*context.mapping.accepted}
+            arbiter, concerned = context.arbiter, {*context.mapping.accepted}
             concerned |= context.mapping.desired
-            voices.end(self.peer.id, voices.namespaces(self.peer.id) - concerned)
+            arbiter.end(self.peer.id, arbiter.namespaces(self.peer.id) - concerned)
 
     def _start(
         self, nursery: trio.Nursery, namespace: str, remote_namespace: str, client: Client

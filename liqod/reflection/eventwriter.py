@@ -54,7 +54,7 @@ OUTCOMES: Final = (WRITTEN, MERGED, LEFT_OUT, REFUSED)
 log = logging.getLogger(__name__)
 
 
-class _Waiting(NamedTuple):
+class _PendingEvent(NamedTuple):
     body: bytes
     known: bool
     """True if the Event was seen before: it may be there already."""
@@ -81,7 +81,7 @@ class _Lane:
         self._peer = peer
         self._count = count
         self._bucket = TokenBucket(RATE, BURST)
-        self._waiting: dict[Key, _Waiting] = {}
+        self._waiting: dict[Key, _PendingEvent] = {}
         self._size = 0
         self._written: dict[Key, float] = {}
         self._objects: dict[str, TokenBucket] = {}
@@ -95,7 +95,7 @@ class _Lane:
         before = self._waiting.get(key)
         written = self._written.get(key, float("-inf"))
         known |= written > float("-inf") or (before is not None and before.known)
-        entry = _Waiting(msgspec.json.encode(event), known)
+        entry = _PendingEvent(msgspec.json.encode(event), known)
         room = self._size - (before.size if before else 0) + entry.size <= MOST_BYTES
         new = before is None and not known
         if not room or (new and not self._allowed(event["involvedObject"]["uid"], now)):
@@ -132,7 +132,7 @@ class _Lane:
             self._count(WRITTEN)
             self._note(key)
 
-    async def _write(self, key: Key, entry: _Waiting) -> None:
+    async def _write(self, key: Key, entry: _PendingEvent) -> None:
         event = msgspec.json.decode(entry.body)
         namespace, name = key
         if not entry.known:
@@ -150,12 +150,12 @@ class _Lane:
         if self._seldom.allows(str(error)):
             log.warning("an Event of a peer's waits", extra={"reason": str(error)})
 
-    def _put(self, key: Key, entry: _Waiting) -> None:
+    def _put(self, key: Key, entry: _PendingEvent) -> None:
         self._take(key)
         self._waiting[key] = entry
         self._size += entry.size
 
-    def _take(self, key: Key) -> _Waiting | None:
+    def _take(self, key: Key) -> _PendingEvent | None:
         entry = self._waiting.pop(key, None)
         if entry is not None:
             self._size -= entry.size

@@ -2,8 +2,8 @@
 
 The watch runs behind the writes; an object that was created or patched a moment ago is shown as
 the write's answer left it until the watch has caught up, so that nothing is written twice. Objects
-are found by the local object they were made from (:mod:`liqod.reflection.marks`), and each change
-of one has the worker of its reflector reconcile that object.
+are found by the local object they were made from (:mod:`liqod.reflection.ownership`), and each
+change of one has the worker of its reflector reconcile that object.
 
 A kind that holds nothing of ours is listed now and then instead of watched; the first write to it
 starts the watch.
@@ -25,7 +25,7 @@ from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Watch
 from liqod.reflection.contents import differs
-from liqod.reflection.marks import Marked, selector, source_of, version
+from liqod.reflection.ownership import OwnershipMeta, selector, source_of, version
 
 if TYPE_CHECKING:
     from liqod.reflection.worker import Worker
@@ -43,15 +43,15 @@ OWN_WRITE_SEEN = 60.0
 """Seconds after which the watch must have shown a write, or it is taken for lost."""
 
 
-class _Meta(msgspec.Struct):
-    metadata: Marked = Marked()
+class _OwnedObject(msgspec.Struct):
+    metadata: OwnershipMeta = OwnershipMeta()
 
 
-_marked = msgspec.json.Decoder(_Meta)
+_marked = msgspec.json.Decoder(_OwnedObject)
 _partial = msgspec.json.Decoder(Partial)
 
 
-class _Written(msgspec.Struct):
+class _PendingWrite(msgspec.Struct):
     partial: Partial
     until: float
 
@@ -102,7 +102,7 @@ class RemoteCache:
         self._informer: Informer | None = None
         self._sources: dict[str, Source] = {}
         self._names: dict[Source, set[str]] = {}
-        self._written: dict[str, _Written] = {}
+        self._written: dict[str, _PendingWrite] = {}
         self._settled: dict[str, str] = {}
         self._stamps: dict[str, int] = {}
         self._numbers = itertools.count(1)
@@ -239,7 +239,7 @@ class RemoteCache:
             seen = _partial.decode(body).metadata
             if seen.uid == meta.uid and newer(seen.resource_version, meta.resource_version):
                 return True
-        self._written[meta.name] = _Written(partial, trio.current_time() + OWN_WRITE_SEEN)
+        self._written[meta.name] = _PendingWrite(partial, trio.current_time() + OWN_WRITE_SEEN)
         self._remember(meta.name, source)
         return True
 

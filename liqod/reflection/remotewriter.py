@@ -41,13 +41,13 @@ from liqod.plugins.contracts import (
     Scope,
     Write,
 )
-from liqod.reflection import marks, pauses
+from liqod.reflection import ownership, writebackoff
 from liqod.reflection.context import Context, Work
-from liqod.reflection.ends import delete_remote
-from liqod.reflection.marks import Step
-from liqod.reflection.pauses import Refused
+from liqod.reflection.ownership import WriteAction
 from liqod.reflection.remotecache import RemoteCache
+from liqod.reflection.remotedeletion import delete_remote
 from liqod.reflection.view import Key
+from liqod.reflection.writebackoff import RefusalBackoff
 
 FAILING = 60.0
 """Seconds for which a write that failed counts: longer than a try and the pause before it."""
@@ -73,7 +73,7 @@ COLLECTORS = ("foregroundDeletion", "orphan")
 """Finalizers that Kubernetes' garbage collector takes off by itself."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class DesiredObject(msgspec.Struct, frozen=True):
     """One object as it is to be at the peer.
 
     Attributes:
@@ -91,7 +91,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return name
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class WriteResult(msgspec.Struct, frozen=True):
     """The result of writing one object.
 
     Attributes:
@@ -101,13 +101,13 @@ class Outcome(msgspec.Struct, frozen=True):
         again: seconds until it is to be reconciled again, where no change will call.
     """
 
-    done: Step = Step.KEEP
+    done: WriteAction = WriteAction.KEEP
     refusal: Refusal | None = None
     reason: Reason | None = None
     again: float | None = None
 
 
-UNCHANGED = Outcome()
+UNCHANGED = WriteResult()
 """It is as wanted."""
 
 
@@ -120,7 +120,7 @@ class RemoteWriter:
         self._declared = {
             (each.kind.api_version, each.kind.name): each for each in reflector.written
         }
-        self._refused: dict[Key, Refused] = {}
+        self._refused: dict[Key, RefusalBackoff] = {}
         self._failing: dict[Key, tuple[float, str]] = {}
         self._strange: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         """Keys of labels and of annotations that the peer takes of no guest, by kind."""
@@ -197,7 +197,7 @@ class RemoteWriter:
             assert work.session is not None
             work.session.met.add(self._reflector.name)
             return self._refused.pop(key, None) is not None
-        after = pauses.refused(before, refusals, _digest(wanted), trio.current_time())
+        after = writebackoff.refused(before, refusals, _digest(wanted), trio.current_time())
         self._refused[key] = after
         work.pauses.append(after.due - trio.current_time())
         self._context.publish(work.subject, "refused", refusals[0].message)
@@ -206,7 +206,7 @@ class RemoteWriter:
 
     # What is wanted, as it is to be written
 
-    def _wanted(self, work: Work, plan: Plan) -> list[Wanted]:
+    def _wanted(self, work: Work, plan: Plan) -> list[DesiredObject]:
         """The objects of a plan that may leave this cluster, with the marks of ownership."""
         source = work.source
         leaving: list[Json] = []
@@ -227,7 +227,7 @@ class RemoteWriter:
             if remote is None:
                 what = f"{self._reflector.name} does not declare that it writes {each['kind']}"
                 raise PluginError(what)
-            body = marks.decorate(
+            body = ownership.decorate(
                 self._without_strange(work, each),
                 reflector=self._reflector,
                 remote=remote,
@@ -235,7 +235,7 @@ class RemoteWriter:
                 names=work.names,
                 creator=creator,
             )
-            wanted.append(Wanted(remote, body))
+            wanted.append(DesiredObject(remote, body))
         return wanted
 
     def _learns(self, refusals: Iterable[Refusal]) -> bool:
@@ -264,7 +264,7 @@ class RemoteWriter:
                 work.reasons.append(Reason(LEFT_OUT, message[:1024]))
         return {**wanted, "metadata": meta}
 
-    def _shown(self, refused: Refused) -> list[Reason]:
+    def _shown(self, refused: RefusalBackoff) -> list[Reason]:
         """Refusals as reasons; pods show theirs in their status."""
         if self._reflector.scope is Scope.NODE:
             return []
@@ -276,7 +276,7 @@ class RemoteWriter:
 
     # One object
 
-    async def _bring(self, work: Work, wanted: Wanted) -> Outcome:
+    async def _bring(self, work: Work, wanted: DesiredObject) -> WriteResult:
         """Make one object at the peer be as wanted."""
         session, remote, name = work.session, wanted.remote, wanted.name
         assert session is not None
@@ -284,33 +284,33 @@ class RemoteWriter:
         self.check_link()
         cache = session.caches[remote.kind]
         if not cache.ready_for(work.origin):
-            return Outcome(Step.WAIT)
+            return WriteResult(WriteAction.WAIT)
         live = cache.find(name)
         if live is not None:
             source = cache.source(name)
             if source not in (None, work.origin):
                 return self._taken(remote, name, self._made_from(source))
-            wanted = Wanted(remote, marks.as_made(wanted.body, live, remote))
+            wanted = DesiredObject(remote, ownership.as_made(wanted.body, live, remote))
         known = cache.settled(name)
         stands = live is None or _stands(work, live)
-        step = marks.judge(wanted.body, live, remote, known, stands=stands)
+        step = ownership.judge(wanted.body, live, remote, known, stands=stands)
         try:
-            if step is Step.CREATE:
+            if step is WriteAction.CREATE:
                 outcome = await self._create(work, wanted, cache, client)
-            elif live is None or step in (Step.KEEP, Step.WAIT):
-                return Outcome(step, reason=_held(remote, live))
-            elif step is Step.REMOVE:
+            elif live is None or step in (WriteAction.KEEP, WriteAction.WAIT):
+                return WriteResult(step, reason=_held(remote, live))
+            elif step is WriteAction.REMOVE:
                 await delete_remote(remote, live, cache, self._owner(work, live).client)
-                outcome = Outcome(Step.REMOVE)
+                outcome = WriteResult(WriteAction.REMOVE)
             else:
                 outcome = await self._update(work, wanted, live, step, cache, client)
         except Forbidden as error:
-            return Outcome(refusal=Refusal(403, str(error), remote.kind, True))
+            return WriteResult(refusal=Refusal(403, str(error), remote.kind, True))
         except Invalid as error:
-            return Outcome(refusal=Refusal(422, str(error), remote.kind, False))
+            return WriteResult(refusal=Refusal(422, str(error), remote.kind, False))
         except Conflict:
-            return Outcome(again=AGAIN_SOON)
-        if outcome.done is not Step.KEEP:
+            return WriteResult(again=AGAIN_SOON)
+        if outcome.done is not WriteAction.KEEP:
             self._context.publish(work.subject, outcome.done.value, kind=remote.kind.name)
         return outcome
 
@@ -321,11 +321,11 @@ class RemoteWriter:
         return f"it was made from the {kind} {source[1]} here: one of the two needs another name"
 
     async def _create(
-        self, work: Work, wanted: Wanted, cache: RemoteCache, client: Client
-    ) -> Outcome:
+        self, work: Work, wanted: DesiredObject, cache: RemoteCache, client: Client
+    ) -> WriteResult:
         remote, name = wanted.remote, wanted.name
         kind, namespace = remote.kind, cache.namespace
-        body = marks.stamped(wanted.body, remote)
+        body = ownership.stamped(wanted.body, remote)
         try:
             if remote.write is Write.APPLY:
                 # An apply would take over what others have, and the watch shows ours only: read.
@@ -339,27 +339,27 @@ class RemoteWriter:
                 written = await client.create(kind, body, namespace)
         except AlreadyExists:
             found = await client.find(kind, name, namespace, decode=Partial)
-            return Outcome(again=AGAIN_SOON) if found is None else self._existing(found, wanted)
+            return WriteResult(again=AGAIN_SOON) if found is None else self._existing(found, wanted)
         # No checkpoint since the answer: the cache knows of the write before anybody reads again.
-        return _written(work, cache, written, Step.CREATE)
+        return _written(work, cache, written, WriteAction.CREATE)
 
     async def _update(
         self,
         work: Work,
-        wanted: Wanted,
+        wanted: DesiredObject,
         live: Partial,
-        step: Step,
+        step: WriteAction,
         cache: RemoteCache,
         client: Client,
-    ) -> Outcome:
+    ) -> WriteResult:
         remote = wanted.remote
         if remote.write is Write.ONCE:
             return await self._restore(work, wanted, live, cache, client)
-        if remote.write is Write.APPLY and step is Step.UPDATE:
+        if remote.write is Write.APPLY and step is WriteAction.UPDATE:
             return await self._apply(work, wanted, live, cache, client)
         whole = await client.find(remote.kind, wanted.name, cache.namespace)
         if whole is None:
-            return Outcome(again=AGAIN_SOON)
+            return WriteResult(again=AGAIN_SOON)
         read = msgspec.convert(whole, Partial)
         if remote.write is Write.APPLY:
             if contained(wanted.body, whole):
@@ -377,11 +377,11 @@ class RemoteWriter:
         if written.partial is None:
             cache.settle(read)
             return UNCHANGED
-        return _written(work, cache, written.partial, Step.UPDATE)
+        return _written(work, cache, written.partial, WriteAction.UPDATE)
 
     async def _restore(
-        self, work: Work, wanted: Wanted, live: Partial, cache: RemoteCache, client: Client
-    ) -> Outcome:
+        self, work: Work, wanted: DesiredObject, live: Partial, cache: RemoteCache, client: Client
+    ) -> WriteResult:
         """Update labels and annotations of an object written once; its content, where that follows,
         or others edited it.
 
@@ -389,18 +389,18 @@ class RemoteWriter:
         """
         remote, name, namespace = wanted.remote, wanted.name, cache.namespace
         content: Json = {}
-        edited = marks.edited(live, remote, cache.settled(name))
+        edited = ownership.edited(live, remote, cache.settled(name))
         edited &= not is_adopted(live.metadata.annotations)
-        if edited or marks.changed(wanted.body, live, remote):
+        if edited or ownership.changed(wanted.body, live, remote):
             whole = await client.find(remote.kind, name, namespace)
             if whole is None:
-                return Outcome(again=AGAIN_SOON)
+                return WriteResult(again=AGAIN_SOON)
             live = msgspec.convert(whole, Partial)
             if edited:
-                content = marks.restored(wanted.body, whole)
+                content = ownership.restored(wanted.body, whole)
             else:
-                content = marks.followed(wanted.body, whole, remote)
-        patch = marks.relabel(wanted.body, live, remote)
+                content = ownership.followed(wanted.body, whole, remote)
+        patch = ownership.relabel(wanted.body, live, remote)
         if content:
             meta = {**content.get("metadata", {}), **patch.get("metadata", {})}
             patch = content | ({"metadata": meta} if meta else {})
@@ -410,21 +410,21 @@ class RemoteWriter:
         try:
             written = await client.patch(remote.kind, name, patch, namespace)
         except (Forbidden, Invalid):
-            alone = marks.relabel(wanted.body, live, remote, alone=True) if content else {}
+            alone = ownership.relabel(wanted.body, live, remote, alone=True) if content else {}
             if alone:
                 written = await client.patch(remote.kind, name, alone, namespace)
                 cache.wrote(work.origin, written)
             raise
-        outcome = _written(work, cache, written, Step.UPDATE)
+        outcome = _written(work, cache, written, WriteAction.UPDATE)
         if content and outcome.again is None:
             outcome = msgspec.structs.replace(outcome, again=FOLLOWED)
         return outcome
 
     async def _apply(
-        self, work: Work, wanted: Wanted, live: Partial, cache: RemoteCache, client: Client
-    ) -> Outcome:
+        self, work: Work, wanted: DesiredObject, live: Partial, cache: RemoteCache, client: Client
+    ) -> WriteResult:
         kind, name, namespace = wanted.remote.kind, wanted.name, cache.namespace
-        body = marks.stamped(wanted.body, wanted.remote)
+        body = ownership.stamped(wanted.body, wanted.remote)
         try:
             written = await client.apply(kind, body, namespace, manager=labels.REFLECTION_MANAGER)
         except Invalid:
@@ -436,11 +436,11 @@ class RemoteWriter:
             except Invalid:
                 await ensure.make_room(client, kind, body, live.metadata.uid, namespace)
             written = await client.apply(kind, body, namespace, manager=labels.REFLECTION_MANAGER)
-        return _written(work, cache, written, Step.UPDATE)
+        return _written(work, cache, written, WriteAction.UPDATE)
 
     # What is not wanted
 
-    async def _remove(self, work: Work, wanted: Iterable[Wanted]) -> None:
+    async def _remove(self, work: Work, wanted: Iterable[DesiredObject]) -> None:
         """Remove what the object has there and does not want, once that is sure."""
         session = work.session
         assert session is not None
@@ -500,18 +500,18 @@ class RemoteWriter:
             doubt = informer.suspect or session.suspiciously_empty(reflector, informer.store)
         return doubt
 
-    def _existing(self, found: Partial, wanted: Wanted) -> Outcome:
+    def _existing(self, found: Partial, wanted: DesiredObject) -> WriteResult:
         """The outcome for an object that the watch has not shown: ours, or somebody else's."""
         own = wanted.body["metadata"]["labels"]
-        if marks.ours(found.metadata.labels, own[labels.ORIGIN], own[labels.DESTINATION]):
-            return Outcome(again=AGAIN_SOON)
+        if ownership.ours(found.metadata.labels, own[labels.ORIGIN], own[labels.DESTINATION]):
+            return WriteResult(again=AGAIN_SOON)
         return self._taken(
             wanted.remote, found.metadata.name, "it is not a reflection of this cluster"
         )
 
-    def _taken(self, remote: RemoteKind, name: str, why: str) -> Outcome:
+    def _taken(self, remote: RemoteKind, name: str, why: str) -> WriteResult:
         text = f"{remote.kind.name} {name} exists at the peer and is left alone: {why}"
-        return Outcome(reason=Reason(FOREIGN, text), again=self._context.timings.free_again)
+        return WriteResult(reason=Reason(FOREIGN, text), again=self._context.timings.free_again)
 
     # Who writes
 
@@ -534,11 +534,11 @@ class RemoteWriter:
         return found
 
 
-def _written(work: Work, cache: RemoteCache, written: Partial, step: Step) -> Outcome:
+def _written(work: Work, cache: RemoteCache, written: Partial, step: WriteAction) -> WriteResult:
     """The outcome of a write, by its answer. Nothing was settled where the object has gone."""
     if cache.wrote(work.origin, written):
-        return Outcome(step)
-    return Outcome(again=AGAIN_SOON)
+        return WriteResult(step)
+    return WriteResult(again=AGAIN_SOON)
 
 
 def _held(remote: RemoteKind, live: Partial | None) -> Reason | None:
@@ -553,9 +553,9 @@ def _held(remote: RemoteKind, live: Partial | None) -> Reason | None:
     return Reason(FOREIGN, text)
 
 
-def _digest(wanted: Iterable[Wanted]) -> str:
+def _digest(wanted: Iterable[DesiredObject]) -> str:
     """A digest of the wanted objects, to see that the peer is asked for the same again."""
-    return "/".join(marks.hash_of(each.body, each.remote) for each in wanted)
+    return "/".join(ownership.hash_of(each.body, each.remote) for each in wanted)
 
 
 def _stands(work: Work, live: Partial) -> bool:

@@ -30,12 +30,12 @@ from liqod.model.objects.patches import digest
 from liqod.model.objects.remoteevents import MESSAGE_BYTES, REASON_BYTES, clean
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reason, Reflector, Scope
 from liqod.plugins.validation import unwritable
-from liqod.reflection import pauses
+from liqod.reflection import writebackoff
 from liqod.reflection.context import Context, Version, Work, bare
-from liqod.reflection.localmaking import Lately, make, owned, sweep
-from liqod.reflection.pauses import Contest, Rate
-from liqod.reflection.view import Key, Subject
-from liqod.reflection.voices import Said
+from liqod.reflection.localobjects import Lately, make, owned, sweep
+from liqod.reflection.statusarbitration import DesiredStatus
+from liqod.reflection.view import Key, ReflectedObject
+from liqod.reflection.writebackoff import Contest, Rate
 from liqod.resources import FOREIGN_CLUSTERS
 
 log = logging.getLogger(__name__)
@@ -85,8 +85,8 @@ class StatusWriter:
 
     def gone(self, key: Key) -> None:
         """The object is gone: there is nothing to take back of what was said of it."""
-        subject = Subject(self._reflector.name, *key)
-        self._context.voices.forget(subject, self._context.peer.id)
+        subject = ReflectedObject(self._reflector.name, *key)
+        self._context.arbiter.forget(subject, self._context.peer.id)
 
     def forget(self, key: Key) -> None:
         """The object is gone, or not this session's any more."""
@@ -130,22 +130,22 @@ class StatusWriter:
 
     def _agreed(self, work: Work, source: Json, said: Plan, made: Iterable[Json]) -> Plan:
         """The part of a plan that this engine writes where several peers reflect the object."""
-        reflector, voices = self._reflector, self._context.voices
+        reflector, arbiter = self._reflector, self._context.arbiter
         if reflector.scope is Scope.NODE:
             return said
         subject, peer = work.subject, self._context.peer.id
         names = frozenset((each["kind"], each["metadata"]["name"]) for each in made)
-        voice = Said(said.status or None, names)
-        if not voice.anything and not voices.knows(subject, peer):
+        voice = DesiredStatus(said.status or None, names)
+        if not voice.anything and not arbiter.knows(subject, peer):
             return NOTHING
         again = partial(self._context.workers[reflector.name].ask_again, work.key)
-        voices.say(reflector, subject, source["metadata"]["uid"], peer, voice, again)
-        wanted = voices.wanted(subject, peer, partial(self._combine, source))
+        arbiter.say(reflector, subject, source["metadata"]["uid"], peer, voice, again)
+        wanted = arbiter.wanted(subject, peer, partial(self._combine, source))
         if wanted is None:
             return NOTHING
-        patch = voices.patch(subject, peer, wanted, source.get("status") or {})
+        patch = arbiter.patch(subject, peer, wanted, source.get("status") or {})
         if not patch:
-            voices.written(subject, peer, wanted)
+            arbiter.written(subject, peer, wanted)
             return NOTHING
         self._wanted[work.key] = wanted
         return msgspec.structs.replace(said, status=patch)
@@ -175,12 +175,12 @@ class StatusWriter:
         if wanted is not None:
             # Before the request: where this task is cancelled while it waits for the answer, the
             # status may have been written, and has to be taken back by those who come after.
-            self._context.voices.writing(work.subject, peer, wanted)
+            self._context.arbiter.writing(work.subject, peer, wanted)
         try:
             written = await patch_status(context.client, self._reflector.kind, source, plan.status)
         except (Forbidden, Invalid) as error:
-            self._refused[key] = (asked, now + pauses.UNCHANGED)
-            work.pauses.append(pauses.UNCHANGED)
+            self._refused[key] = (asked, now + writebackoff.UNCHANGED)
+            work.pauses.append(writebackoff.UNCHANGED)
             await self._tell_refused(source, error)
             return
         finally:
@@ -191,7 +191,7 @@ class StatusWriter:
             return
         self._statuses[key] = work.written = (meta["uid"], written.metadata.resource_version)
         if wanted is not None:
-            self._context.voices.written(work.subject, peer, wanted)
+            self._context.arbiter.written(work.subject, peer, wanted)
         self._rate.wrote(key, now)
         contested = self._contest.wrote(key, asked, now)
         if contested is not None:
@@ -239,12 +239,12 @@ class StatusWriter:
     async def _make(self, work: Work, source: Json, wanted: Iterable[Json]) -> None:
         client, peer = self._context.peer.context.client, self._context.peer.id
         name = self._reflector.name
-        voices = self._context.voices
-        others = voices.others(work.subject, peer)
+        arbiter = self._context.arbiter
+        others = arbiter.others(work.subject, peer)
         made = [
             owned(each, self._reflector.kind, source, name, peer)
             for each in wanted
-            if voices.makes(work.subject, peer)
+            if arbiter.makes(work.subject, peer)
             and (each["kind"], each["metadata"]["name"]) not in others
         ]
         for kind in self._reflector.local:

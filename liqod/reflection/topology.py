@@ -45,7 +45,7 @@ class SecretRef(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class NodeSpec(msgspec.Struct, frozen=True, rename="camel"):
+class PartialVirtualNodeSpec(msgspec.Struct, frozen=True, rename="camel"):
     """The part of a VirtualNode's spec that reflection goes by."""
 
     cluster_id: str = msgspec.field(name="clusterID", default="")
@@ -57,11 +57,11 @@ class NodeSpec(msgspec.Struct, frozen=True, rename="camel"):
     load_balancer_classes: tuple[LoadBalancerClass, ...] = ()
 
 
-class Node(msgspec.Struct, frozen=True):
+class PartialVirtualNode(msgspec.Struct, frozen=True):
     """The part of a VirtualNode that reflection goes by."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: NodeSpec = NodeSpec()
+    spec: PartialVirtualNodeSpec = PartialVirtualNodeSpec()
 
 
 def mapping(
@@ -97,7 +97,7 @@ def mapping(
     return NamespaceMapping()
 
 
-def virtual_nodes(nodes: Iterable[Node], peer: str) -> dict[str, VirtualNode]:
+def virtual_nodes(nodes: Iterable[PartialVirtualNode], peer: str) -> dict[str, VirtualNode]:
     """The peer's virtual nodes by name.
 
     The slice is the one that a label names, or else the one whose kubeconfig the node refers to.
@@ -158,7 +158,7 @@ def absence(
     return Absence.LASTING if lasting else Absence.BRIEF
 
 
-def _slice_of(node: Node) -> str:
+def _slice_of(node: PartialVirtualNode) -> str:
     named = node.spec.kubeconfig_secret_ref
     prefix = ids.kubeconfig_secret(ids.slice_identity(""))
     return named.name.removeprefix(prefix) if named is not None else node.metadata.name

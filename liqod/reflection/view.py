@@ -53,7 +53,7 @@ Key = tuple[str, str]
 """Namespace and name of a local object."""
 
 
-class Subject(NamedTuple):
+class ReflectedObject(NamedTuple):
     """One local object as one reflector handles it."""
 
     reflector: str
@@ -61,7 +61,7 @@ class Subject(NamedTuple):
     name: str
 
 
-class Seen(NamedTuple):
+class Dependency(NamedTuple):
     """A dependency that was read: an object, or with an empty name all of a namespace."""
 
     kind: Kind
@@ -73,10 +73,10 @@ class Dependencies:
     """The objects that each decision read, and the decisions that read each object."""
 
     def __init__(self) -> None:
-        self._readers: dict[Seen, set[Subject]] = {}
-        self._looked: dict[Subject, frozenset[Seen]] = {}
+        self._readers: dict[Dependency, set[ReflectedObject]] = {}
+        self._looked: dict[ReflectedObject, frozenset[Dependency]] = {}
 
-    def record(self, subject: Subject, seen: Iterable[Seen]) -> None:
+    def record(self, subject: ReflectedObject, seen: Iterable[Dependency]) -> None:
         """Replace what a subject depends on by what it read this time."""
         new = frozenset(seen)
         old = self._looked.get(subject, frozenset())
@@ -99,10 +99,10 @@ class Dependencies:
         for subject in [each for each in self._looked if each[:2] == (reflector, namespace)]:
             self.record(subject, ())
 
-    def readers(self, kind: Kind, key: Key) -> frozenset[Subject]:
+    def readers(self, kind: Kind, key: Key) -> frozenset[ReflectedObject]:
         """The subjects whose decisions a change of this object may alter."""
-        one = self._readers.get(Seen(kind, key[0], key[1]), ())
-        every = self._readers.get(Seen(kind, key[0], ""), ())
+        one = self._readers.get(Dependency(kind, key[0], key[1]), ())
+        every = self._readers.get(Dependency(kind, key[0], ""), ())
         return frozenset(one).union(every)
 
 
@@ -144,7 +144,7 @@ class LiveView:
         self.now = now
         self.ahead = ahead
         self.refusals = refusals
-        self.seen: set[Seen] = set()
+        self.seen: set[Dependency] = set()
         self.used: set[Need] = set()
         self.asked = False
         self._reads = frozenset(reads.kind for reads in reflector.reads)
@@ -156,14 +156,14 @@ class LiveView:
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Json | None:
         """A local object of a declared kind; raises PluginError for another."""
         store, where = self._store_of(kind, namespace)
-        self.seen.add(Seen(kind, where, name))
+        self.seen.add(Dependency(kind, where, name))
         body = None if store is None else store.get((where, name))
         return None if body is None else msgspec.json.decode(body)
 
     def all(self, kind: Kind, namespace: str | None = None) -> tuple[Json, ...]:
         """All objects of a declared kind in a namespace, by name; raises as :meth:`get`."""
         store, where = self._store_of(kind, namespace)
-        self.seen.add(Seen(kind, where, ""))
+        self.seen.add(Dependency(kind, where, ""))
         if store is None:
             return ()
         keys = sorted(store.indexed("namespace", where))
@@ -205,7 +205,7 @@ class Needs:
     def __init__(self) -> None:
         self._answers: dict[Need, Fetched] = {}
         self._enough = SPARE
-        self._turns = Turns()
+        self._turns = ReadLimiter()
 
     def get(self, need: Need) -> Any:
         """The answer to a need, until it expires; None otherwise."""
@@ -239,7 +239,7 @@ class Needs:
         return max(map(self._turns.wait, patient), default=0.0)
 
 
-class Turns:
+class ReadLimiter:
     """Gives reads their turns, so many a second, in the order in which they were asked for."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from liqod.model.objects import podstatus
 from liqod.plugins.contracts import Json
 from liqod.reflection.context import Context
 from liqod.reflection.statuswriter import patch_status
-from liqod.reflection.view import Key, Subject
+from liqod.reflection.view import Key, ReflectedObject
 from liqod.runtime.backoff import Backoff
 
 ROOM: Final = "withdrawals"
@@ -86,5 +86,5 @@ class Withdrawals:
             return None
         if await patch_status(context.peer.context.client, PODS, pod, status) is None:
             return AGAIN
-        context.publish(Subject("pods", *key), "status", unreachable or "")
+        context.publish(ReflectedObject("pods", *key), "status", unreachable or "")
         return None

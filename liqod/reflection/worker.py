@@ -41,7 +41,7 @@ from liqod.reflection.context import Context, State, Version, Work, bare, versio
 from liqod.reflection.remotecache import Stamps
 from liqod.reflection.remotewriter import RemoteWriter
 from liqod.reflection.statuswriter import StatusWriter
-from liqod.reflection.view import Key, LiveView, Subject, fulfil
+from liqod.reflection.view import Key, LiveView, ReflectedObject, fulfil
 from liqod.runtime.backoff import Backoff
 
 P = ParamSpec("P")
@@ -190,11 +190,11 @@ class Worker:
         """Have each object decided anew next time: the state it was decided by may have changed."""
         self._settled.clear()
 
-    def told(self) -> Iterator[tuple[Subject, Reason]]:
+    def told(self) -> Iterator[tuple[ReflectedObject, Reason]]:
         """The reasons that objects were given, and that still hold."""
         for key, reasons in self._status.told():
             for reason in reasons:
-                yield Subject(self.reflector.name, *key), reason
+                yield ReflectedObject(self.reflector.name, *key), reason
 
     def objects(self) -> set[Key]:
         """Its objects that there are, and those that went while nothing could be done about it."""
@@ -231,7 +231,7 @@ class Worker:
 
     def _forget(self, key: Key) -> None:
         self._wakes(key)
-        self._context.dependencies.record(Subject(self.reflector.name, *key), ())
+        self._context.dependencies.record(ReflectedObject(self.reflector.name, *key), ())
         self.remote.forget(key)
         self._status.forget(key)
 
@@ -340,7 +340,7 @@ class Worker:
             if source is None or not source["metadata"].get("deletionTimestamp"):
                 return None
             session = None
-        work = Work(Subject(reflector.name, *key), session, source, names, blind)
+        work = Work(ReflectedObject(reflector.name, *key), session, source, names, blind)
         if names.absence is Absence.BRIEF:
             work.pauses.append(min(DOUBT, context.timings.grace))
         if source is not None and placed:

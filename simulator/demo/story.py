@@ -21,7 +21,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NAMESPACES, PODS, SECRETS
 from liqod.apimachinery.meta import Partial
 from liqod.cli.output import table
-from liqod.consumer.identities.keys import cluster_keys
+from liqod.consumer.identities.clusterkeys import cluster_keys
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials

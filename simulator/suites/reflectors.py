@@ -43,8 +43,8 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.validation import fault, no_answer, no_pause, strange, unwritable
 from liqod.reflection.context import bare
-from liqod.reflection.view import Subject
-from liqod.reflection.voices import Retraction, Said, Voices, taken_back
+from liqod.reflection.statusarbitration import DesiredStatus, Retraction, StatusArbiter, taken_back
+from liqod.reflection.view import ReflectedObject
 from simulator.suites.trials import no_system_tasks, quick
 
 NAMES = Names(
@@ -408,11 +408,11 @@ class _Talk:
         self._source = source
         self._reflector = type(suite).reflector
         meta = source["metadata"]
-        self._subject = Subject(self._reflector.name, suite.names.namespace, meta["name"])
-        self._voices = Voices()
-        self._voices.retracted = self._take_back
+        self._subject = ReflectedObject(self._reflector.name, suite.names.namespace, meta["name"])
+        self._arbiter = StatusArbiter()
+        self._arbiter.retracted = self._take_back
 
-    def said(self, peer: str) -> Said:
+    def said(self, peer: str) -> DesiredStatus:
         """The status and the objects here that the peer's plan wants."""
         suite, reflector = self._suite, self._reflector
         remote = copy.deepcopy(suite.remote)
@@ -429,24 +429,24 @@ class _Talk:
         assert reflector.incoming is not None
         plan = reflector.incoming(bare(copy.deepcopy(self._source)), remote, view)
         made = frozenset((each["kind"], each["metadata"]["name"]) for each in plan.local)
-        return Said(plan.status or None, made)
+        return DesiredStatus(plan.status or None, made)
 
     def turn(self, peer: str) -> Json:
         """Take one turn of a peer's engine; the status patch that it writes."""
         uid, said = self._source["metadata"].get("uid", ""), self.said(peer)
-        voices, subject = self._voices, self._subject
-        voices.say(self._reflector, subject, uid, peer, said, lambda: None)
-        wanted = voices.wanted(subject, peer, self._combine)
+        arbiter, subject = self._arbiter, self._subject
+        arbiter.say(self._reflector, subject, uid, peer, said, lambda: None)
+        wanted = arbiter.wanted(subject, peer, self._combine)
         if wanted is None:
             return {}
-        patch = voices.patch(subject, peer, wanted, self.live)
+        patch = arbiter.patch(subject, peer, wanted, self.live)
         self.live = merged(self.live, patch)
-        voices.written(subject, peer, wanted)
+        arbiter.written(subject, peer, wanted)
         return patch
 
     def end(self, peer: str) -> None:
         """A peer is left."""
-        self._voices.end(peer)
+        self._arbiter.end(peer)
         if peer == NAMES.peer:
             self.turn("turin")
 

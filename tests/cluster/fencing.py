@@ -22,7 +22,7 @@ from liqod.apimachinery.kinds import (
     Kind,
 )
 from liqod.cli.snapshot import take
-from liqod.consumer.nodes import serving
+from liqod.consumer.nodes import servingcertificate
 from liqod.errors import Forbidden
 from liqod.identity import certificates, keys
 from liqod.kube.reviews import user_of
@@ -189,9 +189,11 @@ async def no_serving_certificate_of_another_is_approved(made: Lender) -> None:
     """As a kubelet's server comes whom the daemon itself has asked for, and nobody else."""
     daemon, admin = made.context.client, made.admin
     key = keys.generate_tls()
-    request = certificates.request_server(key, serving.NAME, serving.GROUP, ["192.0.2.1"])
-    spec = {"request": b64encode(request).decode(), "signerName": serving.SIGNER}
-    body = {"spec": {**spec, "usages": list(serving.USAGES)}}
+    request = certificates.request_server(
+        key, servingcertificate.NAME, servingcertificate.GROUP, ["192.0.2.1"]
+    )
+    spec = {"request": b64encode(request).decode(), "signerName": servingcertificate.SIGNER}
+    body = {"spec": {**spec, "usages": list(servingcertificate.USAGES)}}
     yes = {"type": "Approved", "status": "True", "reason": "Mallory", "message": "so be it"}
     for client, name in ((admin, "theirs"), (daemon, "ours")):
         made_ = await client.create_full(SIGNING_REQUESTS, {"metadata": {"name": name}, **body})

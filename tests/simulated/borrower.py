@@ -10,7 +10,7 @@ from liqod import config
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.cluster.context import ApiEndpoint, ClusterContext
 from liqod.cluster.memorylimits import informers
-from liqod.consumer.link import Provider
+from liqod.consumer.link import ProviderPeer
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
@@ -55,12 +55,12 @@ async def borrower(cluster: Cluster, text: str = "", **more: Any) -> AsyncIterat
         nursery.cancel_scope.cancel()
 
 
-async def peer_of(context: ClusterContext, name: str, link: Switch | None = None) -> Provider:
+async def peer_of(context: ClusterContext, name: str, link: Switch | None = None) -> ProviderPeer:
     """A provider, with its tenant namespace."""
     tenant = f"liqo-tenant-{name}"
     labels = {"liqo.io/tenant-namespace": "true", "liqo.io/remote-cluster-id": name}
     await context.client.create(NAMESPACES, {"metadata": {"name": tenant, "labels": labels}})
-    return Provider(name, context, tenant, link=cast("Any", link or Switch()))
+    return ProviderPeer(name, context, tenant, link=cast("Any", link or Switch()))
 
 
 async def virtual_node(context: ClusterContext, peer: str, name: str = "", **spec: Any) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from liqod.consumer.identities.keys import cluster_keys
+from liqod.consumer.identities.clusterkeys import cluster_keys
 from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused, Report
 from liqod.handshake.protocol.outputs import Own, Peer
 from liqod.handshake.transport.channelmanager import Ways

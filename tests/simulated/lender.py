@@ -14,7 +14,7 @@ from liqod import config
 from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.cluster.memorylimits import informers
-from liqod.consumer.link import Provider
+from liqod.consumer.link import ProviderPeer
 from liqod.install import kubeconfigs
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
@@ -37,7 +37,7 @@ class Lender:
     """Hands to the cluster and to the room's own view of it."""
 
     admin: Client
-    peer: Provider
+    peer: ProviderPeer
     link: Switch
 
     @property
@@ -170,7 +170,7 @@ async def lender(admin: Client, kubeconfig: str, text: str = "") -> AsyncIterato
             addressing=Addressing(("10.244.0.0/16",), ("10.96.0.0/16",)),
         )
         link = Switch()
-        yield Lender(admin, Provider(CONSUMER, context, TENANT, link=cast("Any", link)), link)
+        yield Lender(admin, ProviderPeer(CONSUMER, context, TENANT, link=cast("Any", link)), link)
         nursery.cancel_scope.cancel()
 
 

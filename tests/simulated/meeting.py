@@ -8,7 +8,7 @@ from typing import Any
 import trio
 
 from liqod.apimachinery.kinds import LEASES
-from liqod.consumer.identities.keys import cluster_keys
+from liqod.consumer.identities.clusterkeys import cluster_keys
 from liqod.errors import LiqodError
 from liqod.handshake.protocol.invitationtokens import Token
 from liqod.handshake.requests import invitations

@@ -20,9 +20,9 @@ from liqod.apimachinery.kinds import NAMESPACES, PODS, SECRETS, Kind
 from liqod.cluster.context import ApiEndpoint, ClusterContext
 from liqod.cluster.memorylimits import informers
 from liqod.consumer.foreignclusters import ForeignClusters
+from liqod.consumer.identities.clusterkeys import KeyBootstrap, cluster_keys
 from liqod.consumer.identities.formerkey import FormerKey
-from liqod.consumer.identities.keys import Keys, cluster_keys
-from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
 from liqod.discovery.sightings import Seen
 from liqod.handshake.handshakemanager import Handshake
 from liqod.identity import keys
@@ -35,7 +35,7 @@ from liqod.model import ids
 from liqod.network.leftovers import Leftovers
 from liqod.network.machine import NOWHERE, Machine
 from liqod.ownkeycontroller import FollowedKeys, take_to
-from liqod.peers.peers import Peers
+from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
@@ -110,10 +110,10 @@ class Member:
                 trio.open_nursery() as nursery,
             ):
                 context, self.host = self._context(client, nursery), PluginHost(self.plugins)
-                await nursery.start(Keys(context).run)
+                await nursery.start(KeyBootstrap(context).run)
                 self.components.former_key = FormerKey(context)
                 await nursery.start(self.components.former_key.run)
-                await nursery.start(Offloading(context).run)
+                await nursery.start(OffloadingController(context).run)
                 await nursery.start(ForeignClusters(context).run)
                 await nursery.start(PolicyController(context).run)
                 await nursery.start(GarbageCollector(context, self.timings).run)
@@ -129,7 +129,7 @@ class Member:
                     await nursery.start(self.handshake.run)
                     await nursery.start(FollowedKeys(context, take_to(self.handshake, client)).run)
                 tasks = PeerTasks(self.host, machine, self.components, timings=self.timings)
-                await nursery.start(Peers(context, tasks.run, tasks.voices.end).run)
+                await nursery.start(PeerController(context, tasks.run, tasks.arbiter.end).run)
                 task_status.started(context)
 
     @asynccontextmanager

@@ -93,7 +93,7 @@ async def beside(first: Pair, name: str) -> AsyncIterator[Pair]:
         EmbeddedCluster(name, nodes=1, state=await defined(name)) as cluster,
         home_of(cluster, name) as lender,
     ):
-        made = Pair(first.rome, cluster, first.context, lender, name, first.voices, first.plugins)
+        made = Pair(first.rome, cluster, first.context, lender, name, first.arbiter, first.plugins)
         try:
             await made.prepare()
             yield made

@@ -4,7 +4,7 @@ import pytest
 
 from liqod.apimachinery.kinds import PODS
 from liqod.consumer.identities import formerkey
-from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, succeed
+from liqod.consumer.identities.clusterkeys import ClusterKeys, cluster_keys, succeed
 from liqod.identity import certificates, keys
 from liqod.model import ids
 from liqod.plugins import loader

@@ -144,7 +144,7 @@ async def test_somebody_in_a_pod_there_is_carried_by_the_channel_and_sent_away_w
     ):
         rome, milan = both.rome, both.milan
         port = await nursery.start(
-            KubeletServer(rome.context, rome.components.pod_ways, Account()).run
+            KubeletServer(rome.context, rome.components.pod_proxies, Account()).run
         )
         await both.peer()
         await offload(rome.admin, "shop")

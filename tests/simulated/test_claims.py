@@ -15,8 +15,8 @@ from liqod.apimachinery.kinds import (
     STORAGE_CLASSES,
     VOLUMES,
 )
-from liqod.consumer import claims as room
-from liqod.consumer.claims import Claims
+from liqod.consumer import volumeprovisioner as room
+from liqod.consumer.volumeprovisioner import VolumeProvisioner
 from liqod.install.manifests import storage_class
 from liqod.kube.cache.memoryquota import Holdings
 from liqod.kube.selection import Selection
@@ -115,7 +115,7 @@ async def events(both: Pair, reason: str) -> list[str]:
 
 async def test_the_volume_is_where_the_first_pod_lands_and_goes_with_its_claim():
     async with storing(node("milan", "milan")) as (both, nursery):
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         await both.here.create(CLAIMS, claim("db"), SHOP)
         await pod(both, "one")
         await on(both, "one", "milan")
@@ -142,7 +142,7 @@ async def test_the_volume_is_where_the_first_pod_lands_and_goes_with_its_claim()
 
 async def test_later_pods_go_where_the_volume_is_and_wait_while_that_is_cordoned():
     async with storing(node("milan", "milan")) as (both, nursery):
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         await both.here.create(CLAIMS, claim("db"), SHOP)
         await pod(both, "one")
         await on(both, "one", "milan")
@@ -166,7 +166,7 @@ async def test_on_a_real_node_it_is_a_volume_of_this_cluster_s_own_class():
     async with storing(node("own")) as (both, nursery):
         default = {"storageclass.kubernetes.io/is-default-class": "true"}
         await both.here.create(STORAGE_CLASSES, of_class("local", annotations=default))
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         made = await both.here.create(CLAIMS, claim("db"), SHOP)
         await pod(both, "one")
         await on(both, "one", "own")
@@ -192,7 +192,7 @@ async def test_on_a_real_node_it_is_a_volume_of_this_cluster_s_own_class():
 async def test_without_a_default_class_it_is_said_and_not_tried_without_end(monkeypatch):
     monkeypatch.setattr(room, "FIRST_PAUSE", 0.2)
     async with storing(node("own")) as (both, nursery):
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         await both.here.create(CLAIMS, claim("db"), SHOP)
         await pod(both, "one")
 
@@ -213,7 +213,7 @@ async def test_without_a_default_class_it_is_said_and_not_tried_without_end(monk
 async def test_a_peer_without_storage_is_left_for_another(monkeypatch):
     monkeypatch.setattr(room, "FIRST_PAUSE", 0.1)
     async with storing(node("milan", "milan"), classes=[]) as (both, nursery):
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         await both.here.create(CLAIMS, claim("db"), SHOP)
         await pod(both, "one")
 
@@ -229,7 +229,7 @@ async def test_a_peer_without_storage_is_left_for_another(monkeypatch):
 async def test_what_the_peer_refuses_is_said_before_the_pod_is_bound(monkeypatch):
     monkeypatch.setattr(room, "FIRST_PAUSE", 0.1)
     async with storing(node("milan", "milan")) as (both, nursery):
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         asked = claim("db", annotations={"liqo.io/remote-storage-class": "gold"})
         await both.here.create(CLAIMS, asked, SHOP)
         await pod(both, "one")
@@ -243,7 +243,7 @@ async def test_what_the_peer_refuses_is_said_before_the_pod_is_bound(monkeypatch
 
 async def test_it_grows_and_a_claim_that_is_lost_is_not_made_again():
     async with storing(node("milan", "milan")) as (both, nursery):
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         await both.here.create(CLAIMS, claim("db"), SHOP)
         await pod(both, "one")
         volume = await bound(both)
@@ -276,7 +276,7 @@ async def test_a_daemon_that_is_killed_at_any_step_goes_on():
         await here(both, "db", lambda each: each["status"].get("conditions"))
         both.stop()
         async with trio.open_nursery() as first:
-            await first.start(Claims(both.context).run)
+            await first.start(VolumeProvisioner(both.context).run)
             volume = await bound(both)
             first.cancel_scope.cancel()
         await both.start(nursery)
@@ -286,13 +286,13 @@ async def test_a_daemon_that_is_killed_at_any_step_goes_on():
         await both.goes(PODS, "one", client=both.here, namespace=SHOP)
         await both.here.delete(CLAIMS, "db", SHOP)
         await both.goes(CLAIMS, "db")
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         await both.goes(VOLUMES, volume["metadata"]["name"], client=both.here, namespace="")
 
 
 async def test_a_claim_of_the_same_name_does_not_get_the_other_s_data():
     async with storing(node("milan", "milan")) as (both, nursery):
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         await both.here.create(CLAIMS, claim("db"), SHOP)
         await pod(both, "one")
         await bound(both)
@@ -309,7 +309,7 @@ async def test_a_claim_of_the_same_name_does_not_get_the_other_s_data():
 async def test_of_two_peers_only_the_chosen_one_has_it():
     async with storing(node("milan", "milan")) as (both, nursery), beside(both, "turin") as turin:
         await turin.start(nursery)
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         await both.here.create(CLAIMS, claim("db"), SHOP)
         await pod(both, "one")
         await bound(both)
@@ -323,7 +323,7 @@ async def test_a_peer_that_says_nothing_is_left_for_another(monkeypatch):
     monkeypatch.setattr(room, "FIRST_PAUSE", 0.1)
     async with storing(node("milan", "milan")) as (both, nursery):
         both.stop()
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         await both.here.create(CLAIMS, claim("db"), SHOP)
         await pod(both, "one")
 
@@ -338,7 +338,7 @@ async def test_a_real_claim_that_came_to_nothing_goes():
         nobody = {**of_class("local"), "provisioner": "example.com/none"}
         nobody["metadata"]["annotations"] = {"storageclass.kubernetes.io/is-default-class": "true"}
         await both.here.create(STORAGE_CLASSES, nobody)
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         uids = []
         for name in ("db", "gone"):
             made = await both.here.create(CLAIMS, claim(name, annotations={SELECTED: "own"}), SHOP)
@@ -355,7 +355,7 @@ async def test_a_real_claim_that_came_to_nothing_goes():
 
 async def test_without_the_setting_nobody_asks_for_claims():
     async with lending() as (both, nursery):
-        nursery.start_soon(Claims(both.context).run)
+        nursery.start_soon(VolumeProvisioner(both.context).run)
         await both.here.create(CLAIMS, claim("db", annotations={SELECTED: "milan"}), SHOP)
         await both.pod("warm-up")
         await both.comes(PODS, "warm-up")
@@ -368,7 +368,7 @@ async def test_the_claims_of_a_namespace_are_counted():
     """By a word in them anybody's claims are held: they count as his others do."""
     async with storing(node("one")) as (both, nursery):
         both.context.informers.holdings = holdings = Holdings(1 << 20, "guests.max_bytes")
-        await nursery.start(Claims(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context).run)
         word = {"annotations": {"liqod.io/claim": "x", "note": "x" * 100_000}}
         for number in range(20):
             await both.here.create(CLAIMS, claim(f"c-{number}", **word), SHOP)

@@ -14,12 +14,12 @@ from liqod.apimachinery.kinds import (
     STORAGE_CLASSES,
     VOLUMES,
 )
-from liqod.consumer.claims import Claims
-from liqod.consumer.namespaces import offloading as offloading_room
-from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.namespaces import offloadingcontroller as offloading_room
+from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
+from liqod.consumer.volumeprovisioner import VolumeProvisioner
 from liqod.consumer.webhook import missedpods
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
-from liqod.consumer.webhook.server import PodWebhook
+from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.errors import NotFound
 from liqod.install.kubeconfigs import daemon_kubeconfig
 from liqod.install.manifests import Options
@@ -56,7 +56,7 @@ def pod(name: str, of: str) -> dict[str, Any]:
 
 async def test_admission_knows_which_claims_follow(cluster, nursery):
     async with borrower(cluster, TEXT) as context:
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         hook = PodWebhook(context, Account())
         await nursery.start(hook.run)
         await nursery.start(hook.lead)
@@ -110,7 +110,7 @@ async def test_volumes_keep_their_namespace_at_a_peer_until_they_are_deleted(
 ):
     monkeypatch.setattr(offloading_room, "HELD_AGAIN", 0.1)
     async with borrower(cluster, TEXT) as context:
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await offload(context.client, "shop")
         await peer_of(context, "milan")
         await virtual_node(context, "milan")
@@ -163,7 +163,7 @@ async def test_the_rights_of_an_installation_with_storage_are_enough(nursery):
             data = await daemon_kubeconfig(admin, found, "liqo", "rome", print)
             daemon = EmbeddedAs(rome, data)
             async with borrower(daemon, TEXT) as context, trio.open_nursery() as nursery:
-                await nursery.start(Claims(context).run)
+                await nursery.start(VolumeProvisioner(context).run)
                 await admin.create(CLAIMS, claim("db", annotations={SELECTED: "own"}), "default")
 
                 async def bound():

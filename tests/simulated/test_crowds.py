@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from liqod.cli import inspector
-from liqod.consumer.identities.keys import cluster_keys
+from liqod.consumer.identities.clusterkeys import cluster_keys
 from liqod.errors import LiqodError, Unconnected
 from liqod.handshake.protocol.outputs import Expected, Own
 from liqod.handshake.transport.peerdialler import Dialler

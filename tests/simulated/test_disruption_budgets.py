@@ -18,7 +18,7 @@ from liqod.plugins.reflectors import disruptionbudgets
 from liqod.plugins.reflectors.disruptionbudgets import OPT_IN, POD_DISRUPTION_BUDGETS
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
 from liqod.provider.timings import ORDINARY, ProviderTimings
-from liqod.reflection.retractions import Retractions
+from liqod.reflection.statuscleanup import Retractions
 from liqod.resources import NAMESPACE_MAPS, TENANTS, VIRTUAL_NODES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
@@ -67,7 +67,7 @@ async def spread() -> AsyncIterator[tuple[Pair, Pair]]:
         beside(milan, "turin") as turin,
         trio.open_nursery() as nursery,
     ):
-        await nursery.start(Retractions(milan.context, milan.voices).run)
+        await nursery.start(Retractions(milan.context, milan.arbiter).run)
         for at in (milan, turin):
             await takes(at, labels.TRUE)
             await at.start(nursery)

@@ -9,7 +9,7 @@ import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS, SERVICES
 from liqod.consumer.webhook.missedpods import MissedPods
-from liqod.consumer.webhook.server import PodWebhook
+from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.inspect.inspector import Inspector
 from liqod.kube.selection import Selection
 from liqod.plugins import loader

@@ -3,7 +3,7 @@
 from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.labels import VIRTUAL_NODE_TAINT
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
-from liqod.consumer.webhook.server import PodWebhook
+from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.model.crossing import guestrules
 from liqod.resources import RESOURCE_SLICES
 from liqod.runtime.account import Account

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, SECRETS
-from liqod.consumer import beside
+from liqod.consumer import channelfallback
 from liqod.errors import ConfigError
 from liqod.kube import times
 from liqod.kube.http import proxies
@@ -109,9 +109,9 @@ async def test_a_provider_whose_api_server_nobody_reaches_is_reached_by_its_daem
 async def test_a_provider_that_is_reached_directly_later_is_gone_to_so_and_no_watch_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(beside, "AGAIN", Backoff(first=0.1, last=0.2))
-    monkeypatch.setattr(beside, "BETWEEN", 0.05)
-    monkeypatch.setattr(beside, "LEAST", 0.01)
+    monkeypatch.setattr(channelfallback, "AGAIN", Backoff(first=0.1, last=0.2))
+    monkeypatch.setattr(channelfallback, "BETWEEN", 0.05)
+    monkeypatch.setattr(channelfallback, "LEAST", 0.01)
     (sockets,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = sockets.socket.getsockname()[1]
     await sockets.aclose()

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from liqod.consumer import link as links
-from liqod.consumer.link import Link
+from liqod.consumer.link import PeerLink
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.runtime.backoff import Backoff
 from simulator import EmbeddedCluster
@@ -47,7 +47,7 @@ async def cluster():
 
 @pytest.fixture
 async def link(cluster, nursery):
-    watched = Link()
+    watched = PeerLink()
     nursery.start_soon(watched.run, Ways(cluster.kubeconfig))
     await becomes(watched, True)
     return watched
@@ -87,6 +87,6 @@ async def test_a_server_that_fails_is_down(cluster, link):
 
 
 async def test_a_refused_certificate_is_named(cluster, nursery):
-    watched = Link()
+    watched = PeerLink()
     nursery.start_soon(watched.run, Ways(cluster.kubeconfig_with_token("no such token")))
     assert "refuses" in await becomes(watched, False)

@@ -9,7 +9,7 @@ import trio
 
 from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from liqod.consumer.webhook.missedpods import MissedPods
-from liqod.consumer.webhook.server import PodWebhook
+from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.plugins.reflectors.disruptionbudgets import POD_DISRUPTION_BUDGETS

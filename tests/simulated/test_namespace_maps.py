@@ -5,7 +5,7 @@ import pytest
 import trio
 
 from liqod.apimachinery.kinds import NODES
-from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES
@@ -23,7 +23,7 @@ async def cluster():
 
 async def test_map_comes_and_goes_with_the_virtual_nodes(cluster, nursery):
     async with borrower(cluster) as context:
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await peer_of(context, "milan")
         await virtual_node(context, "milan")
         await virtual_node(context, "milan", "milan-gpu")
@@ -53,7 +53,7 @@ async def test_map_comes_and_goes_with_the_virtual_nodes(cluster, nursery):
 async def test_a_map_made_again_has_all_its_entries_from_the_start(cluster, nursery):
     """Its replica follows it: an empty one would end the provider's namespaces."""
     async with borrower(cluster) as context:
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await peer_of(context, "milan")
         await virtual_node(context, "milan")
         await offload(context.client, "shop")
@@ -78,7 +78,7 @@ async def test_a_map_made_again_has_all_its_entries_from_the_start(cluster, nurs
 
 async def test_without_the_definition_of_virtual_nodes_no_map_goes(cluster, nursery):
     async with borrower(cluster) as context:
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await peer_of(context, "milan")
         await virtual_node(context, "milan")
         await offload(context.client, "shop")
@@ -95,7 +95,7 @@ async def test_without_the_definition_of_virtual_nodes_no_map_goes(cluster, nurs
 async def test_nodes_that_a_list_lacks_cost_no_namespace(cluster, nursery):
     """A label that somebody gave the Node selects the provider."""
     async with borrower(cluster) as context:
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await peer_of(context, "milan")
         marks = {"liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": "milan"}
         node = {"metadata": {"name": "milan", "labels": {**marks, "tier": "gold"}}}

@@ -62,7 +62,7 @@ async def caller() -> AsyncIterator[Peered]:
     ):
         places = Account()
         port = await nursery.start(
-            KubeletServer(rome.context, rome.components.pod_ways, places).run
+            KubeletServer(rome.context, rome.components.pod_proxies, places).run
         )
         await borrow_a_pod(rome, milan)
         started = [{"name": "web", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
@@ -100,7 +100,7 @@ async def test_figures_are_the_peers_and_never_zeros(
     status, said = await asked(caller, RESOURCE)
     assert status == 404
     assert "the peer milan: it has no metrics.k8s.io" in said
-    assert "it has no metrics.k8s.io" in rome.components.pod_ways["milan"].usage.problem
+    assert "it has no metrics.k8s.io" in rome.components.pod_proxies["milan"].usage.problem
 
     await milan.admin.create(CUSTOM_RESOURCES, DEFINITION)
     await eventually(lambda: _served(milan))
@@ -158,12 +158,12 @@ async def test_pods_and_health_are_a_kubelets(caller: Peered) -> None:
     annotations = (await caller.rome.admin.get(NODES, "milan"))["metadata"]["annotations"]
     assert annotations[labels.METRICS_PATH] == RESOURCE
 
-    caller.rome.components.pod_ways["turin"] = cast("Any", _Other())
+    caller.rome.components.pod_proxies["turin"] = cast("Any", _Other())
     status, said = await asked(caller, "/pods")
     assert status == 404
     assert "name one, as /virtualnodes/NAME/pods or through the API server" in said
     assert (await asked(caller, "/virtualnodes/milan/pods"))[0] == 200
-    del caller.rome.components.pod_ways["turin"]
+    del caller.rome.components.pod_proxies["turin"]
 
     await caller.milan.cluster.stop()
 

@@ -7,8 +7,8 @@ import trio
 
 from liqod.apimachinery.kinds import NAMESPACES, NODES
 from liqod.cluster.context import ClusterContext
-from liqod.consumer.namespaces import offloading as offloading_room
-from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.namespaces import offloadingcontroller as offloading_room
+from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
 from liqod.errors import NotFound
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from simulator import EmbeddedCluster
@@ -25,7 +25,7 @@ async def cluster():
 
 async def test_life_of_an_offloaded_namespace(cluster, nursery):
     async with borrower(cluster) as context:
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await offload(context.client, "shop")
         status = await phase(context, "shop", "NoClusterSelected")
         assert status["remoteNamespaceName"] == "shop-rome"
@@ -58,7 +58,7 @@ async def test_many_namespaces_never_overwrite_each_other(cluster, nursery):
     async with borrower(cluster) as context:
         await peer_of(context, "milan")
         await virtual_node(context, "milan")
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         names = [f"ns-{number}" for number in range(12)]
         async with trio.open_nursery() as many:
             for name in names:
@@ -73,7 +73,7 @@ async def test_selector_over_several_clusters_and_slices(cluster, nursery):
             await virtual_node(context, name, labels={"region": region})
         # A second slice that does not match takes nothing away from the first.
         await virtual_node(context, "milan", "milan-2", labels={"region": "us"})
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await offload(context.client, "shop", **selector(region="eu"))
         await mapped(context, "milan", {"shop": "shop-rome"})
         await answer(context, "milan", "shop", "shop-rome")
@@ -95,7 +95,7 @@ async def test_failures_are_told_per_cluster(cluster, nursery):
         for name in ("milan", "turin"):
             await peer_of(context, name)
             await virtual_node(context, name)
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await offload(context.client, "shop")
         for name in ("milan", "turin"):
             await mapped(context, name, {"shop": "shop-rome"})
@@ -115,7 +115,7 @@ async def spread(context: ClusterContext, nursery: trio.Nursery) -> None:
     """The namespace shop is at milan, and all is well."""
     await peer_of(context, "milan")
     await virtual_node(context, "milan")
-    await nursery.start(Offloading(context).run)
+    await nursery.start(OffloadingController(context).run)
     await offload(context.client, "shop")
     await mapped(context, "milan", {"shop": "shop-rome"})
     await answer(context, "milan", "shop", "shop-rome")
@@ -182,7 +182,7 @@ async def test_namespace_that_goes_takes_its_entry_along(cluster, nursery):
     async with borrower(cluster) as context:
         await peer_of(context, "milan")
         await virtual_node(context, "milan")
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await offload(context.client, "shop")
         await mapped(context, "milan", {"shop": "shop-rome"})
         await context.client.delete(NAMESPACES, "shop")
@@ -204,7 +204,7 @@ async def test_an_offloading_deleted_without_its_finalizer_leaves_nothing(
     async def too_late(self, offloading):
         """Somebody takes the finalizer off and deletes at once."""
 
-    monkeypatch.setattr(Offloading, "_hold", too_late)
+    monkeypatch.setattr(OffloadingController, "_hold", too_late)
     async with borrower(cluster) as context:
         await peer_of(context, "milan")
         await virtual_node(context, "milan")
@@ -231,7 +231,7 @@ async def running(context, task_status=trio.TASK_STATUS_IGNORED):
     """The room, until the scope that it reports is cancelled."""
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as own:
-            await own.start(Offloading(context).run)
+            await own.start(OffloadingController(context).run)
             task_status.started(scope)
 
 
@@ -249,7 +249,7 @@ async def test_namespaces_that_hold_keys_are_never_offloaded(cluster, nursery):
         await context.client.patch(NAMESPACES, "liqo", before)  # of a daemon that allowed it
         guests = {"metadata": {"labels": {"liqo.io/remote-cluster-id": "turin"}}}
         await context.client.patch(NAMESPACES, "farm-turin", guests)
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await mapped(context, "milan", {"shop": "shop-rome"})
         for name in kept:
             status = await phase(context, name, "AllFailed")
@@ -278,7 +278,7 @@ async def test_a_namespace_that_was_offloaded_and_may_no_longer_be_comes_back(cl
 
 async def test_a_name_that_is_given_up_goes_to_who_waits_for_it(cluster, nursery):
     async with borrower(cluster) as context:
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await peer_of(context, "milan")
         await virtual_node(context, "milan")
         chosen = {"namespaceMappingStrategy": "SelectedName", "remoteNamespaceName": "market"}
@@ -298,7 +298,7 @@ async def test_of_two_that_want_one_name_at_once_one_gets_it(cluster, nursery):
     async with borrower(cluster) as context:
         await peer_of(context, "milan")
         await virtual_node(context, "milan")
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await mapped(context, "milan", {})
         chosen = {"namespaceMappingStrategy": "SelectedName", "remoteNamespaceName": "market"}
         for name in ("first", "second"):

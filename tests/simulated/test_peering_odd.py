@@ -9,7 +9,7 @@ import trio
 from liqod.apimachinery.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS
 from liqod.apimachinery.labels import KEYS_SECRET
 from liqod.cluster.tenancy import ensure_tenant_namespace
-from liqod.consumer.identities.keys import OwnKeys, cluster_keys
+from liqod.consumer.identities.clusterkeys import CurrentKeys, cluster_keys
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
@@ -259,7 +259,7 @@ async def test_a_nonce_that_another_program_brings_is_signed():
 async def test_a_key_that_was_lost_is_made_anew_and_used():
     async with members("rome") as [rome]:
         before = await cluster_keys(rome.admin)
-        own = OwnKeys(rome.context)
+        own = CurrentKeys(rome.context)
         async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
             await own.watched.open(stack, nursery, rome.context.informers, KeyedQueue())
             await own.watched.synced()

@@ -41,7 +41,7 @@ async def caller() -> AsyncIterator[Peered]:
         trio.open_nursery() as nursery,
     ):
         places = Account()
-        server = KubeletServer(rome.context, rome.components.pod_ways, places)
+        server = KubeletServer(rome.context, rome.components.pod_proxies, places)
         port = await nursery.start(server.run)
         await borrow_a_pod(rome, milan)
         await eventually(lambda: _runs(milan))

@@ -24,7 +24,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import OWN, Plugins, Source
-from liqod.reflection import localmaking, worker
+from liqod.reflection import localobjects, worker
 from tests.simulated.borrower import eventually
 from tests.simulated.lendingpods import lending
 from tests.simulated.reflecting import SHOP, THERE, pair
@@ -232,19 +232,19 @@ async def test_what_was_made_here_a_moment_ago_is_not_made_again():
     async with pair() as both:
         source = await both.here.create_full(CONFIG_MAPS, {"metadata": {"name": "text"}}, SHOP)
         wanted = {"metadata": {"name": "made", "namespace": SHOP}, "stringData": {"a": "1"}}
-        body = localmaking.owned(wanted, CONFIG_MAPS, source, "lines", "milan")
-        unaware, lately = Store(), localmaking.Lately()
+        body = localobjects.owned(wanted, CONFIG_MAPS, source, "lines", "milan")
+        unaware, lately = Store(), localobjects.Lately()
         requests = both.here.stats.answers
         before = sum(requests["create", "secrets", code] for code in (201, 409))
         for _ in range(3):
-            await localmaking.make(both.here, SECRETS, body, source, "lines", unaware, lately)
+            await localobjects.make(both.here, SECRETS, body, source, "lines", unaware, lately)
         assert sum(requests["create", "secrets", code] for code in (201, 409)) == before + 1
         # What has gone since is made again; who does not remember takes over what is there.
         await both.here.delete(SECRETS, "made", SHOP)
-        for memory in (lately, localmaking.Lately()):
-            await localmaking.make(both.here, SECRETS, body, source, "lines", unaware, memory)
+        for memory in (lately, localobjects.Lately()):
+            await localobjects.make(both.here, SECRETS, body, source, "lines", unaware, memory)
             assert await both.here.find(SECRETS, "made", SHOP) is not None
         other = await both.here.create_full(CONFIG_MAPS, {"metadata": {"name": "other"}}, SHOP)
-        theirs = localmaking.owned(wanted, CONFIG_MAPS, other, "lines", "milan")
+        theirs = localobjects.owned(wanted, CONFIG_MAPS, other, "lines", "milan")
         with pytest.raises(Conflict):
-            await localmaking.make(both.here, SECRETS, theirs, other, "lines", unaware, lately)
+            await localobjects.make(both.here, SECRETS, theirs, other, "lines", unaware, lately)

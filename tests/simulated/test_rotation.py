@@ -14,7 +14,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.consumer.identities import formerkey
-from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, succeed
+from liqod.consumer.identities.clusterkeys import ClusterKeys, cluster_keys, succeed
 from liqod.errors import ConfigError, LiqodError
 from liqod.handshake.protocol.messages import Offer
 from liqod.handshake.protocol.outputs import CAPABILITIES, Expected, Own

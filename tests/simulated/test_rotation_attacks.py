@@ -8,7 +8,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import EVENTS, NAMESPACES, SECRETS
 from liqod.cluster.tenancy import ensure_tenant_namespace
-from liqod.consumer.identities.keys import ClusterKeys, cluster_keys, offer_of
+from liqod.consumer.identities.clusterkeys import ClusterKeys, cluster_keys, offer_of
 from liqod.handshake.protocol.messages import Refused
 from liqod.handshake.requests import incomingrecord
 from liqod.handshake.transport.localidentity import present_key

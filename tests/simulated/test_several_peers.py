@@ -12,8 +12,8 @@ from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, Several, View, Watch
 from liqod.plugins.loader import OWN
 from liqod.plugins.reflectors import ingresses
-from liqod.reflection import pauses
-from liqod.reflection.retractions import Retractions
+from liqod.reflection import writebackoff
+from liqod.reflection.statuscleanup import Retractions
 from liqod.reflection.timings import ORDINARY, ReflectionTimings
 from liqod.runtime.backoff import Backoff
 from tests.simulated.borrower import eventually
@@ -98,7 +98,7 @@ async def three(timings: ReflectionTimings = ORDINARY, **more: Any) -> AsyncIter
             await client.create(CUSTOM_RESOURCES, DEFINITION)
         for client in (milan.here, milan.there, turin.there):
             await eventually(partial(served, client))
-        await nursery.start(Retractions(milan.context, milan.voices).run)
+        await nursery.start(Retractions(milan.context, milan.arbiter).run)
         await milan.start(nursery, timings=timings)
         await turin.start(nursery, timings=timings)
         await milan.here.create(GADGETS, LAMP, SHOP)
@@ -130,7 +130,7 @@ async def test_each_peer_has_fields_of_its_own():
         await of.shows({"at": {"milan": "red", "turin": "green"}})
         of.turin.stop()
         await trio.sleep(0.1)  # what is under way says what it has to say
-        of.milan.voices.end("turin")  # as when the peer is gone
+        of.milan.arbiter.end("turin")  # as when the peer is gone
         await of.shows({"at": {"milan": "red"}})
 
 
@@ -178,7 +178,7 @@ async def test_a_status_that_somebody_else_undoes_is_let_be():
         await of.light(of.milan, "red")
         await of.shows({"light": "red"})
         client = of.milan.here
-        for _ in range(pauses.TIMES - 1):
+        for _ in range(writebackoff.TIMES - 1):
             undone = {"status": {"light": "off"}}
             await client.patch(GADGETS, "lamp", undone, SHOP, subresource="status")
             await of.shows({"light": "red"})
@@ -196,7 +196,7 @@ async def test_an_ingress_shows_the_addresses_of_both_peers():
         beside(milan, "turin") as turin,
         trio.open_nursery() as nursery,
     ):
-        await nursery.start(Retractions(milan.context, milan.voices).run)
+        await nursery.start(Retractions(milan.context, milan.arbiter).run)
         await milan.start(nursery)
         await turin.start(nursery)
         backend = {"service": {"name": "web", "port": {"number": 80}}}

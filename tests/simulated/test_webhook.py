@@ -15,12 +15,12 @@ from liqod.apimachinery.kinds import (
     RUNTIME_CLASSES,
     SECRETS,
 )
-from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
 from liqod.consumer.nodes.kubelet import KubeletServer
-from liqod.consumer.nodes.podways import PodWays
-from liqod.consumer.webhook import controller
+from liqod.consumer.nodes.podproxy import PodProxies
+from liqod.consumer.webhook import webhookcontroller
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
-from liqod.consumer.webhook.server import PodWebhook
+from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.errors import ConfigError, LiqodError
 from liqod.kube.http.server import Request
 from liqod.model.objects import webhook
@@ -70,7 +70,7 @@ async def started(context, nursery):
 
 async def test_pods_of_offloaded_namespaces_are_changed_and_others_are_not(cluster, nursery):
     async with borrower(cluster) as context:
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await started(context, nursery)
         await offload(context.client, "shop", podOffloadingStrategy="Remote")
         assert await verdict(context) == "true"
@@ -157,7 +157,7 @@ async def test_lost_certificates_are_made_again_and_proved(cluster, nursery):
 
 
 async def test_unreachable_webhook_is_told(cluster, nursery, monkeypatch):
-    monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
+    monkeypatch.setattr(webhookcontroller, "PROBE_PAUSE", 0.01)
     text = '[webhook]\nport = 0\nhost = "127.0.0.1"\nadvertise = "127.0.0.1:1"\n'
     async with borrower(cluster, text) as context:
         await started(context, nursery)
@@ -167,8 +167,8 @@ async def test_unreachable_webhook_is_told(cluster, nursery, monkeypatch):
 async def test_the_way_is_not_judged_before_a_pod_of_the_service_is_ready(
     cluster, nursery, monkeypatch
 ):
-    monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
-    monkeypatch.setattr(controller, "READY_AGAIN", 0.05)
+    monkeypatch.setattr(webhookcontroller, "PROBE_PAUSE", 0.01)
+    monkeypatch.setattr(webhookcontroller, "READY_AGAIN", 0.05)
     async with borrower(cluster, in_cluster=True) as context:
         hook = await started(context, nursery)
         await eventually(lambda: context.client.find(MUTATING_WEBHOOKS, webhook.NAME))
@@ -188,7 +188,7 @@ async def test_the_way_is_not_judged_before_a_pod_of_the_service_is_ready(
         assert labels.WEBHOOK_REACHABLE not in (found["metadata"].get("annotations") or {})
         # One that stays without is told as that, and not as an address that is wrong.
         with monkeypatch.context() as late:
-            late.setattr(controller, "READY_WITHIN", 0.0)
+            late.setattr(webhookcontroller, "READY_WITHIN", 0.0)
             await verdict(context, webhook.NO_ENDPOINT)
         assert "pod is not ready" in webhook.remedy(webhook.NO_ENDPOINT)
         ready = {"endpoints": [{**ready, "conditions": {"ready": True}}]}
@@ -203,11 +203,11 @@ async def test_the_way_is_not_judged_before_a_pod_of_the_service_is_ready(
 async def test_a_namespace_that_fails_closed_has_no_pod_made_while_nobody_answers(
     cluster, nursery, monkeypatch, setting: str, chosen: dict[str, str]
 ):
-    monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
+    monkeypatch.setattr(webhookcontroller, "PROBE_PAUSE", 0.01)
     closed = f'[webhook]\nport = 0\nhost = "127.0.0.1"\nfail_closed = {setting}\n'
     async with borrower(cluster, closed + 'advertise = "127.0.0.1:1"\n') as context:
         await started(context, nursery)
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await verdict(context)
         await offload(context.client, "shop", chosen, podOffloadingStrategy="Remote")
         await offload(context.client, "open", chosen)
@@ -237,7 +237,7 @@ async def marked(context, namespace, *, closed):
 
 async def test_in_a_namespace_that_fails_closed_who_answers_places_pods(cluster, nursery):
     async with borrower(cluster) as context:
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         hook = await started(context, nursery)
         await verdict(context, "true")
         await offload(
@@ -255,9 +255,9 @@ async def test_in_a_namespace_that_fails_closed_who_answers_places_pods(cluster,
 
 
 async def test_a_pod_that_came_by_has_the_webhook_asked_at_once(cluster, nursery, monkeypatch):
-    monkeypatch.setattr(controller, "DOUBT_PAUSE", 0.0)
+    monkeypatch.setattr(webhookcontroller, "DOUBT_PAUSE", 0.0)
     async with borrower(cluster) as context:
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         hook = await started(context, nursery)
         await nursery.start(MissedPods(context, hook.doubt).run)
         await verdict(context, "true")
@@ -267,9 +267,9 @@ async def test_a_pod_that_came_by_has_the_webhook_asked_at_once(cluster, nursery
         found = await context.client.get(MUTATING_WEBHOOKS, webhook.NAME)
         for each in found["webhooks"]:
             each["clientConfig"]["url"] = "https://127.0.0.1:1/gone"
-        monkeypatch.setattr(controller.WebhookController, "_configure", no_step)
+        monkeypatch.setattr(webhookcontroller.WebhookController, "_configure", no_step)
         await context.client.patch(MUTATING_WEBHOOKS, webhook.NAME, {"webhooks": found["webhooks"]})
-        monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
+        monkeypatch.setattr(webhookcontroller, "PROBE_PAUSE", 0.01)
         with trio.fail_after(10):
             await context.client.create(PODS, pod("slipped"))
             assert "nothing answers it" in await eventually(lambda: not_true(context))
@@ -299,7 +299,7 @@ async def test_webhook_switched_off_is_withdrawn(cluster, nursery):
 
 async def test_missed_pod_gets_its_toleration(cluster, nursery):
     async with borrower(cluster) as context:
-        await nursery.start(Offloading(context).run)
+        await nursery.start(OffloadingController(context).run)
         await nursery.start(MissedPods(context, PodWebhook(context, Account()).doubt).run)
         await offload(context.client, "shop")
         await context.client.create(
@@ -353,14 +353,14 @@ async def test_pod_that_cannot_follow_is_told_why(cluster, nursery):
 async def test_port_in_use_is_named(cluster):
     free = '[kubelet]\nport = 0\nlisten = "127.0.0.1"\n'
     async with borrower(cluster, free) as context, trio.open_nursery() as nursery:
-        port = await nursery.start(KubeletServer(context, PodWays(), Account()).run)
+        port = await nursery.start(KubeletServer(context, PodProxies(), Account()).run)
         taken = free.replace("= 0", f"= {port}")
         async with borrower(cluster, taken) as other:
             with pytest.RaisesGroup(
                 pytest.RaisesExc(ConfigError, match=rf"{port}.*kubelet\.port"),
                 flatten_subgroups=True,
             ):
-                await nursery.start(KubeletServer(other, PodWays(), Account()).run)
+                await nursery.start(KubeletServer(other, PodProxies(), Account()).run)
         nursery.cancel_scope.cancel()
 
 

@@ -12,17 +12,17 @@ from liqod.cluster.context import ApiEndpoint, ClusterContext
 from liqod.cluster.memorylimits import informers
 from liqod.cluster.preflight import RETRY
 from liqod.consumer.foreignclusters import ForeignClusters
-from liqod.consumer.identities.keys import Keys
-from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.identities.clusterkeys import KeyBootstrap
+from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
 from liqod.consumer.webhook.missedpods import MissedPods
-from liqod.consumer.webhook.server import PodWebhook
+from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector
 from liqod.install import check_revision
 from liqod.kube.client import Client
 from liqod.kube.leaderelection import Election, LeadershipLost
-from liqod.peers.peers import Peers
+from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks
 from liqod.plugins import loader
 from liqod.plugins.host import PluginHost
@@ -170,14 +170,19 @@ class Process:
         try:
             async with trio.open_nursery() as nursery:
                 self._work = (infra, nursery)
-                await nursery.start(Keys(context).run)
+                await nursery.start(KeyBootstrap(context).run)
                 if context.config.webhook.enabled:
                     await nursery.start(webhook.lead)
                 await nursery.start(MissedPods(context, webhook.doubt).run)
-                for room in (Offloading, ForeignClusters, PolicyController, GarbageCollector):
+                for room in (
+                    OffloadingController,
+                    ForeignClusters,
+                    PolicyController,
+                    GarbageCollector,
+                ):
                     await nursery.start(room(context).run)
                 tasks = PeerTasks(self._plugins, components=self._components)
-                await nursery.start(Peers(context, tasks.run, tasks.voices.end).run)
+                await nursery.start(PeerController(context, tasks.run, tasks.arbiter.end).run)
         finally:
             self.leads = False
             self._become("standing by")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.consumer.nodes import nodes
+from liqod.consumer.nodes import nodecontroller
 from liqod.consumer.webhook.missedpods import UnscheduledPods
 from liqod.identity import signingrequests
 from liqod.identity.signingrequests import SigningRequests
@@ -18,7 +18,7 @@ from liqod.kube.client import Client
 from liqod.kube.leaderelection import Election
 from liqod.provider.tenants.renewals import Renewals
 from liqod.reflection import statuswriter
-from liqod.reflection.remotewriter import Outcome, RemoteWriter
+from liqod.reflection.remotewriter import RemoteWriter, WriteResult
 from liqod.reflection.statuswriter import StatusWriter
 from liqod.runtime.supervise import leaves
 from tests.stateful.audit import Broken
@@ -52,9 +52,9 @@ def test_what_is_not_ours_is_overwritten(monkeypatch: pytest.MonkeyPatch) -> Non
     script = (Foreign("milan", "configmap", "a"), Put("configmap", "a", "b"))
     perform(*script)
 
-    async def create(_: Any, work: Any, wanted: Any, cache: Any, client: Client) -> Outcome:
+    async def create(_: Any, work: Any, wanted: Any, cache: Any, client: Client) -> WriteResult:
         await client.apply(cache.kind, wanted.body, cache.namespace, manager="liqod")
-        return Outcome()
+        return WriteResult()
 
     monkeypatch.setattr(RemoteWriter, "_create", create)
     assert "it is not ours" in broken_by(*script)
@@ -132,7 +132,7 @@ def test_a_missing_definition_counts_as_missing_objects(monkeypatch: pytest.Monk
     async def always(*_: Any) -> bool:
         return True
 
-    monkeypatch.setattr(nodes, "is_defined", always)
+    monkeypatch.setattr(nodecontroller, "is_defined", always)
     assert "and the pods [('milan', 'a'" in broken_by(*script)
 
 

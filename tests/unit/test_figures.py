@@ -7,7 +7,7 @@ import pytest
 
 from liqod import loopwatchdog
 from liqod.cluster import guestpolicies
-from liqod.consumer.webhook import controller as webhook
+from liqod.consumer.webhook import webhookcontroller as webhook
 from liqod.inspect import doctor, inspector, probing, protocol, server, session
 from liqod.kube import definitions
 from liqod.model.objects.webhook import TIMEOUT_SECONDS
@@ -15,7 +15,7 @@ from liqod.model.peering import intervals
 from liqod.network.failover import election
 from liqod.plugins import callguard
 from liqod.plugins.reflectors import pods
-from liqod.reflection import pauses
+from liqod.reflection import writebackoff
 from liqod.reflection.timings import ReflectionTimings
 from liqod.runtime.account import CLIENTS, LOCAL, SHARES
 
@@ -37,7 +37,7 @@ KEPT = [
     ("failures", "Nodes stay Ready for {} s", intervals.NODE_LEASE),
     ("failures", "After {} s the log says who it is", loopwatchdog.LATE),
     ("failures", "it is parked for a {}, and each time for twice as long", callguard.PARKED),
-    ("failures", "it is written {} times", pauses.TIMES),
+    ("failures", "it is written {} times", writebackoff.TIMES),
     ("failures", "and then left for a {}", ReflectionTimings().contested.first),
     ("failures", "packets go on for 9 to {} s", election.KERNEL),
     ("failures", "| {} to 0.7 s without the tunnel |", election.SILENCE),

@@ -8,7 +8,7 @@ import trio
 
 from liqod import reachability
 from liqod.config import PeerSettings
-from liqod.consumer.link import Provider
+from liqod.consumer.link import ProviderPeer
 from liqod.model.peering.reach import SERVER, TUNNEL
 from simulator.trial import Switch
 
@@ -18,7 +18,9 @@ async def followed(way="tunnel"):
     """A peer of which nothing is known yet, while it is followed."""
     own = PeerSettings("milan", pod_network=way)
     context = SimpleNamespace(config=SimpleNamespace(peer=lambda id: own))
-    peer = Provider("milan", cast("Any", context), "liqo-tenant-milan", link=cast("Any", Switch()))
+    peer = ProviderPeer(
+        "milan", cast("Any", context), "liqo-tenant-milan", link=cast("Any", Switch())
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reachability.follow, peer)
         await trio.testing.wait_all_tasks_blocked()

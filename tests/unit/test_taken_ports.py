@@ -11,8 +11,8 @@ import trio
 from liqod.cli.frame import Frame
 from liqod.config import Health, Inspector, Kubelet, Webhook
 from liqod.consumer.nodes.kubelet import KubeletServer
-from liqod.consumer.nodes.podways import PodWays
-from liqod.consumer.webhook.server import PodWebhook
+from liqod.consumer.nodes.podproxy import PodProxies
+from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.errors import ConfigError, NotFound
 from liqod.healthz import Health as HealthServer
 from liqod.inspect.server import tcp_listeners
@@ -48,7 +48,7 @@ def context(port: int) -> Any:
 
 SERVERS: dict[str, Callable[[int], Awaitable[object]]] = {
     "health": lambda port: HealthServer().serve(Health(port=port), Places(4)),
-    "kubelet": lambda port: KubeletServer(context(port), PodWays(), Account()).run(),
+    "kubelet": lambda port: KubeletServer(context(port), PodProxies(), Account()).run(),
     "webhook": lambda port: PodWebhook(context(port), Account()).run(),
     "inspector": lambda port: tcp_listeners(Inspector(host=HERE).host, port),
 }

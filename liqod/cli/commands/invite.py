@@ -13,7 +13,7 @@ from liqod.cli.commands.peer import Others
 from liqod.cli.frame import OUTPUTS, Frame, command, warn
 from liqod.cli.options import LiqoNamespace, MetAt, Yes
 from liqod.cli.output import table
-from liqod.consumer.identities.keys import cluster_keys
+from liqod.consumer.identities.clusterkeys import cluster_keys
 from liqod.errors import ConfigError, Misuse
 from liqod.handshake.protocol import invitationtokens
 from liqod.handshake.requests import invitations

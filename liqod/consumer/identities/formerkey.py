@@ -15,8 +15,8 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import Kind
 from liqod.cluster.context import ClusterContext
-from liqod.consumer.identities.keys import ClusterKeys, OwnKeys, forget_former
-from liqod.consumer.slices.borrowed import is_source
+from liqod.consumer.identities.clusterkeys import ClusterKeys, CurrentKeys, forget_former
+from liqod.consumer.slices.sliceobjects import is_source
 from liqod.errors import ConfigError
 from liqod.identity import keys
 from liqod.kube.cache.store import Change
@@ -136,7 +136,7 @@ class FormerKey(Controller[str]):
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context
-        self._own = OwnKeys(context, KEY)
+        self._own = CurrentKeys(context, KEY)
         self._identities = Watched(IDENTITIES, _always)
         self._slices = Watched(RESOURCE_SLICES, _always)
         self._tenants = Watched(TENANTS, _always)

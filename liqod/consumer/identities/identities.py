@@ -2,7 +2,7 @@
 
 An Identity of the control plane also gets a Renew, a standing request that is replicated to the
 provider; the newer certificate that comes back in its status goes into the Identity. The Secret of
-an Identity that is gone stays while it is needed: :mod:`liqod.consumer.leaving`.
+an Identity that is gone stays while it is needed: :mod:`liqod.consumer.providercleanup`.
 """
 
 from base64 import b64encode
@@ -15,15 +15,15 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial, owner_reference
-from liqod.consumer.identities import places
-from liqod.consumer.identities.formerkey import listener_of
-from liqod.consumer.identities.keys import (
+from liqod.consumer.identities import providerpinning
+from liqod.consumer.identities.clusterkeys import (
     ClusterKeys,
-    OwnKeys,
+    CurrentKeys,
     is_keyed_request,
     keyed_request,
     offer_of,
 )
+from liqod.consumer.identities.formerkey import listener_of
 from liqod.consumer.identities.kubeconfigs import (
     auth_patch,
     is_newer,
@@ -31,7 +31,7 @@ from liqod.consumer.identities.kubeconfigs import (
     same_place,
     secret_of,
 )
-from liqod.consumer.identities.places import may_move
+from liqod.consumer.identities.providerpinning import may_move
 from liqod.errors import AlreadyExists, ProtocolError
 from liqod.identity import successions
 from liqod.kube import recorder
@@ -89,7 +89,7 @@ class Identities(Controller[str]):
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._client = peer.context.client
-        self._own = OwnKeys(peer.context, ids.control_plane_identity(peer.id))
+        self._own = CurrentKeys(peer.context, ids.control_plane_identity(peer.id))
         namespace = peer.tenant_namespace
         self._identities = Watched(IDENTITIES, self._on_identity, within=(namespace,))
         self._renews = Watched(RENEWS, by_name, within=(namespace,))
@@ -279,10 +279,12 @@ class Identities(Controller[str]):
         if same_place(offered, present):
             return True
         known = self._peer.context.addressing
-        why = places.own_place(offered, present, (*known.pod_cidrs, *known.service_cidrs))
+        why = providerpinning.address_problem(
+            offered, present, (*known.pod_cidrs, *known.service_cidrs)
+        )
         if not why and not may_move(offered, present):
             why = "it has another address and another authority: peer again with --replace"
-        if not why and not await places.answers(
+        if not why and not await providerpinning.answers(
             identity, offered, own, dial=self._peer.context.dial
         ):
             why = "it does not answer there"

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.consumer.identities.keys import ClusterKeys
-from liqod.consumer.identities.places import way
+from liqod.consumer.identities.clusterkeys import ClusterKeys
+from liqod.consumer.identities.providerpinning import kubeconfig_of
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates, keys
 from liqod.kube.credentials.credentials import check_url
@@ -66,7 +66,7 @@ def secret_of(identity: Identity, own: ClusterKeys) -> dict[str, Any]:
         metadata["labels"][labels.RESOURCE_SLICE_NAME] = identity.metadata.labels.get(
             labels.RESOURCE_SLICE_NAME, identity.name.removeprefix(ids.slice_identity(""))
         )
-    data = way(identity, given, own)
+    data = kubeconfig_of(identity, given, own)
     return {
         "metadata": metadata,
         "type": "Opaque",

@@ -14,7 +14,7 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
-from liqod.consumer.identities.keys import OwnKeys
+from liqod.consumer.identities.clusterkeys import CurrentKeys
 from liqod.identity import keys
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
@@ -66,7 +66,7 @@ class Signing(Controller[str]):
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         namespace = peer.tenant_namespace
-        self._own = OwnKeys(peer.context)
+        self._own = CurrentKeys(peer.context)
         self._secrets = Watched(SECRETS, by_name, Selection(namespace))
         self._identities = Watched(IDENTITIES, _signature, within=(namespace,))
         self._used: dict[str, float] = {}

@@ -68,7 +68,7 @@ class ClusterView(msgspec.Struct, frozen=True):
     refused: Mapping[str, str] = {}
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class OffloadingPlan(msgspec.Struct, frozen=True):
     """The mapping and the status to write.
 
     Attributes:
@@ -140,7 +140,7 @@ def plan(
     now: str,
     *,
     stays: str = "",
-) -> Outcome:
+) -> OffloadingPlan:
     """Judge every provider, for one NamespaceOffloading.
 
     Args:
@@ -179,12 +179,12 @@ def plan(
         "remoteNamespaceName": naming.name,
         "remoteNamespacesConditions": conditions,
     }
-    return Outcome(mapping, status, stays or (naming.refusal or ("", naming.note))[1])
+    return OffloadingPlan(mapping, status, stays or (naming.refusal or ("", naming.note))[1])
 
 
 def moving(
-    outcome: Outcome, offloading: NamespaceOffloading, waits: Mapping[str, str], now: str
-) -> Outcome:
+    outcome: OffloadingPlan, offloading: NamespaceOffloading, waits: Mapping[str, str], now: str
+) -> OffloadingPlan:
     """The outcome while pods still leave providers that are given up.
 
     Args:
@@ -198,7 +198,7 @@ def moving(
         before = offloading.status.remote_namespaces_conditions.get(cluster, ())
         shown[cluster] = _conditions(False, ("False", DRAINING, text), before, now)
     status = {**outcome.status, "remoteNamespacesConditions": shown}
-    return Outcome(outcome.mapping, status, outcome.problem)
+    return OffloadingPlan(outcome.mapping, status, outcome.problem)
 
 
 def draining(offloading: NamespaceOffloading) -> dict[str, str]:
@@ -224,7 +224,7 @@ def mapped_as(offloading: NamespaceOffloading, cluster: str) -> str:
     return status.remote_namespace_name if required and not refused else ""
 
 
-def outdone(outcome: Outcome) -> bool:
+def outdone(outcome: OffloadingPlan) -> bool:
     """True if another namespace has, or still has, the name at some provider."""
     found = outcome.status["remoteNamespacesConditions"].values()
     waits = (NAME_TAKEN, FORMER)
@@ -268,7 +268,7 @@ def _selected(offloading: NamespaceOffloading, cluster: ClusterView) -> bool:
     return any(selectors.selects(chosen, node.name, node.labels) for node in cluster.nodes)
 
 
-def status_patch(outcome: Outcome, offloading: NamespaceOffloading) -> Json | None:
+def status_patch(outcome: OffloadingPlan, offloading: NamespaceOffloading) -> Json | None:
     """The merge patch of the status sub-resource, or None if it says so already."""
     before = offloading.status
     shown = {

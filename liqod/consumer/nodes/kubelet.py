@@ -23,9 +23,9 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.nodes import nodepages
 from liqod.consumer.nodes.kubeletaccess import Access
-from liqod.consumer.nodes.podusage import PodPlace
-from liqod.consumer.nodes.podways import PodWay, PodWays
-from liqod.consumer.nodes.serving import Serving
+from liqod.consumer.nodes.podproxy import PodProxies, PodProxy
+from liqod.consumer.nodes.podusage import PodLocation
+from liqod.consumer.nodes.servingcertificate import ServingCertificate
 from liqod.errors import (
     Conflict,
     Forbidden,
@@ -75,7 +75,7 @@ class KubeletServer:
 
     Args:
         context: this cluster.
-        ways: to the pods at peers.
+        proxies: to the pods at peers.
         callers: what callers may take.
         open_listeners: what listens; tests have listeners without sockets.
 
@@ -87,14 +87,14 @@ class KubeletServer:
     def __init__(
         self,
         context: ClusterContext,
-        ways: PodWays,
+        proxies: PodProxies,
         callers: Account,
         *,
         open_listeners: Open = trio.open_tcp_listeners,
     ) -> None:
-        self._context, self._ways, self._account = context, ways, callers
+        self._context, self._proxies, self._account = context, proxies, callers
         self._open_listeners = open_listeners
-        self._access = Access(context, ways)
+        self._access = Access(context, proxies)
         self._places = callers[account.KUBELET]
         self.port = 0
         self.streams = 0
@@ -127,7 +127,7 @@ class KubeletServer:
             await self._follow_authority()
 
     @property
-    def serving(self) -> Serving:
+    def serving(self) -> ServingCertificate:
         """The keeper of the certificate that is shown."""
         return self._access.serving
 
@@ -152,8 +152,8 @@ class KubeletServer:
             found = await self._context.client.find(PODS, asked.pod, asked.namespace, decode=Pod)
             node = found.spec.node_name if found is not None else ""
             await self._access.check(user, node)
-            way = next((each for each in self._ways.values() if each.has(node)), None)
-            if found is None or way is None:
+            proxy = next((each for each in self._proxies.values() if each.has(node)), None)
+            if found is None or proxy is None:
                 raise NotFound(f"the pod {asked.namespace}/{asked.pod} is on no virtual node here")
             if self.streams >= self._places.most:
                 self._places.refuse("", "full")
@@ -161,17 +161,17 @@ class KubeletServer:
         except LiqodError as error:
             return _refused(error, str(error), upgrade=request.upgrade)
         self.streams += 1
-        way.streams += 1
+        proxy.streams += 1
         try:
-            place = way.lead(node, asked.namespace)
+            place = proxy.resolve(node, asked.namespace)
             await _check(place, asked.pod, found.metadata.uid)
             open_ = self._logs if asked.action == LOG else self._stream
-            return await open_(asked, request, way, place)
+            return await open_(asked, request, proxy, place)
         except LiqodError as error:
-            self._ended(way)
-            return _told(_of_peer(error, way.id, upgrade=request.upgrade), asked)
+            self._ended(proxy)
+            return _told(_of_peer(error, proxy.id, upgrade=request.upgrade), asked)
         except BaseException:
-            self._ended(way)
+            self._ended(proxy)
             raise
 
     async def _page(self, request: Request, asked: NodeRequest) -> Response:
@@ -180,8 +180,8 @@ class KubeletServer:
         Raises:
             LiqodError: it is not to be had, and why.
         """
-        ways = list(self._ways.values())
-        every = [(node, way) for way in ways for node in way.nodes]
+        proxies = list(self._proxies.values())
+        every = [(node, proxy) for proxy in proxies for node in proxy.nodes]
         node = asked.node or (every[0][0] if len(every) == 1 else "")
         user = await self._access.reader(request)
         await self._access.check_reader(user, node, asked.subresources)
@@ -189,18 +189,18 @@ class KubeletServer:
             raise Invalid("what a virtual node says of itself is asked for by GET")
         if asked.page not in noderequests.SERVED:
             raise NotFound(f"a virtual node has no {asked.page}")
-        way = next((each for name, each in every if name == node), None)
-        if way is None:
+        proxy = next((each for name, each in every if name == node), None)
+        if proxy is None:
             several = f"name one, as {noderequests.ROOT}/NAME{asked.page} or through the API server"
             why = f"{node} is no virtual node here" if node else several
             raise NotFound(why if every else "there is no virtual node here")
         try:
-            return await _said(asked.page, node, way)
+            return await _said(asked.page, node, proxy)
         except LiqodError as error:
-            return _of_peer(error, way.id, upgrade=request.upgrade)
+            return _of_peer(error, proxy.id, upgrade=request.upgrade)
 
     async def _logs(
-        self, asked: PodRequest, request: Request, way: PodWay, place: PodPlace
+        self, asked: PodRequest, request: Request, proxy: PodProxy, place: PodLocation
     ) -> Response:
         if request.method != "GET" or request.upgrade:
             raise Invalid("logs are asked for by GET")
@@ -210,12 +210,12 @@ class KubeletServer:
             "GET", path, query=asked.parameters, label=("get", "pods/log")
         )
         stream = await stack.enter_async_context(opening)
-        stack.enter_context(way.held(stream.connection.close))
-        stack.callback(self._ended, way)
-        return Response(200, _Log(stream, stack, way.id), dict(_TEXT))
+        stack.enter_context(proxy.hold(stream.connection.close))
+        stack.callback(self._ended, proxy)
+        return Response(200, _Log(stream, stack, proxy.id), dict(_TEXT))
 
     async def _stream(
-        self, asked: PodRequest, request: Request, way: PodWay, place: PodPlace
+        self, asked: PodRequest, request: Request, proxy: PodProxy, place: PodLocation
     ) -> Response:
         if request.method not in ("GET", "POST") or not request.upgrade:
             raise Invalid(f"{asked.action} is asked for with an upgrade, by GET or POST")
@@ -233,24 +233,24 @@ class KubeletServer:
             there.wire.close()
             raise
         return Response(
-            101, headers=headers, takeover=_Relayed(there, way, partial(self._ended, way))
+            101, headers=headers, takeover=_Relayed(there, proxy, partial(self._ended, proxy))
         )
 
-    def _ended(self, way: PodWay) -> None:
+    def _ended(self, proxy: PodProxy) -> None:
         self.streams -= 1
-        way.streams -= 1
+        proxy.streams -= 1
 
 
 class _Relayed:
     """A stream to a pod at a peer, from the moment at which the peer has agreed to it."""
 
-    def __init__(self, there: Upgraded, way: PodWay, ended: Callable[[], None]) -> None:
-        self._there, self._first, self._way, self._ended = there.wire, there.early, way, ended
+    def __init__(self, there: Upgraded, proxy: PodProxy, ended: Callable[[], None]) -> None:
+        self._there, self._first, self._proxy, self._ended = there.wire, there.early, proxy, ended
 
     async def run(self, wire: Wire, early: bytes, /) -> None:
         """Carry bytes both ways; those that came before the other side was there go first."""
         there, first, self._first = self._there, self._first, b""
-        with self._way.held(there.close):
+        with self._proxy.hold(there.close):
             try:
                 if early:
                     await _in_time(there.send(early))
@@ -258,12 +258,12 @@ class _Relayed:
                     await _in_time(wire.send(first))
                 del early, first
                 limits = {"idle": IDLE, "lingering": LINGER}
-                await splice(wire, there, budget=self._way.budget, **limits)
+                await splice(wire, there, budget=self._proxy.budget, **limits)
             except Broken as error:
                 if not error.first:
-                    _tell(self._way.id, str(error))
+                    _tell(self._proxy.id, str(error))
             except Silent as error:
-                _tell(self._way.id, str(error))
+                _tell(self._proxy.id, str(error))
 
     def close(self) -> None:
         """Let go of the connection to the peer."""
@@ -295,7 +295,7 @@ class _Log:
         await self._stack.aclose()
 
 
-async def _check(place: PodPlace, pod: str, uid: str) -> None:
+async def _check(place: PodLocation, pod: str, uid: str) -> None:
     """Look whether the pod there was made for the one here; what Liqo made does not say.
 
     Raises:
@@ -306,14 +306,14 @@ async def _check(place: PodPlace, pod: str, uid: str) -> None:
         raise NotFound(f"the pod {pod} there is not this one's: that has still to end, or to begin")
 
 
-async def _said(page: str, node: str, way: PodWay) -> Response:
+async def _said(page: str, node: str, proxy: PodProxy) -> Response:
     """One page of a node."""
     if page == noderequests.PODS:
-        return Response(200, _pieces(nodepages.pod_list(way.pods(node))), dict(_JSON))
+        return Response(200, _pieces(nodepages.pod_list(proxy.pods(node))), dict(_JSON))
     if page == noderequests.HEALTHZ:
-        way.healthy()
+        proxy.healthy()
         return Response(200, b"ok", dict(_TEXT))
-    reading, complete = await way.usage.of(node, way.pods(node))
+    reading, complete = await proxy.usage.of(node, proxy.pods(node))
     if page == noderequests.STATS:
         return Response(200, nodepages.stats_summary(reading), dict(_JSON))
     body = nodepages.resource_metrics(reading, complete=complete)

@@ -15,8 +15,8 @@ import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.cluster.context import ClusterContext
-from liqod.consumer.nodes.podways import PodWays
-from liqod.consumer.nodes.serving import Serving
+from liqod.consumer.nodes.podproxy import PodProxies
+from liqod.consumer.nodes.servingcertificate import ServingCertificate
 from liqod.errors import Forbidden, LiqodError, Unauthorized
 from liqod.identity.certificates import Pair
 from liqod.kube.http import tls
@@ -38,17 +38,17 @@ class Access:
 
     Args:
         context: this cluster.
-        ways: to the pods at peers.
+        proxies: to the pods at peers.
 
     Attributes:
         problem: why no client certificate is accepted; empty where they are.
         serving: keeps the certificate that is shown.
     """
 
-    def __init__(self, context: ClusterContext, ways: PodWays) -> None:
+    def __init__(self, context: ClusterContext, proxies: PodProxies) -> None:
         self._context = context
         self._authority = self.problem = ""
-        self.serving = Serving(context, ways, self._show)
+        self.serving = ServingCertificate(context, proxies, self._show)
         self._kept: dict[Hashable, tuple[float, User | None]] = {}
 
     def context(self) -> ssl.SSLContext:

@@ -17,7 +17,7 @@ SCHEDULABLE: Final = {True: "NodeNotSchedulable", False: "NodeSchedulable"}
 DRAINING: Final = "Draining"
 
 
-class Said(NamedTuple):
+class NodeEvent(NamedTuple):
     """An Event to be written: its type, reason and message."""
 
     type: str
@@ -34,7 +34,7 @@ _REASONS: Final[Mapping[str, tuple[str, str, str]]] = {
 """The good status of each condition, and the reasons for becoming good, and not."""
 
 
-def of_conditions(before: Sequence[Json], after: Sequence[Json]) -> Iterator[Said]:
+def of_conditions(before: Sequence[Json], after: Sequence[Json]) -> Iterator[NodeEvent]:
     """The events for a change of a Node's conditions.
 
     That all is well is news only where it was not; what is wrong is reported again when it is
@@ -48,16 +48,16 @@ def of_conditions(before: Sequence[Json], after: Sequence[Json]) -> Iterator[Sai
         message = str(now.get("message") or now.get("reason") or "")
         if now["status"] == good:
             if was is not None and was["status"] != good:
-                yield Said(NORMAL, well, message)
+                yield NodeEvent(NORMAL, well, message)
         elif was is None or was["status"] != now["status"] or was.get("message") != message:
-            yield Said(WARNING, ill, message)
+            yield NodeEvent(WARNING, ill, message)
 
 
-def of_cordon(before: bool | None, unschedulable: bool) -> Iterator[Said]:
+def of_cordon(before: bool | None, unschedulable: bool) -> Iterator[NodeEvent]:
     """The event for a cordon or its end; none where the state was not known before."""
     if before is not None and before != unschedulable:
         meant = "no new pods are placed there" if unschedulable else "pods are placed there again"
-        yield Said(
+        yield NodeEvent(
             NORMAL, SCHEDULABLE[unschedulable], f"the node is {_cordon(unschedulable)}: {meant}"
         )
 

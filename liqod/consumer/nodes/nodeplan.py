@@ -33,7 +33,7 @@ comes."""
 _HEARTBEAT = "lastHeartbeatTime"
 
 
-class NodeFacts(msgspec.Struct, frozen=True):
+class NodeState(msgspec.Struct, frozen=True):
     """The facts that a Node shows and its VirtualNode does not.
 
     Attributes:
@@ -104,7 +104,7 @@ def made_by_us(live: Json, cluster_id: str) -> bool:
     return is_ours(live, cluster_id) and OWN_TAINTS in (live["metadata"].get("annotations") or {})
 
 
-def new_node(node: VirtualNode, facts: NodeFacts, now: str) -> Json:
+def new_node(node: VirtualNode, facts: NodeState, now: str) -> Json:
     """The Node to create: with its taint and status at once, so that nothing lands on it early.
 
     Only labels that never go away are in it; :func:`metadata_apply` brings the others, so that
@@ -148,7 +148,7 @@ def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
     }
 
 
-def wanted_taints(node: VirtualNode, facts: NodeFacts, current: Sequence[Json] = ()) -> list[Json]:
+def wanted_taints(node: VirtualNode, facts: NodeState, current: Sequence[Json] = ()) -> list[Json]:
     """The virtual nodes' taint, those of the VirtualNode, and the one that keeps new pods away
     while the peer's daemon does not run, its API server takes none or no node of its is Ready;
     where that is not known yet, it stays as it is."""
@@ -167,7 +167,7 @@ def wanted_taints(node: VirtualNode, facts: NodeFacts, current: Sequence[Json] =
     return [dict(TAINT), *([dict(CLOSED)] if closed else []), *own]
 
 
-def taints_patch(node: VirtualNode, facts: NodeFacts, live: Json) -> Json | None:
+def taints_patch(node: VirtualNode, facts: NodeState, live: Json) -> Json | None:
     """The merge patch that sets our taints and keeps everybody else's, or None."""
     annotations = live["metadata"].get("annotations") or {}
     before = set(filter(None, annotations.get(OWN_TAINTS, "").split(",")))
@@ -199,7 +199,7 @@ def _taint_names(taints: Sequence[Mapping[str, Any]]) -> str:
     return ",".join(sorted(_taint_name(each) for each in taints))
 
 
-def wanted_status(node: VirtualNode, facts: NodeFacts, current: Sequence[Json], now: str) -> Json:
+def wanted_status(node: VirtualNode, facts: NodeState, current: Sequence[Json], now: str) -> Json:
     """The whole status that is ours, with conditions that keep their times if unchanged."""
     capacity = {name: str(amount) for name, amount in node.spec.resource_quota.hard.items()}
     names = node_labels(node)
@@ -225,7 +225,7 @@ def wanted_status(node: VirtualNode, facts: NodeFacts, current: Sequence[Json], 
     }
 
 
-def status_patch(node: VirtualNode, facts: NodeFacts, live: Json, now: str) -> Json | None:
+def status_patch(node: VirtualNode, facts: NodeState, live: Json, now: str) -> Json | None:
     """The merge patch of the status sub-resource, or None if nothing differs.
 
     Conditions of others stay; resources that the slice no longer has go.
@@ -248,7 +248,7 @@ def status_patch(node: VirtualNode, facts: NodeFacts, live: Json, now: str) -> J
 
 
 def _conditions(
-    node: VirtualNode, facts: NodeFacts, current: Sequence[Json], now: str
+    node: VirtualNode, facts: NodeState, current: Sequence[Json], now: str
 ) -> list[Json]:
     """Ours in place, brought up to date; those of others as they are."""
     wanted = {each["type"]: each for each in _wanted_conditions(node, facts)}
@@ -271,7 +271,7 @@ def _dated(condition: Json, before: Json | None, now: str) -> Json:
     return conditions.dated({**condition, _HEARTBEAT: now}, known, now)
 
 
-def _wanted_conditions(node: VirtualNode, facts: NodeFacts) -> list[Json]:
+def _wanted_conditions(node: VirtualNode, facts: NodeState) -> list[Json]:
     advertised = "The remote cluster is advertising sufficient resources"
     ready: Json = {
         "type": "Ready",
@@ -321,7 +321,7 @@ def _nodes(lacks: str) -> Json:
     return {**ready, "status": "True", "reason": "NodesReady", "message": message}
 
 
-def _network(facts: NodeFacts) -> Json:
+def _network(facts: NodeState) -> Json:
     """False in any case, since True would keep every pod off the node by a taint."""
     if facts.pod_network == "routed":
         reason, message = "PodNetworkRouted", "The addresses of the peer's pods are routed here"

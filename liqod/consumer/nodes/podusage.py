@@ -23,7 +23,7 @@ from liqod.model.crossing.usage import Counters, NodeReading, PodMetrics, Runnin
 from liqod.runtime.gather import gather
 
 
-class PodPlace(NamedTuple):
+class PodLocation(NamedTuple):
     """The place of pods at a peer: the client that may ask for them there, and the namespace."""
 
     client: Client
@@ -37,7 +37,7 @@ DEADLINE: Final = 8.0
 """Seconds for what a scrape asks; a metrics-server that looks every ten waits for nine."""
 
 
-class _Answer(NamedTuple):
+class _UsageAnswer(NamedTuple):
     """The peer's answer for a namespace: its (Trio) time, and why there is nothing."""
 
     at: float
@@ -58,10 +58,10 @@ class PodUsage:
     """
 
     def __init__(
-        self, lead: Callable[[str, str], PodPlace], clock: Callable[[], float] = time.time
+        self, lead: Callable[[str, str], PodLocation], clock: Callable[[], float] = time.time
     ) -> None:
         self._lead, self._clock = lead, clock
-        self._answers: dict[str, _Answer] = {}
+        self._answers: dict[str, _UsageAnswer] = {}
         self._locks: dict[str, trio.Lock] = {}
         self._counters: dict[str, Counters] = {}
         self.problem = ""
@@ -90,7 +90,7 @@ class PodUsage:
         return self._counted(node, spaces, answers, pods), failed is None
 
     def _counted(
-        self, node: str, spaces: list[str], answers: tuple[_Answer, ...], pods: list[Running]
+        self, node: str, spaces: list[str], answers: tuple[_UsageAnswer, ...], pods: list[Running]
     ) -> NodeReading:
         now = self._clock()
         old = [name for name, each in self._counters.items() if now - each.read > usage.STALE]
@@ -104,7 +104,7 @@ class PodUsage:
         counters = self._counters.setdefault(node, Counters(now))
         return counters.take(node, pods, known, now)
 
-    async def _ask(self, node: str, namespace: str) -> _Answer:
+    async def _ask(self, node: str, namespace: str) -> _UsageAnswer:
         """The peer's answer for a namespace: one request, however many wait for it."""
         async with self._locks.setdefault(namespace, trio.Lock()):
             now = trio.current_time()
@@ -115,22 +115,24 @@ class PodUsage:
                 self._forget(now)
             return known
 
-    async def _asked(self, node: str, namespace: str, now: float) -> _Answer:
+    async def _asked(self, node: str, namespace: str, now: float) -> _UsageAnswer:
         try:
             place = self._lead(node, namespace)
             with trio.fail_after(DEADLINE):
                 where = Selection(place.namespace)
                 found = await place.client.list(POD_METRICS, where, decode=PodMetrics)
         except trio.TooSlowError:
-            return _Answer(now, {}, Unreachable(f"metrics.k8s.io: no answer within {DEADLINE:g} s"))
+            return _UsageAnswer(
+                now, {}, Unreachable(f"metrics.k8s.io: no answer within {DEADLINE:g} s")
+            )
         except NotFound as error:
             why = f"it has no metrics.k8s.io, as a metrics-server there would serve ({error})"
-            return _Answer(now, {}, NotFound(why))
+            return _UsageAnswer(now, {}, NotFound(why))
         except Forbidden as error:
-            return _Answer(now, {}, Forbidden(f"it does not tell what pods use: {error}"))
+            return _UsageAnswer(now, {}, Forbidden(f"it does not tell what pods use: {error}"))
         except LiqodError as error:
-            return _Answer(now, {}, error)
-        return _Answer(now, usage.samples(found))
+            return _UsageAnswer(now, {}, error)
+        return _UsageAnswer(now, usage.samples(found))
 
     def _forget(self, now: float) -> None:
         """Keep no namespace that nobody asks for any more."""

@@ -8,7 +8,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.consumer.link import Link
+from liqod.consumer.link import PeerLink
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
 from liqod.errors import LiqodError
@@ -28,7 +28,10 @@ class Version(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def follow(
-    link: Link, remotes: Remotes, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    link: PeerLink,
+    remotes: Remotes,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Keep ``link.version`` until cancelled; what is known stays where it cannot be read."""
     task_status.started()

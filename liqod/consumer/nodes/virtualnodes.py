@@ -14,9 +14,9 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NODES
 from liqod.apimachinery.meta import Partial
-from liqod.consumer.link import Provider
+from liqod.consumer.link import ProviderPeer
 from liqod.consumer.nodes import nodeplan
-from liqod.consumer.nodes.nodes import NodeKeeper
+from liqod.consumer.nodes.nodecontroller import NodeController
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
@@ -39,9 +39,9 @@ class VirtualNodes(Controller[str]):
         peer: the provider.
     """
 
-    def __init__(self, peer: Provider) -> None:
+    def __init__(self, peer: ProviderPeer) -> None:
         self._peer = peer
-        self._keepers: dict[str, NodeKeeper] = {}
+        self._keepers: dict[str, NodeController] = {}
         within = (peer.tenant_namespace,)
         self._virtual_nodes = Watched(VIRTUAL_NODES, by_name, within=within)
         which = Selection(labels=SELECTOR)
@@ -69,7 +69,7 @@ class VirtualNodes(Controller[str]):
         if name in self._keepers:
             self._keepers[name].enqueue()
         elif (self._peer.tenant_namespace, name) in self._virtual_nodes.store:
-            keeper = NodeKeeper(self._peer, name, self._virtual_nodes.store, self._nodes.store)
+            keeper = NodeController(self._peer, name, self._virtual_nodes.store, self._nodes.store)
             # Here, not in the task: a second look before that has begun would start another.
             self._keepers[name] = keeper
             self._nursery.start_soon(self._keep, keeper, name)
@@ -77,7 +77,7 @@ class VirtualNodes(Controller[str]):
             return await self._remove_orphan(name)
         return None
 
-    async def _keep(self, keeper: NodeKeeper, name: str) -> None:
+    async def _keep(self, keeper: NodeController, name: str) -> None:
         await keeper.keep()
         del self._keepers[name]
         # It may have been made again before the keeper had ended, which was told of that in vain.

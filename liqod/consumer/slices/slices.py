@@ -14,8 +14,8 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
-from liqod.consumer.identities.keys import OwnKeys
-from liqod.consumer.slices.borrowed import (
+from liqod.consumer.identities.clusterkeys import CurrentKeys
+from liqod.consumer.slices.sliceobjects import (
     denied_here,
     group_of,
     identity_of,
@@ -63,7 +63,7 @@ class Slices(Controller[str]):
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._client = peer.context.client
-        self._own = OwnKeys(peer.context)
+        self._own = CurrentKeys(peer.context)
         within = (peer.tenant_namespace,)
         self._slices = Watched(RESOURCE_SLICES, by_name, within=within)
         self._identities = Watched(IDENTITIES, self._on_identity, within=within)

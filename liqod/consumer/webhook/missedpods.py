@@ -16,8 +16,8 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.namespaces import offloadplan
-from liqod.consumer.slices.borrowed import rules_of
-from liqod.consumer.webhook.claimed import claimed
+from liqod.consumer.slices.sliceobjects import rules_of
+from liqod.consumer.webhook.pvclookup import claims_of
 from liqod.errors import Conflict, Invalid, NotFound
 from liqod.kube import times
 from liqod.kube.cache.nodeindex import node_of
@@ -153,7 +153,7 @@ class UnscheduledPods(Controller[Key]):
         if pod is None or placement is None or pod["metadata"].get("deletionTimestamp"):
             return None
         placement = msgspec.structs.replace(placement, providers=rules_of(self._slices.store))
-        placement = await claimed(self._context, pod, key[0], placement)
+        placement = await claims_of(self._context, pod, key[0], placement)
         try:
             patch = scheduling.late_patch(pod, placement)
             if patch is not None:

@@ -1,9 +1,10 @@
 """Claims of the virtual StorageClass have a claim of the same name where their first pod lands.
 
 The scheduler's choice of a virtual node asks for it; the condition ``liqod.io/VolumeAtPeer`` tells
-:mod:`liqod.consumer.claims` what came of it, which then makes the volume here or lets the scheduler
-choose again. A claim that has its volume here keeps its claim there until it is deleted itself. One
-that has gone there is not made again: that would be an empty volume under an application's data.
+:mod:`liqod.consumer.volumeprovisioner` what came of it, which then makes the volume here or lets
+the scheduler choose again. A claim that has its volume here keeps its claim there until it is
+deleted itself. One that has gone there is not made again: that would be an empty volume under an
+application's data.
 """
 
 from typing import Any

@@ -8,18 +8,18 @@ import trio.testing
 
 from liqod.apimachinery.kinds import PODS
 from liqod.consumer.degradations import Degradation
-from liqod.consumer.link import Link
+from liqod.consumer.link import PeerLink
 from liqod.model.peering.foreigncluster import ANSWERS, DEGRADED, Facts, status
 from liqod.model.view.facts import LinkFacts
-from liqod.reflection.health import HealthCheck
+from liqod.reflection.healthcheck import HealthCheck
 from liqod.reflection.timings import ORDINARY
 
 SLOW = Degradation("pods there cannot be followed: its watches end early", grave=False)
 BROKEN = Degradation("pods cannot be written: injected", grave=True)
 
 
-def answering() -> Link:
-    link = Link()
+def answering() -> PeerLink:
+    link = PeerLink()
     link.reason = ANSWERS
     return link
 

@@ -5,8 +5,8 @@ import pytest
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
+from liqod.consumer.identities.clusterkeys import ClusterKeys
 from liqod.consumer.identities.formerkey import Bound, listener_of, needing
-from liqod.consumer.identities.keys import ClusterKeys
 from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube.http import proxies
 from liqod.model import ids

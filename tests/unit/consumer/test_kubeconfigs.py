@@ -6,7 +6,7 @@ from base64 import b64decode
 import pytest
 
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.consumer.identities.keys import ClusterKeys
+from liqod.consumer.identities.clusterkeys import ClusterKeys
 from liqod.consumer.identities.kubeconfigs import auth_patch, is_newer, problem_of, secret_of
 from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube.credentials.credentials import from_kubeconfig

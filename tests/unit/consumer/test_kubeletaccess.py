@@ -10,7 +10,7 @@ import trio.testing
 from liqod.apimachinery.kinds import TOKEN_REVIEWS
 from liqod.consumer.nodes import kubeletaccess
 from liqod.consumer.nodes.kubeletaccess import KEPT, Access
-from liqod.consumer.nodes.podways import PodWays
+from liqod.consumer.nodes.podproxy import PodProxies
 from liqod.errors import Forbidden, Unauthorized
 from liqod.kube.http.server import Request
 
@@ -48,7 +48,7 @@ def access(server: Server) -> Access:
         config=SimpleNamespace(certificates=SimpleNamespace(renew_at=0.5)),
         node_address="192.0.2.1",
     )
-    return Access(cast("Any", context), PodWays())
+    return Access(cast("Any", context), PodProxies())
 
 
 def request(token: str = "scrape") -> Request:

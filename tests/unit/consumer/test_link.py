@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from liqod.consumer.degradations import Degradation
-from liqod.consumer.link import IDLE, Link, Parted, dial_server
+from liqod.consumer.link import IDLE, Parted, PeerLink, dial_server
 from liqod.errors import ConfigError, Unauthorized, Unreachable, Untrusted
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.wire import StreamWire
@@ -154,7 +154,7 @@ async def seconds_until_changed(link):
 @asynccontextmanager
 async def linked():
     """A link to a host, up."""
-    host, remotes, link = Host(), Remotes(), Link()
+    host, remotes, link = Host(), Remotes(), PeerLink()
     said: list[Told] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partial(link.run, remotes, said.append, dial=host.dial))
@@ -289,7 +289,7 @@ async def test_many_that_do_not_answer_are_tried_a_few_at_a_time(autojump_clock)
         raise Unreachable("does not answer")
 
     tries = trio.CapacityLimiter(3)
-    links = [Link(tries) for _ in range(20)]
+    links = [PeerLink(tries) for _ in range(20)]
     async with trio.open_nursery() as nursery:
         for link in links:
             nursery.start_soon(partial(link.run, Remotes(), dial=partial(stuck, link)))
@@ -377,7 +377,7 @@ async def test_nonsense_in_a_peers_lease_tells_nothing(autojump_clock):
 async def test_what_kind_of_trouble_it_is_is_told_by_the_error(
     error, problem, autojump_clock, nursery
 ):
-    link = Link()
+    link = PeerLink()
 
     async def dial(credentials: object) -> Any:
         raise error
@@ -388,7 +388,7 @@ async def test_what_kind_of_trouble_it_is_is_told_by_the_error(
 
 
 async def test_what_is_known_of_a_link_is_one_value():
-    link = Link()
+    link = PeerLink()
     assert link.facts() == LinkFacts(reason=IDLE, since=link.since)
     link.asked, link.reason = True, ANSWERS
     link.rounds.extend((0.1, None, 0.3))

@@ -8,15 +8,15 @@ import pytest
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.consumer.nodes import nodeplan, virtualnodestatus
-from liqod.consumer.nodes.nodeplan import NodeFacts
+from liqod.consumer.nodes.nodeplan import NodeState
 from liqod.model.objects import conditions
 from liqod.model.peering.heartbeat import Verdict
 from liqod.resources import VirtualNode
 
 THEN, NOW = "2026-11-21T01:57:17Z", "2026-11-21T02:00:00Z"
 HARD = {"cpu": "20", "ephemeral-storage": "20Gi", "memory": "80Gi", "pods": "100"}
-UP = NodeFacts(up=True, address="10.1.2.3", port=10270, version="v1.35.4")
-DOWN = NodeFacts(
+UP = NodeState(up=True, address="10.1.2.3", port=10270, version="v1.35.4")
+DOWN = NodeState(
     up=False, reason="no answer for 5 s", address="10.1.2.3", port=10270, version="v1.35.4"
 )
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -298,7 +298,7 @@ def daemon_of(value):
 
 def test_new_pods_are_kept_from_a_peer_whose_daemon_does_not_run():
     node, value = virtual_node(), live()
-    steps: tuple[tuple[NodeFacts, tuple[list[str], bool]], ...] = (
+    steps: tuple[tuple[NodeState, tuple[list[str], bool]], ...] = (
         (UP, ([], False)),  # not known yet
         (RUNS, (["True"], False)),
         (SILENT, (["False"], True)),

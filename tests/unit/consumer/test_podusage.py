@@ -9,7 +9,7 @@ import trio.testing
 
 from liqod.apimachinery.kinds import PODS
 from liqod.consumer.nodes import podusage
-from liqod.consumer.nodes.podusage import PodPlace, PodUsage
+from liqod.consumer.nodes.podusage import PodLocation, PodUsage
 from liqod.errors import Forbidden, LiqodError, NotFound, ProtocolError, Unreachable
 from liqod.kube.pages import read_page
 from liqod.model.crossing.usage import STALE, PodMetrics, samples
@@ -37,8 +37,8 @@ class World:
         self.slow = False
         self.usage = PodUsage(self.lead, trio.current_time)
 
-    def lead(self, node: str, namespace: str) -> PodPlace:
-        return PodPlace(cast("Any", self), f"{namespace}-rome")
+    def lead(self, node: str, namespace: str) -> PodLocation:
+        return PodLocation(cast("Any", self), f"{namespace}-rome")
 
     async def list(self, kind: Any, selection: Any, decode: Any) -> list[PodMetrics]:
         self.asked.append(selection.namespace)

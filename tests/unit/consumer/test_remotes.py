@@ -10,7 +10,7 @@ import trio
 
 from liqod.config import Config
 from liqod.consumer import remotes
-from liqod.consumer.link import Link, Provider
+from liqod.consumer.link import PeerLink, ProviderPeer
 from liqod.consumer.remotes import TIDY_EVERY, Remotes
 from liqod.kube.cache.store import Change
 
@@ -60,7 +60,7 @@ class Client:
 async def test_connections_that_nobody_uses_are_let_go(autojump_clock, monkeypatch):
     monkeypatch.setattr(remotes, "Client", Client)
     context: Any = SimpleNamespace(informers=Secrets(), dial=None, config=Config())
-    room = Remotes(Provider("milan", context, "liqo-tenant-milan", link=Link()))
+    room = Remotes(ProviderPeer("milan", context, "liqo-tenant-milan", link=PeerLink()))
     async with trio.open_nursery() as nursery:
         await nursery.start(room.run)
         (found,) = room.all()

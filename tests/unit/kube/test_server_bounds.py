@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import trio
 
-from liqod.consumer.webhook.server import PodWebhook
+from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.healthz import LIMITS as HEALTH
 from liqod.healthz import Health
 from liqod.kube.http import cpubudget

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from liqod.apimachinery.kinds import SECRETS
-from liqod.consumer.identities.keys import ClusterKeys
+from liqod.consumer.identities.clusterkeys import ClusterKeys
 from liqod.errors import Forbidden, Invalid
 from liqod.identity import certificaterequests, keys
 from liqod.kube.selection import EVERY

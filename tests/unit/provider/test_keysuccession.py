@@ -7,7 +7,7 @@ import pytest
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.consumer.identities.keys import ClusterKeys, offer_of
+from liqod.consumer.identities.clusterkeys import ClusterKeys, offer_of
 from liqod.identity import certificaterequests, certificates, keys, successions
 from liqod.model import ids
 from liqod.provider.tenants import keysuccession, trust, usernames

@@ -7,7 +7,7 @@ from liqod.plugins.contracts import Absence
 from liqod.reflection.timings import ORDINARY
 from liqod.reflection.topology import (
     NamespaceMapping,
-    Node,
+    PartialVirtualNode,
     absence,
     mapping,
     virtual_nodes,
@@ -85,7 +85,7 @@ def test_virtual_nodes_are_those_of_the_peer():
                 "metadata": {"name": name, "labels": labels},
                 "spec": {"clusterID": peer, "offloadingPatch": {"labelsNotReflected": ["x"]}},
             },
-            Node,
+            PartialVirtualNode,
         )
         for name, peer, labels in [
             ("milan", "milan", {"liqo.io/resourceslice-name": "small"}),

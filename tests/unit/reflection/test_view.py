@@ -7,7 +7,7 @@ from liqod.apimachinery.kinds import CONFIG_MAPS, NODES, SECRETS
 from liqod.errors import PluginError
 from liqod.kube.cache.store import Store
 from liqod.plugins.contracts import NOTHING, Reads, Reflector, RemoteKind, RemoteObject
-from liqod.reflection.view import Dependencies, LiveView, Seen, Subject
+from liqod.reflection.view import Dependencies, Dependency, LiveView, ReflectedObject
 from simulator.suites import NAMES
 
 GADGETS = Reflector(
@@ -17,13 +17,13 @@ GADGETS = Reflector(
     remote=(RemoteKind(kind=CONFIG_MAPS),),
     reads=(Reads(SECRETS), Reads(NODES)),
 )
-A, B = Subject("gadgets", "shop", "a"), Subject("gadgets", "shop", "b")
+A, B = ReflectedObject("gadgets", "shop", "a"), ReflectedObject("gadgets", "shop", "b")
 
 
 def test_a_change_names_those_who_looked():
     found = Dependencies()
-    found.record(A, [Seen(SECRETS, "shop", "cred")])
-    found.record(B, [Seen(SECRETS, "shop", "")])
+    found.record(A, [Dependency(SECRETS, "shop", "cred")])
+    found.record(B, [Dependency(SECRETS, "shop", "")])
     assert found.readers(SECRETS, ("shop", "cred")) == {A, B}
     assert found.readers(SECRETS, ("shop", "other")) == {B}
     assert found.readers(SECRETS, ("home", "cred")) == frozenset()
@@ -32,8 +32,8 @@ def test_a_change_names_those_who_looked():
 
 def test_what_was_looked_at_last_counts():
     found = Dependencies()
-    found.record(A, [Seen(SECRETS, "shop", "old")])
-    found.record(A, [Seen(SECRETS, "shop", "new")])
+    found.record(A, [Dependency(SECRETS, "shop", "old")])
+    found.record(A, [Dependency(SECRETS, "shop", "new")])
     assert found.readers(SECRETS, ("shop", "old")) == frozenset()
     assert found.readers(SECRETS, ("shop", "new")) == {A}
     found.record(A, [])
@@ -66,10 +66,10 @@ def test_looks_are_remembered(view):
     assert [each["metadata"]["name"] for each in view.all(SECRETS)] == ["a", "b"]
     assert view.get(NODES, "milan") is None
     assert view.seen == {
-        Seen(SECRETS, "shop", "a"),
-        Seen(SECRETS, "shop", "missing"),
-        Seen(SECRETS, "shop", ""),
-        Seen(NODES, "", "milan"),
+        Dependency(SECRETS, "shop", "a"),
+        Dependency(SECRETS, "shop", "missing"),
+        Dependency(SECRETS, "shop", ""),
+        Dependency(NODES, "", "milan"),
     }
 
 

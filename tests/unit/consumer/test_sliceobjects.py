@@ -1,0 +1,98 @@
+"""The resources of a slice at the consumer, against objects of a real peering."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from liqod.consumer.identities.signing import is_nonce
+from liqod.consumer.slices.sliceobjects import identity_of, is_source, virtual_node_of
+from liqod.provider.tenants.nonces import new_nonce
+from liqod.resources import ResourceSlice
+
+OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects" / "consumer"
+
+
+def load(kind, number=0):
+    document = yaml.safe_load(next(OBJECTS.glob(f"cr-{kind}.*")).read_text())
+    return document["items"][number] if "items" in document else document
+
+
+def a_slice(**changes):
+    return msgspec.convert(load("resourceslices") | changes, ResourceSlice)
+
+
+def without_liqod(labels):
+    return {key: value for key, value in labels.items() if not key.startswith("liqod.io/")}
+
+
+def test_the_identity_is_the_one_that_liqo_makes():
+    made = identity_of(a_slice(), "lz")
+    there = load("identities", 1)
+    assert made is not None
+    assert made["spec"] == there["spec"]
+    assert made["metadata"]["name"] == there["metadata"]["name"]
+    assert made["metadata"]["ownerReferences"] == there["metadata"]["ownerReferences"]
+    assert without_liqod(made["metadata"]["labels"]) == there["metadata"]["labels"]
+
+
+def test_the_virtual_node_is_the_one_that_liqo_makes_without_its_deployment():
+    made = virtual_node_of(a_slice(), "lz")
+    there = load("virtualnodes")
+    assert made is not None
+    for key in ("clusterID", "kubeconfigSecretRef", "resourceQuota", "labels", "storageClasses"):
+        assert made["spec"][key] == there["spec"][key]
+    assert without_liqod(made["metadata"]["labels"]) == there["metadata"]["labels"]
+    assert made["metadata"]["ownerReferences"] == there["metadata"]["ownerReferences"]
+
+
+@pytest.mark.parametrize(
+    ("authentication", "resources", "identity", "node"),
+    [
+        ("Accepted", "Accepted", True, True),
+        ("Accepted", "Denied", True, False),
+        ("Accepted", None, True, False),
+        ("Denied", "Accepted", False, False),
+        (None, "Accepted", False, False),
+        (None, None, False, False),
+    ],
+)
+def test_what_there_is_follows_the_verdicts(authentication, resources, identity, node):
+    verdicts = {"Authentication": authentication, "Resources": resources}
+    conditions = [{"type": t, "status": s} for t, s in verdicts.items() if s]
+    found = a_slice(status=load("resourceslices")["status"] | {"conditions": conditions})
+    assert (identity_of(found, "lz") is not None) is identity
+    assert (virtual_node_of(found, "lz") is not None) is node
+
+
+def test_its_labels_are_those_that_this_cluster_vouches_for():
+    status = load("resourceslices")["status"] | {"nodeLabels": {"tier": "gold", "region": "eu"}}
+    made = virtual_node_of(
+        a_slice(status=status),
+        "lz",
+        believe=("region",),
+        given={"tier": "bronze", "node-role.kubernetes.io/x": ""},
+    )
+    assert made is not None
+    marks = {"liqo.io/remote-cluster-id": "lz", "region": "eu", "tier": "bronze"}
+    assert made["spec"]["labels"] == marks
+
+
+def test_a_node_is_made_on_request_only():
+    source = load("resourceslices")
+    source["metadata"].pop("annotations")
+    assert virtual_node_of(msgspec.convert(source, ResourceSlice), "lz") is None
+
+
+def test_sources_and_replicas_of_one_namespace_are_told_apart():
+    assert is_source(load("resourceslices")["metadata"]["labels"], "lz")
+    assert not is_source(load("resourceslices")["metadata"]["labels"], "ly")
+    assert not is_source({"liqo.io/replication": "false", "liqo.io/remoteID": "lz"}, "lz")
+
+
+def test_only_nonces_are_signed():
+    assert is_nonce(new_nonce())
+    assert len(new_nonce()) == 88
+    for text in (b"", b"short", b"x" * 300, b"\x30\x82" * 20, b"-----BEGIN X-----", b"a b" * 20):
+        assert not is_nonce(text)
