@@ -34,7 +34,7 @@ CHECKS = sorted(
     (each for part in (cluster, peers) for each in part.liqod_checks() if each.by_objects),
     key=lambda each: each.order,
 )
-"""The doctor's layers of which objects tell."""
+"""The doctor's layers that objects alone can show."""
 SEEN_FROM_HERE = ("installation", "leader")
 """Those of them of which a daemon says nothing: they are about that daemon itself."""
 ANSWERED = Trip(0.0, 0.0)
@@ -193,7 +193,7 @@ def ladders(snapshot: Snapshot, version: str, took: float) -> tuple[Ladder, ...]
 
 
 def beside(own: Ladder, snapshot: Snapshot) -> Ladder:
-    """The ladder of a daemon that was asked, with what only others can tell of it."""
+    """The layers of a daemon that was asked, with the findings that only objects can show of it."""
     more = judged(objectfacts.cluster(snapshot)).checks
     first, rest = own.checks[:1], own.checks[1:]
     return Ladder("", (*first, *(each for each in more if each.layer in SEEN_FROM_HERE), *rest))

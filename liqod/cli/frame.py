@@ -90,7 +90,7 @@ class Frame:
         """A connection to the daemon that the options name, on this machine.
 
         Raises:
-            NoDaemon: none answers; where it does, as far as its cluster tells.
+            NoDaemon: none answers; where it does, as far as its cluster shows.
             ConfigError: nothing says which of several is meant.
         """
         from liqod.cli import inspector  # brings the websocket, which other commands do without

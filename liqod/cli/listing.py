@@ -33,7 +33,7 @@ async def show(frame: Frame, domain: str, addresses: Sequence[str], namespace: s
         name = await cluster_id(client, namespace)
         places = addresses or await presence.met_at(client, namespace)
         pair = await cluster_keys(client, namespace)
-    # What is free is not told: who reads it there reads it much later. Where it is, SRV says.
+    # Free resources are left out: DNS is read much later. The address is in SRV.
     told = Advert(cluster_id=name, serial=int(time.time()))
     found = zone.records(domain, name, advertcodec.announce(told, pair.private), places)
     key = keys.print_of(pair.public)

@@ -93,7 +93,7 @@ async def see(path: Path | None, cluster_id: str, ask: Examine = ALL, uid: str =
     Args:
         path: its socket, if that was named.
         cluster_id: else of which cluster.
-        uid: what tells that from another of its id; empty for any of that id.
+        uid: distinguishes it from another of its id; empty for any of that id.
         ask: of whom it is to say what its doctor finds, and how.
 
     Raises:

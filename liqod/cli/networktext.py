@@ -37,7 +37,7 @@ def render(found: list[PeerStatus], *, whole: bool) -> str:
 
 
 def _ways(one: PeerStatus) -> list[str]:
-    """This cluster's nodes and their ways to the gateway, where there are several."""
+    """This cluster's nodes and their routes to the gateway, where there are several."""
     if not one.nodes:
         return []
     rows = [

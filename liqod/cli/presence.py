@@ -1,7 +1,7 @@
 """Checks that a daemon works for this cluster, so that no verb waits in vain for one.
 
 The daemon's Lease shows it: a leader renews it every two seconds and releases it when it stops. Its
-times are the daemon's clock, and are compared with nobody's: the API server's own dates tell how
+times are the daemon's clock, and are compared with nobody's: the API server's own dates show how
 old a renewal is, and in doubt the Lease is watched for a change. A user who may not read it is not
 held up.
 """
@@ -82,7 +82,7 @@ async def beat(client: Client, namespace: str, gone: str = "") -> Beat:
     if ago is not None and ago <= LEADER_TOLD_WITHIN and not gone:
         return Beat(holder, ago)
     began = trio.current_time()
-    # Who does not tell the time is watched for as long as a leader may be silent.
+    # A leader whose clock is unknown is watched for as long as a leader may be silent.
     patience = CONFIRM if gone else max(CONFIRM, LEADER_STOPS_AFTER + 0.5 - (ago or 0.0))
     while (watched := trio.current_time() - began) < patience:
         await trio.sleep(POLL)
@@ -101,7 +101,7 @@ async def daemon(
     Args:
         client: for this cluster.
         namespace: liqod's own.
-        progress: told that the daemon is looked for.
+        progress: notified that the daemon is looked for.
 
     Raises:
         NotFound: liqod is not installed here.
@@ -224,7 +224,7 @@ async def how_to_ask(client: Client, namespace: str, verb: str) -> str:
     """Where this cluster's daemon answers a command, or why it does not; a sentence.
 
     Raises:
-        LiqodError: the API server does not tell.
+        LiqodError: the API server does not answer.
     """
     seen = await leases.look(client, labels.LEADER_LEASE, namespace)
     problem = verdict(seen, None)

@@ -217,7 +217,7 @@ async def _definitions(client: Client) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def _expiries(identities: tuple[Identity, ...]) -> dict[tuple[str, str], float]:
-    """Seconds until the certificates end; an Event tells of one that is none."""
+    """Seconds until the certificates end; an Event names one that cannot be read."""
     now = time.time()
     found: dict[tuple[str, str], float] = {}
     for identity in identities:

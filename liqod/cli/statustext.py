@@ -98,7 +98,7 @@ def _problem(problem: Problem, width: int, now: float) -> str:
 
 
 def _peers(peers: Sequence[PeerRow], width: int, live: "Live | None") -> list[str]:
-    """The peers as one table; what the daemon adds is one of its own where there is no room."""
+    """The peers as one table; in a narrow terminal a second one has what the daemon adds."""
     header = ["PEER", "ROLE", "STATE", "API", "POD NETWORK", "OUT", "IN", "CERTIFICATE", "MET BY"]
     rows = [_peer(row) for row in peers]
     if live is None:

@@ -1,4 +1,4 @@
-"""The one way out: what commands print, whoever wrote it.
+"""The output of all commands: everything that they print goes through here.
 
 Names, messages and reasons come from peers. Nothing of them may move a cursor, turn the writing or
 begin a line that looks like ours (:mod:`liqod.model.text`). A test holds every module of the

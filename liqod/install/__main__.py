@@ -25,7 +25,7 @@ plugin, by `liqod install --plugin NAME` or in ClusterRoles labelled
 `liqod.io/aggregate-to-daemon`, and `liqod-plugins` sums it up.
 
 RBAC gives a right in all namespaces. What that would allow beyond the daemon's work, and by which
-whoever has its kubeconfig could take everything, admission policies refuse to this ServiceAccount
+a user who has its kubeconfig could take over the cluster, is refused by admission policies
 (`liqod-daemon-*`): Secrets outside tenant namespaces and its own, tokens of ServiceAccounts but for
 pods in offloaded namespaces and an hour, pods and EndpointSlices outside the namespaces of guests,
 bindings of others than peers, real nodes, foreign webhooks, namespaces that are no peer's. What is
@@ -36,7 +36,7 @@ OTHERS: Final = """\
 
 They are Liqo's, rule by rule, since peers that run Liqo rely on them. The daemon may bind consumers
 to theirs and nobody to any other role; peering users are bound by `liqod generate peering-user`,
-with the rights of whoever runs it.
+with the rights of the user who runs it.
 """
 PROFILES: Final = """\
 ### With `liqod install --cluster-profiles`

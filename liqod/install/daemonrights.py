@@ -107,7 +107,7 @@ _LIQO = (
         READ,
     ),
     DaemonRule(
-        "a peer's ranges get their aliases, and this cluster's own are told beside them; addresses "
+        "a peer's ranges get their aliases, beside which this cluster's own are written; addresses "
         "of pods are translated by both where networks are joined",
         (NETWORKING,),
         ("configurations",),
@@ -117,7 +117,7 @@ _LIQO = (
         "which aliases those are, or why none", (NETWORKING,), ("configurations/status",), _PATCH
     ),
     DaemonRule(
-        "this cluster's own ranges are told, and each of a peer's has its alias, in Networks",
+        "this cluster's own ranges are recorded, and each of a peer's has its alias, in Networks",
         (IPAM,),
         ("networks",),
         (*_OWN, "get"),
@@ -188,7 +188,7 @@ _NODES = (
     ),
     DaemonRule("their conditions and capacity", ("",), ("nodes/status",), ("patch",)),
     DaemonRule(
-        "pods of virtual nodes and of ShadowPods: made, labelled, told their toleration, removed",
+        "pods of virtual nodes and of ShadowPods: made, labelled, given their toleration, removed",
         ("",),
         ("pods",),
         (*_OWN, "get"),
@@ -251,8 +251,8 @@ _MADE = (
         ("create",),
     ),
     DaemonRule(
-        "what happened is told by Events, of pods that run at peers, too: once each, and again as "
-        "their counts grow",
+        "Events are written of what happens, also of pods that run at peers: once each, and again "
+        "as their counts grow",
         ("",),
         ("events",),
         ("list", "create", "patch"),
@@ -332,7 +332,7 @@ _TRUST = (
 
 _INSPECTOR = (
     DaemonRule(
-        "whose the token of an inspector's client is that connects over TCP, and of whoever asks a "
+        "authenticates the token of an inspector's client over TCP, and of a client that asks a "
         "virtual node for a pod",
         ("authentication.k8s.io",),
         ("tokenreviews",),
@@ -400,7 +400,7 @@ _NETWORK = (
         ("update",),
     ),
     DaemonRule(
-        "where there are several nodes they are told who they are, and who the gateway is",
+        "where there are several nodes these objects name each of them, and the gateway",
         (NETWORKING,),
         ("internalfabrics", "internalnodes"),
         (*_OWN, "get"),

@@ -60,7 +60,7 @@ RARE: Final = (
         ("list",),
     ),
     Rare(
-        "something is refused, or a peer tells what becomes of a pod, and an Event says so",
+        "something is refused, or a peer reports what becomes of a pod, and an Event says so",
         ("events",),
         ("list", "create", "patch"),
     ),
@@ -84,7 +84,7 @@ RARE: Final = (
         ("get", "patch"),
     ),
     Rare(
-        "the stores contradict what was told, or lists what was known, and the API server is asked",
+        "the stores contradict a watch, or lists what was known, and the API server is asked",
         (
             "configmaps",
             "endpointslices",
@@ -154,7 +154,7 @@ RARE: Final = (
         (*READ, "create", "patch", "update", "delete"),
     ),
     Rare(
-        "a range of this cluster's own, or the alias of a peer's, is told anew or taken back",
+        "a range of this cluster's own, or the alias of a peer's, is written anew or removed",
         ("networks",),
         ("get", "list", "patch", "delete"),
     ),

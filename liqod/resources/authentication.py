@@ -261,7 +261,7 @@ class RenewStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Renew(Resource, frozen=True, omit_defaults=True, rename="camel"):
-    """A consumer's standing request for fresh certificates of its control plane."""
+    """A consumer's lasting request for fresh certificates of its control plane."""
 
     KIND: ClassVar[Kind] = RENEWS
     spec: RenewSpec = RenewSpec()

@@ -135,7 +135,7 @@ class InvitationStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Invitation(Resource, frozen=True, omit_defaults=True, rename="camel"):
-    """Lets whoever brings its secret borrow from this cluster, or lend to it; `liqod invite` makes
+    """Lets the holder of its secret borrow from this cluster, or lend to it; `liqod invite` makes
     it."""
 
     KIND: ClassVar[Kind] = INVITATIONS

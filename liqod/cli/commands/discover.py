@@ -41,7 +41,7 @@ async def discover(
 
     A sighting is a hint, and peers with nobody. `signed` says that a cluster's announcement is
     signed by the key that it names; only its operator knows if that is the right one.
-    `liqod plugins` lists the ways of seeing clusters that are on.
+    `liqod plugins` lists the discovery plugins that are on.
 
     With --dns-records it prints what makes this cluster be seen by others: the records that an
     administrator puts into the zone of a domain which they name in [plugins.settings.dns-srv].

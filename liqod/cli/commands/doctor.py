@@ -56,7 +56,7 @@ async def doctor(
 ) -> None:
     """Find the first layer that fails, with evidence.
 
-    Exit status 1 where one does, or where `liqod status` names a problem that no layer tells of:
+    Exit status 1 where one does, or where `liqod status` names a problem that no layer has:
     both go by one list. It is of the cluster that the kubeconfig leads to: the API server is asked
     first, and then that cluster's daemon, where it runs on this machine.
 

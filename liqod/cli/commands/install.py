@@ -182,7 +182,7 @@ def _granted(here: Sequence[str], lent: Sequence[str]) -> tuple[Manifest, ...]:
 
 
 async def _addressed(client: Client, options: Options, ca: bytes | None) -> Options:
-    """The same with the address that peers are told.
+    """The same with the address that peers get.
 
     Raises:
         ConfigError: they cannot reach the administrator's, and no other was named.

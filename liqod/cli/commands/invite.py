@@ -27,7 +27,7 @@ from liqod.resources import INVITATIONS, Invitation
 Expires = Annotated[str, typer.Option(help="How long it is good, such as 30m, 1h or 7d.")]
 Uses = Annotated[int, typer.Option(min=1, max=1000, help="How many clusters may use it.")]
 Borrow = Annotated[
-    bool, typer.Option("--borrow", help="Ask whoever uses it to lend to this cluster.")
+    bool, typer.Option("--borrow", help="Ask the cluster that uses it to lend to this one.")
 ]
 For = Annotated[str, typer.Option("--for", help="The only cluster that may.", show_default="any")]
 ForKey = Annotated[str, typer.Option(help="SHA-256 of the only key that may.", show_default="any")]
@@ -52,7 +52,7 @@ async def invite(
     """Let another cluster borrow here, or lend, by a line.
 
     A cluster that brings the line to `liqod peer` is let in without being asked, once, for as long
-    as it is good, and gets no more than is said here; of what is not said, what the configuration
+    as it is good, and gets no more than is named here; of what is not named, what the configuration
     grants where a slice names nothing. Hand it over as you would a password: only its hash is kept.
 
     With --borrow the line asks the cluster that brings it to lend this much to this one: a cluster

@@ -28,7 +28,7 @@ async def status(
     It reads custom resources, so it works while the daemon is down: the state is the tunnel's as
     this cluster's gateway last wrote it. Where this cluster's daemon runs on this machine, round
     trip, loss, bytes, what the way carries and what was refused come from it, of this moment. With
-    a PEER everything is shown. Where this cluster has several nodes, so are their ways to the
+    a PEER everything is shown. Where this cluster has several nodes, so are their routes to the
     gateway.
 
     \b

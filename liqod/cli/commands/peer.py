@@ -75,7 +75,7 @@ BalancerIp = Annotated[
 ClientAddress = Annotated[
     str,
     typer.Option(
-        "--gw-client-address", help="What the other side dials.", show_default="what it is told"
+        "--gw-client-address", help="What the other side dials.", show_default="the address it gets"
     ),
 ]
 ClientPort = Annotated[

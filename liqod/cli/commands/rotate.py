@@ -30,15 +30,15 @@ async def key(
 ) -> None:
     """Give this cluster another key, by which its peers know it from then on.
 
-    Peers whose liqod can follow take the other key on the word of the present one, each as soon
-    as its daemon is there; no pod and no peering ends by it. Peers that run Liqo, or an older
+    Peers whose liqod can follow accept the other key by a signature of the present one, each as
+    soon as its daemon runs; no pod and no peering ends by it. Peers that run Liqo, or an older
     liqod, are named before: with them the present key stays in use until each peering is ended
     on both sides and made again. When no peer needs it any more the daemon destroys it.
     Certificates for it have no rights at the peers that have followed.
 
-    While somebody needs a former key, no other one is made: the command waits for who has not
-    followed yet, and says so (`made` is false in the output). Exit status 1: somebody still knows
-    this cluster by the former key.
+    While a peer needs a former key, no other one is made: the command waits for those that have
+    not followed yet, and says so (`made` is false in the output). Exit status 1: a peer still has
+    the former key of this cluster.
 
     \b
     Examples:

@@ -80,7 +80,7 @@ async def status(
 
 
 async def _read(client: Client, namespace: str, peer: str, timeout: float) -> tuple[Overview, str]:
-    """The status by custom resources, and the UID that tells the cluster from others of its id.
+    """The status by custom resources, and the cluster's UID, since an id can stand twice.
 
     Raises:
         Unreachable: they do not in time; there is some left to ask the daemon.
