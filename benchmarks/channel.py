@@ -206,7 +206,7 @@ async def pod(rome: Member, name: str) -> float:
             await trio.sleep(0.001)
 
 
-async def ways(chosen: argparse.Namespace) -> dict[str, dict[str, float]]:
+async def streams(chosen: argparse.Namespace) -> dict[str, dict[str, float]]:
     """The same pods, directly and through a channel."""
     plugins = loader.load(sources=loader.built_in())
     found = {}
@@ -257,7 +257,7 @@ def main() -> None:
     if chosen.listen:
         trio.run(listen)
         return
-    made = report(chosen, trio.run(processes, chosen), trio.run(ways, chosen))
+    made = report(chosen, trio.run(processes, chosen), trio.run(streams, chosen))
     print(made.text())
     if chosen.json:
         made.write(chosen.json)

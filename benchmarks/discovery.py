@@ -41,8 +41,8 @@ MULTICAST = ("224.0.0.251", 5353)
 def announcement(number: int) -> bytes:
     """The packet with which one cluster is announced."""
     name = f"cluster-{number}"
-    told = Advert(cluster_id=name, serial=int(time.time()), capabilities=("streams",))
-    advert = advertcodec.announce(told, keys.generate())
+    values = Advert(cluster_id=name, serial=int(time.time()), capabilities=("streams",))
+    advert = advertcodec.announce(values, keys.generate())
     ttl = round(KEPT * Settings().every)
     info = ServiceInfo(
         TYPE,

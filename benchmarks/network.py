@@ -126,7 +126,7 @@ def connection(sender: str, receiver: str, address: str, seconds: float) -> tupl
     return gigabits / took, 1000 * trip, (used + float(came[1])) / gigabits
 
 
-class Way(NamedTuple):
+class Route(NamedTuple):
     """The path of one connection.
 
     Attributes:
@@ -146,16 +146,16 @@ class Way(NamedTuple):
 def connections(chosen: argparse.Namespace, report: Report) -> None:
     """The table of connections."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as kept:
-        ways = _ways(Path(folder), kept)
-        found: dict[str, list[tuple[float, ...]]] = {name: [] for name in ways}
+        routes = _routes(Path(folder), kept)
+        found: dict[str, list[tuple[float, ...]]] = {name: [] for name in routes}
         for _ in range(chosen.rounds):
-            for name, way in ways.items():
-                used = tunnels.spent(way.carriers)
-                measured = connection(way.sender, way.receiver, way.address, chosen.seconds)
+            for name, route in routes.items():
+                used = tunnels.spent(route.carriers)
+                measured = connection(route.sender, route.receiver, route.address, chosen.seconds)
                 rate, trip, ends = measured
-                carried = (tunnels.spent(way.carriers) - used) / (rate * chosen.seconds)
+                carried = (tunnels.spent(route.carriers) - used) / (rate * chosen.seconds)
                 found[name].append((rate, trip, ends + carried))
-        memory = {name: tunnels.resident(way.carriers) for name, way in ways.items()}
+        memory = {name: tunnels.resident(route.carriers) for name, route in routes.items()}
     report.rows.append(
         ("one TCP connection", "Gbit/s", "of", "RTT, ms", "more", "processor s/Gbit", "MiB")
     )
@@ -164,14 +164,14 @@ def connections(chosen: argparse.Namespace, report: Report) -> None:
         for name, rounds in found.items()
     }
     for name, (rate, trip, used) in middle.items():
-        beside = ways[name].beside
+        beside = routes[name].beside
         # Round by round, since other work changes a machine's pace.
         part = statistics.median(
             one[0] / other[0] for one, other in zip(found[name], found[beside], strict=True)
         )
         more = trip - middle[beside][1]
         of = "" if name == beside else f"{part:.2f} of {beside}"
-        held = f"{memory[name]:.0f}" if ways[name].carriers else ""
+        held = f"{memory[name]:.0f}" if routes[name].carriers else ""
         report.rows.append(
             (name, f"{rate:.2f}", of, f"{trip:.3f}", f"{more:+.3f}", f"{used:.3f}", held)
         )
@@ -181,34 +181,34 @@ def connections(chosen: argparse.Namespace, report: Report) -> None:
         }  # fmt: skip
 
 
-def _ways(folder: Path, kept: ExitStack) -> dict[str, Way]:
+def _routes(folder: Path, kept: ExitStack) -> dict[str, Route]:
     """All that is measured, made; what ``kept`` closes takes it away."""
     networks = Networks()
     kept.callback(networks.destroy)
     one, other = _neighbours(networks)
     lab = kept.enter_context(labs.lab(folder))
     ours, theirs = lab.rome.pod("pod", 5), lab.milan.pod("same", 5)
-    ways = {
-        BARE: Way(one, other, "192.0.2.2"),
-        "VXLAN over it": Way(one, other, "198.51.100.2"),
-        "pod to pod, all but encryption": Way(ours.namespace, theirs.namespace, "10.71.0.5"),
+    routes = {
+        BARE: Route(one, other, "192.0.2.2"),
+        "VXLAN over it": Route(one, other, "198.51.100.2"),
+        "pod to pod, all but encryption": Route(ours.namespace, theirs.namespace, "10.71.0.5"),
     }
     for number, (name, (provider, settings)) in enumerate(tunnels.backends().items()):
         both = kept.enter_context(tunnels.alone(provider, settings, folder / f"alone{number}"))
         carriers = tuple(tunnels.carriers(both.server.underlay, both.client.underlay))
         address = TUNNEL_ADDRESSES["server"]
         alone = f"{name} alone"
-        ways[alone] = Way(both.client.inside, both.server.inside, address, carriers)
+        routes[alone] = Route(both.client.inside, both.server.inside, address, carriers)
         word = f"lab{os.getpid()}{'abc'[number]}"
         made = kept.enter_context(
             tunnels.joined(provider, settings, folder / f"joined{number}", word)
         )
         ours, theirs = made.rome.pod("pod", 5), made.milan.pod("same", 5)
         carriers = tuple(tunnels.carriers(made.rome.node, made.milan.node))
-        ways[f"pod to pod, {name}"] = Way(
+        routes[f"pod to pod, {name}"] = Route(
             ours.namespace, theirs.namespace, "10.71.0.5", carriers, alone
         )
-    return ways
+    return routes
 
 
 def _neighbours(networks: Networks) -> tuple[str, str]:

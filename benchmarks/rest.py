@@ -63,11 +63,11 @@ def measure(chosen: argparse.Namespace) -> Report:
         say("waiting for the failures to be noticed")
         noticed = trio.run(functools.partial(vanishing, rome, milan, chosen.ways))
     report.figures |= {"one": one.as_json(), "noticed_seconds": noticed}
-    tell(report, one, noticed)
+    add_rows(report, one, noticed)
     many = MANY if chosen.peers is None else chosen.peers
     if many > 1:
         with stage(embedded=chosen.embedded) as made:
-            crowd(made, many, chosen, report, one)
+            many_peers(made, many, chosen, report, one)
     return report
 
 
@@ -88,7 +88,7 @@ def resting(made: Stage, chosen: argparse.Namespace, rome: Member, report: Repor
     return made.idle(chosen.seconds)
 
 
-def tell(report: Report, one: Cost, noticed: dict[str, float]) -> None:
+def add_rows(report: Report, one: Cost, noticed: dict[str, float]) -> None:
     """The rows and aims of one peer."""
     minute = 60 / one.seconds
     for name, size in one.resident.items():
@@ -147,7 +147,9 @@ async def vanishing(rome: Member, milan: Member, ways: list[str]) -> dict[str, f
     return found
 
 
-def crowd(made: Stage, count: int, chosen: argparse.Namespace, report: Report, one: Cost) -> None:
+def many_peers(
+    made: Stage, count: int, chosen: argparse.Namespace, report: Report, one: Cost
+) -> None:
     """The same with many embedded peers, and what each further one costs."""
     say(f"starting {count} embedded providers")
     farm = Farm(count)

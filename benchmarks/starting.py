@@ -126,13 +126,13 @@ async def one_kind(
     seen: dict[str, list[str]] = {"there": [], "home": []}
 
     def see(where: str) -> Callable[[Change], None]:
-        def told(change: Change) -> None:
+        def changed(change: Change) -> None:
             if change.key[1] == names[0] and change.new is not None:
                 state = shown(msgspec.json.decode(change.new))
                 if state not in seen[where][-1:]:
                     seen[where].append(state)
 
-        return told
+        return changed
 
     async with (
         watching(rome.plane.kubeconfig, PODS, NAMESPACE) as home,

@@ -46,7 +46,7 @@ HEADERS = (("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"))
 WITHOUT = '[kubelet]\nport = 0\nlisten = "127.0.0.1"\n'
 
 
-class Told(msgspec.Struct, frozen=True):
+class Clusters(msgspec.Struct, frozen=True):
     """Where the process finds the clusters: two kubeconfigs, and the first one's API server."""
 
     rome: str
@@ -61,7 +61,7 @@ class Cluster(msgspec.Struct, frozen=True):
     server: str
 
 
-class Way:
+class OnePodProxy:
     """Leads to the one pod (:class:`liqod.consumer.nodes.podproxy.PodProxy`)."""
 
     id = "milan"
@@ -94,15 +94,15 @@ class Way:
         yield
 
 
-async def carry(told: Told) -> None:
+async def carry(clusters: Clusters) -> None:
     """The process between the two: it prints its port, and works until it is killed."""
     async with (
-        borrower(Cluster(told.rome, told.server), WITHOUT) as context,
-        Client(from_kubeconfig(told.milan)) as milan,
+        borrower(Cluster(clusters.rome, clusters.server), WITHOUT) as context,
+        Client(from_kubeconfig(clusters.milan)) as milan,
         trio.open_nursery() as nursery,
     ):
         proxies = PodProxies()
-        proxies["milan"] = cast("Any", Way(milan, SHARE))
+        proxies["milan"] = cast("Any", OnePodProxy(milan, SHARE))
         await milan.raw("GET", "/version")  # as every peer is asked: TLS sessions are resumed
         print(await nursery.start(KubeletServer(context, proxies, Account()).run), flush=True)
         await trio.sleep_forever()
@@ -153,9 +153,9 @@ async def measure(chosen: argparse.Namespace) -> dict[str, float]:
     ):
         await filled(rome, "shop")
         await filled(milan, "shop-rome")
-        told = Told(rome.kubeconfig, milan.kubeconfig, rome.server)
+        clusters = Clusters(rome.kubeconfig, milan.kubeconfig, rome.server)
         command = [sys.executable, "-m", "benchmarks.streams", "--carry"]
-        run = partial(trio.run_process, command, stdin=msgspec.json.encode(told), check=False)
+        run = partial(trio.run_process, command, stdin=msgspec.json.encode(clusters), check=False)
         made = await nursery.start(partial(run, stdout=subprocess.PIPE))
         caller = Caller(int(await made.stdout.receive_some()), rome.ca)
         async with caller.ask(EXEC, SPDY) as first:
@@ -234,7 +234,7 @@ def main() -> None:
     parser.add_argument("--carry", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.carry:
-        trio.run(carry, msgspec.json.decode(sys.stdin.buffer.read(), type=Told))
+        trio.run(carry, msgspec.json.decode(sys.stdin.buffer.read(), type=Clusters))
         return
     made = report(chosen, trio.run(measure, chosen))
     print(made.text())

@@ -281,7 +281,7 @@ def mapped_namespace(name: str) -> Json:
 
 
 @asynccontextmanager
-async def home_of(
+async def context_of(
     cluster: EmbeddedCluster, name: str, text: str = ""
 ) -> AsyncIterator[ClusterContext]:
     """The ClusterContext of a daemon in that cluster."""
@@ -352,12 +352,12 @@ async def trial(
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         rome = await _cluster(stack, "rome", definitions)
-        context = await enter(home_of(rome, "rome"))
+        context = await enter(context_of(rome, "rome"))
         pairs: list[Pair] = []
         arbiter, host = StatusArbiter(), PluginHost(plugins)
         for name in peers:
             cluster = await _cluster(stack, name, definitions)
-            lender = await enter(home_of(cluster, name))
+            lender = await enter(context_of(cluster, name))
             made = Pair(rome, cluster, context, lender, name, arbiter, host)
             stack.push_async_callback(made.aclose)
             await made.prepare()

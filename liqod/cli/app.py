@@ -82,7 +82,7 @@ MISTAKE: Final[Any] = typer.BadParameter.__base__
 """A command line that is none; typer has no public name for what all of these are."""
 
 
-def _tell_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         terminal.say(f"liqod {__version__}")
         raise typer.Exit
@@ -92,7 +92,7 @@ def _program(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_tell_version, is_eager=True, help="Print the version and exit."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:

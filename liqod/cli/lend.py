@@ -49,8 +49,8 @@ async def lend(
         )
     status = done.status
     granted = {name: f"{amount}" for name, amount in status.granted.items()}
-    told = {"clusterID": status.cluster_id, "granted": granted, "words": status.words}
-    if not frame.show({**told, "key": status.key}):
+    result = {"clusterID": status.cluster_id, "granted": granted, "words": status.words}
+    if not frame.show({**result, "key": status.key}):
         amounts = ", ".join(f"{name} {n}" for name, n in granted.items())
         frame.say(f"{status.cluster_id} borrows from this cluster: {amounts}")
 

@@ -34,8 +34,8 @@ async def show(frame: Frame, domain: str, addresses: Sequence[str], namespace: s
         places = addresses or await presence.met_at(client, namespace)
         pair = await cluster_keys(client, namespace)
     # Free resources are left out: DNS is read much later. The address is in SRV.
-    told = Advert(cluster_id=name, serial=int(time.time()))
-    found = zone.records(domain, name, advertcodec.announce(told, pair.private), places)
+    values = Advert(cluster_id=name, serial=int(time.time()))
+    found = zone.records(domain, name, advertcodec.announce(values, pair.private), places)
     key = keys.print_of(pair.public)
     if frame.show({"clusterID": name, "key": key, "records": found}):
         return

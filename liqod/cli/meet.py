@@ -81,7 +81,7 @@ async def _meet(frame: Frame, request: PeeringRequest, words: str, namespace: st
             raise
         beyond = await overcommit.beyond_there(client, done.status.cluster_id, request.slice)
     status = done.status
-    told = {
+    result = {
         "clusterID": status.cluster_id,
         "node": request.slice or status.cluster_id,
         "granted": dict(status.granted),
@@ -89,10 +89,10 @@ async def _meet(frame: Frame, request: PeeringRequest, words: str, namespace: st
         "key": status.key,
         "withoutNetwork": peeringrequest.without_network(done),
     }
-    if not frame.show(told):
+    if not frame.show(result):
         node = request.slice or status.cluster_id
-        alone = f"; without a network, since {told['withoutNetwork']}"
-        network = alone if told["withoutNetwork"] else ""
+        alone = f"; without a network, since {result['withoutNetwork']}"
+        network = alone if result["withoutNetwork"] else ""
         frame.say(f"peered: {status.cluster_id} is the node {node} here{network}")
     if beyond:
         terminal.note(f"warning: {beyond}")

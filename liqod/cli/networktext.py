@@ -25,7 +25,7 @@ def render(found: list[PeerStatus], *, whole: bool) -> str:
         return "there are no peers"
     if whole:
         parts = ["\n".join(_everything(each)) for each in found]
-        return "\n\n".join([*parts, *_ways(found[0])])
+        return "\n\n".join([*parts, *_routes(found[0])])
     # Of one of several nodes alone it is said which: who has one need not read it.
     several = any(each.gateway for each in found)
     header = [*HEADER, "GATEWAY", "STANDING BY"] if several else HEADER
@@ -33,10 +33,10 @@ def render(found: list[PeerStatus], *, whole: bool) -> str:
     lines = [output.table(rows, header, width=output.width())]
     for each in found:
         lines += [f"{each.peer}: {problem}" for problem in each.problems]
-    return "\n\n".join(["\n".join(lines), *_ways(found[0])])
+    return "\n\n".join(["\n".join(lines), *_routes(found[0])])
 
 
-def _ways(one: PeerStatus) -> list[str]:
+def _routes(one: PeerStatus) -> list[str]:
     """This cluster's nodes and their routes to the gateway, where there are several."""
     if not one.nodes:
         return []

@@ -117,7 +117,7 @@ class _Binding(msgspec.Struct, rename="camel"):
     subjects: list[_Subject] | None = None
 
 
-class _Labelled(msgspec.Struct):
+class _RoleMetadata(msgspec.Struct):
     name: str = ""
     labels: dict[str, str] = {}
 
@@ -127,7 +127,7 @@ class _Aggregation(msgspec.Struct, rename="camel"):
 
 
 class _Role(msgspec.Struct, rename="camel"):
-    metadata: _Labelled
+    metadata: _RoleMetadata
     rules: list[Rule] | None = None
     aggregation_rule: _Aggregation | None = None
 

@@ -4,8 +4,8 @@ from liqod.identity.certificates import Pair
 from simulator.access.admission import Admission
 from simulator.access.rights import Authorizer
 from simulator.controllers.aggregation import Aggregation
+from simulator.controllers.crds import Definitions
 from simulator.controllers.daemons import DaemonSets
-from simulator.controllers.definitions import Definitions
 from simulator.controllers.deployments import Deployments
 from simulator.controllers.disruption import Budgets
 from simulator.controllers.endpoints import EndpointSlices

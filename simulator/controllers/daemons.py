@@ -78,7 +78,7 @@ class DaemonSets:
                     deletion.delete(self._registry, builtins.PODS, pod, options)
             for node in sorted(suited - running.keys()):
                 await self._make(item, template, node)
-        self._tell(key, len(suited))
+        self._write_status(key, len(suited))
 
     def _suited(self, template: Json, namespace: str) -> set[str]:
         meta = {"name": "", "namespace": namespace}
@@ -97,7 +97,7 @@ class DaemonSets:
         mine = reference("apps/v1", "DaemonSet", item)
         await self._maker.make(item, placed, mine, "daemon-set-controller")
 
-    def _tell(self, key: Key, desired: int) -> None:
+    def _write_status(self, key: Key, desired: int) -> None:
         item = self._sets.get(*key)
         if item is None:
             return

@@ -55,7 +55,7 @@ class Deployments:
                 newest = self._create(item, deployment, name, len(sets) + 1)
                 sets.append(newest)
             self._roll(deployment["spec"], newest, [each for each in sets if each is not newest])
-            self._tell(key, name)
+            self._write_status(key, name)
 
     def _sets(self, owner: Item) -> list[Json]:
         found = []
@@ -116,7 +116,7 @@ class Deployments:
         obj["spec"]["replicas"] = replica_set["spec"]["replicas"] = number
         self._registry.update(builtins.REPLICA_SETS, item, obj)
 
-    def _tell(self, key: Key, newest: str) -> None:
+    def _write_status(self, key: Key, newest: str) -> None:
         item = self._registry.get(builtins.DEPLOYMENTS, *key)
         deployment = item.decode()
         sets = self._sets(item)

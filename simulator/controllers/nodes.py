@@ -11,7 +11,7 @@ import trio
 from liqod.kube import times
 from simulator import builtins
 from simulator.controllers.manager import Manager
-from simulator.nodes import disruption
+from simulator.nodes import disruptiontarget
 from simulator.nodes.scheduling import untolerated
 from simulator.storage import deletion
 from simulator.storage.deletion import DeleteOptions, Preconditions
@@ -208,7 +208,7 @@ class Evictions:
         if left > 0:
             return left
         message = "Taint manager: deleting due to NoExecute taint"
-        marked = disruption.mark(self._registry, item, "DeletionByTaintManager", message)
+        marked = disruptiontarget.mark(self._registry, item, "DeletionByTaintManager", message)
         self._delete(marked, None)
         return None
 

@@ -137,7 +137,7 @@ class ReplicaSets:
             except ApiError as error:
                 failure = str(error)
             self._delete(active, -missing)
-        self._tell(key, failure)
+        self._write_status(key, failure)
         return RETRY if failure else None
 
     async def _make(self, item: Item, number: int) -> None:
@@ -153,7 +153,7 @@ class ReplicaSets:
             options = DeleteOptions(preconditions=Preconditions(uid=item.uid))
             deletion.delete(self._registry, builtins.PODS, item, options)
 
-    def _tell(self, key: Key, failure: str) -> None:
+    def _write_status(self, key: Key, failure: str) -> None:
         item = self._get(key)
         if item is None:
             return

@@ -29,7 +29,7 @@ class Scheduler:
         self._manager = manager
         self._places: dict[str, Place] = {}
         self._loads: dict[str, Load] = {}
-        self._homes: dict[Key, str] = {}
+        self._assigned: dict[Key, str] = {}
         self._waiting: set[Key] = set()
         registry.storage.of("nodes").listeners.append(self._notice_node)
         registry.storage.of("pods").listeners.append(self._notice_pod)
@@ -55,10 +55,10 @@ class Scheduler:
         item = change.after
         node = _node_of(item) if item is not None else ""
         finished = item is None or any(mark in item.raw for mark in _TERMINAL)
-        home = self._homes.get(key)
-        if home is not None and (finished or node != home):
-            self._loads[home].discard(key)
-            del self._homes[key]
+        assigned = self._assigned.get(key)
+        if assigned is not None and (finished or node != assigned):
+            self._loads[assigned].discard(key)
+            del self._assigned[key]
             self._try_waiting()
         if item is None or finished:
             self._waiting.discard(key)
@@ -68,7 +68,7 @@ class Scheduler:
                 self._manager.add(self, key)
             else:
                 self._manager.add(self, key, SETTLE)
-        elif key not in self._homes:
+        elif key not in self._assigned:
             self._settle(item, node)
 
     def _settle(self, item: Item, node: str) -> None:
@@ -79,7 +79,7 @@ class Scheduler:
         except ConfigError:
             return
         self._loads.setdefault(node, Load()).add(pod)
-        self._homes[key] = node
+        self._assigned[key] = node
 
     def _try_waiting(self) -> None:
         if self._waiting:
@@ -127,9 +127,9 @@ class Scheduler:
             bind(self._registry, item, node)
         else:
             self._waiting.add(key)
-            self._tell(item, pod, why)
+            self._write_condition(item, pod, why)
 
-    def _tell(self, item: Item, pod: Json, why: str) -> None:
+    def _write_condition(self, item: Item, pod: Json, why: str) -> None:
         status = pod.setdefault("status", {})
         conditions = status.get("conditions") or []
         known = next((each for each in conditions if each["type"] == "PodScheduled"), None)

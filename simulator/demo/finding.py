@@ -101,8 +101,8 @@ async def _seen(path: Path) -> tuple[dict[str, str], str]:
         return {}, ""
     failure = next((each.failure for each in state.plugins.values() if each.name == "mdns"), "")
 
-    def heard(found: Cluster) -> bool:
+    def by_mdns(found: Cluster) -> bool:
         return any(source.plugin == "mdns" for source in found.sources)
 
-    found = filter(heard, clusters(state.sightings.values()))
+    found = filter(by_mdns, clusters(state.sightings.values()))
     return {each.id: each.verified for each in found}, failure

@@ -122,9 +122,9 @@ class Demo:
         step(f"{CONSUMER} borrows from {HANDED}, which has handed over a kubeconfig")
         await self._peer_with(HANDED)
         step(f"{CONSUMER} looks who else is there")
-        told = await self._find()
+        found = await self._find()
         step(f"{CONSUMER} asks {FOUND} by its name, and the operator of {FOUND} answers")
-        await self._ask(compare=not told)
+        await self._ask(compare=not found)
         self.complete = await self._spread()
         await self._show()
         if not self.complete:
@@ -186,13 +186,13 @@ class Demo:
     async def _leading(self, name: str) -> None:
         """Wait until a cluster's daemon works, which its Lease shows. Raises Failed."""
 
-        async def held() -> bool:
+        async def leads() -> bool:
             lease = await self._clients[name].find(
                 LEASES, labels.LEADER_LEASE, labels.LIQO_NAMESPACE, decode=Lease
             )
             return lease is not None and bool(lease.spec.holder_identity)
 
-        await happens(held, f"the daemon of {name} did not come up: see {self.folder}/{name}.log")
+        await happens(leads, f"the daemon of {name} did not come up: see {self.folder}/{name}.log")
         say(f"  {name}: its daemon is up")
 
     async def _peer_with(self, provider: str) -> None:

@@ -2,9 +2,9 @@
 
 from simulator.catalog import Resource
 from simulator.kinds.base import Strategy
-from simulator.kinds.cluster import CLUSTER
+from simulator.kinds.clusterscoped import CLUSTER
 from simulator.kinds.pods import PodStrategy
-from simulator.kinds.rights import RIGHTS
+from simulator.kinds.rbac import RIGHTS
 from simulator.kinds.services import EndpointSliceStrategy, ServiceStrategy
 from simulator.kinds.values import VALUES
 from simulator.kinds.workloads import WORKLOADS

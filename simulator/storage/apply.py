@@ -21,7 +21,7 @@ Json = dict[str, Any]
 BEFORE_FIRST = "before-first-apply"
 
 
-class Manager(msgspec.Struct, frozen=True):
+class FieldManager(msgspec.Struct, frozen=True):
     """A writer, as managed fields distinguish writers."""
 
     name: str
@@ -30,7 +30,7 @@ class Manager(msgspec.Struct, frozen=True):
     subresource: str = ""
 
 
-Owned = dict[Manager, frozenset[Path]]
+Owned = dict[FieldManager, frozenset[Path]]
 
 
 def shape_of(resource: Resource) -> Shape:
@@ -41,7 +41,7 @@ def shape_of(resource: Resource) -> Shape:
 def read(meta: Json) -> Owned:
     """The owners of fields that an object's metadata names."""
     return {
-        Manager(
+        FieldManager(
             entry["manager"],
             entry["operation"],
             entry.get("apiVersion", ""),
@@ -51,7 +51,7 @@ def read(meta: Json) -> Owned:
     }
 
 
-def write(meta: Json, owned: Owned, before: Json, by: Manager | None = None) -> None:
+def write(meta: Json, owned: Owned, before: Json, by: FieldManager | None = None) -> None:
     """Put owners into metadata; an entry that has not changed keeps its time.
 
     Args:
@@ -90,7 +90,7 @@ def write(meta: Json, owned: Owned, before: Json, by: Manager | None = None) -> 
 
 
 def apply(
-    resource: Resource, live: Json | None, wanted: Json, manager: Manager, *, force: bool
+    resource: Resource, live: Json | None, wanted: Json, manager: FieldManager, *, force: bool
 ) -> Json:
     """The object after a manager has applied what it wants.
 
@@ -104,7 +104,7 @@ def apply(
     before = live or {"metadata": {}}
     owned = read(before["metadata"])
     if live is not None and not owned:
-        first = Manager(BEFORE_FIRST, "Update", manager.api_version)
+        first = FieldManager(BEFORE_FIRST, "Update", manager.api_version)
         owned[first] = frozenset(fields.paths(live, shape))
     wants = fields.paths(wanted, shape)
     has = fields.paths(before, shape)
@@ -124,7 +124,7 @@ def apply(
 def _settle(wants: dict[Path, Any], has: dict[Path, Any], others: Owned, force: bool) -> None:
     """Find conflicts, or take what is contested, in place."""
     changed = {path for path, value in wants.items() if path in has and has[path] != value}
-    contested: list[tuple[Manager, Path]] = []
+    contested: list[tuple[FieldManager, Path]] = []
     for other, paths in others.items():
         lost = paths & changed
         contested += [(other, path) for path in sorted(lost)]
@@ -134,7 +134,7 @@ def _settle(wants: dict[Path, Any], has: dict[Path, Any], others: Owned, force: 
         raise _conflict(contested)
 
 
-def _conflict(contested: list[tuple[Manager, Path]]) -> ApiError:
+def _conflict(contested: list[tuple[FieldManager, Path]]) -> ApiError:
     causes = []
     for other, path in contested:
         using = f" using {other.api_version}" if other.operation == "Update" else ""
@@ -194,7 +194,7 @@ def _merge_items(live: list[Any], wanted: list[Any], shape: Shape) -> list[Any]:
     return result
 
 
-def track_update(resource: Resource, before: Json, after: Json, manager: Manager) -> None:
+def track_update(resource: Resource, before: Json, after: Json, manager: FieldManager) -> None:
     """After an ordinary write: what it changed is its writer's, what is gone is nobody's.
 
     Objects that nobody has applied carry no managed fields here, to keep them small, but for

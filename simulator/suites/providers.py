@@ -42,7 +42,7 @@ RESTS = 0.3
 """Seconds for which one is looked at while nothing changes."""
 MOST_STEPS = 1000
 """Steps of tasks within that time: fewer than of one that spins, by far."""
-MOST_TOLD = 100
+MOST_REPORTS = 100
 """Reports within that time: the daemon looks into 50 changes a second."""
 
 
@@ -153,8 +153,10 @@ class DiscoveryContract:
         assert steps.count < MOST_STEPS, (
             f"it does not rest: {steps.count} steps in {RESTS:g} s; wait for something, or sleep"
         )
-        told = len(seen) - before
-        assert told < MOST_TOLD, f"it reported {told} times in {RESTS:g} s: say what has changed"
+        reports = len(seen) - before
+        assert reports < MOST_REPORTS, (
+            f"it reported {reports} times in {RESTS:g} s: say what has changed"
+        )
 
     def test_its_description_fits(self) -> None:
         assert fault(type(self).provider) is None

@@ -407,7 +407,7 @@ class TunnelContract:
                 over = True
                 await through.wait()
                 with trio.move_on_after(2.0):
-                    await _until(lambda: _said(len(seen) == sent))
+                    await _until(lambda: _answer(len(seen) == sent))
                 nursery.cancel_scope.cancel()
         lost = sorted(set(range(sent)) - seen)
         assert not lost, f"of {sent} packets these were lost: {lost[:20]}"
@@ -463,7 +463,7 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
             await trio.sleep(0.01)
 
 
-async def _said(value: bool) -> bool:
+async def _answer(value: bool) -> bool:
     return value
 
 

@@ -140,7 +140,7 @@ class Handlers:
         if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
             raise bad_request("metadata is missing")
         name = bodies.manager_of(request, user)
-        manager = apply.Manager(name, "Update", resource.api_version, route.subresource)
+        manager = apply.FieldManager(name, "Update", resource.api_version, route.subresource)
         apply.track_update(resource, before, new, manager)
         return await self._finish(route, request, user, old, new, patched)
 
@@ -175,7 +175,7 @@ class Handlers:
         if meta.setdefault("name", route.name) != route.name:
             raise bad_request("the name of the object does not match the name on the URL")
         dropped = _unknown(resource, wanted, request)
-        manager = apply.Manager(name, "Apply", resource.api_version, route.subresource)
+        manager = apply.FieldManager(name, "Apply", resource.api_version, route.subresource)
         force = wants(request, "force")
         for left in reversed(range(PATCH_TRIES)):
             old = self.registry.find(resource.qualified, _namespace(route), route.name)
@@ -192,7 +192,7 @@ class Handlers:
         raise AssertionError("the last try answers or raises")
 
     async def _apply_new(
-        self, route: Route, request: Request, user: User, wanted: Json, manager: apply.Manager
+        self, route: Route, request: Request, user: User, wanted: Json, manager: apply.FieldManager
     ) -> Response:
         resource, dry = route.resource, bodies.is_dry(request)
         if route.subresource or wanted["metadata"].get("uid"):

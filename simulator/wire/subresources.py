@@ -11,7 +11,7 @@ from liqod.kube.http.server import Request, Response
 from simulator import builtins
 from simulator.access.identities import Authenticator, User
 from simulator.access.rights import Access, Authorizer
-from simulator.nodes import budgets, disruption
+from simulator.nodes import budgets, disruptiontarget
 from simulator.storage import deletion, patch
 from simulator.storage.deletion import DeleteOptions
 from simulator.storage.registry import Registry
@@ -86,7 +86,7 @@ class Subresources:
         budgets.check_eviction(self._registry.storage, item)
         if not dry:
             message = "Eviction API: evicting"
-            item = disruption.mark(self._registry, item, "EvictionByEvictionAPI", message)
+            item = disruptiontarget.mark(self._registry, item, "EvictionByEvictionAPI", message)
         deletion.delete(self._registry, route.resource, item, options, dry=dry)
         return bodies.answer(_done(201), 201)
 

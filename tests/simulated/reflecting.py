@@ -18,7 +18,7 @@ from simulator.trial import SHOP as SHOP
 from simulator.trial import TENANT as TENANT
 from simulator.trial import THERE as THERE
 from simulator.trial import Identities as Identities
-from simulator.trial import home_of as home_of
+from simulator.trial import context_of as context_of
 from simulator.trial import mapped_namespace as mapped_namespace
 from tests.simulated.prepared import defined
 
@@ -74,8 +74,8 @@ async def pair(plugins: Plugins | None = None, text: str = "") -> AsyncIterator[
             pod_cidr="10.30.0.0/16",
             state=await defined("milan"),
         ) as milan,
-        home_of(rome, "rome", text) as context,
-        home_of(milan, "milan") as lender,
+        context_of(rome, "rome", text) as context,
+        context_of(milan, "milan") as lender,
     ):
         host = None if plugins is None else PluginHost(plugins)
         made = Pair(rome, milan, context, lender, plugins=host)
@@ -91,7 +91,7 @@ async def beside(first: Pair, name: str) -> AsyncIterator[Pair]:
     """Another peer of the same rome, prepared likewise."""
     async with (
         EmbeddedCluster(name, nodes=1, state=await defined(name)) as cluster,
-        home_of(cluster, name) as lender,
+        context_of(cluster, name) as lender,
     ):
         made = Pair(first.rome, cluster, first.context, lender, name, first.arbiter, first.plugins)
         try:

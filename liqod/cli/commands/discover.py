@@ -138,5 +138,5 @@ def _one(found: Cluster) -> str:
 
 
 def _signed(source: Source) -> str:
-    told = f"signed {source.key[:SHOWN]}" if source.key else source.unverified or "unsigned"
-    return f"{told}, {source.proof}" if source.proof else told
+    signature = f"signed {source.key[:SHOWN]}" if source.key else source.unverified or "unsigned"
+    return f"{signature}, {source.proof}" if source.proof else signature

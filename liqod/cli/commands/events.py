@@ -64,11 +64,11 @@ async def _by_daemon(frame: Frame, follow: bool, peer: str, last: int) -> None:
         past = [event for event in first.events if peer in ("", event.peer)]
         if peer and not past and not follow and peer not in state.peers:
             raise ConfigError(f"there is no peer {peer}; `liqod status` lists them")
-        _tell(frame, past)
+        _print(frame, past)
         while follow:
             message = await viewer.receive()
             if isinstance(message, Update):
-                _tell(frame, (each for each in message.delta.events if peer in ("", each.peer)))
+                _print(frame, (each for each in message.delta.events if peer in ("", each.peer)))
 
 
 async def _by_objects(frame: Frame, follow: bool, peer: str, last: int) -> None:
@@ -87,8 +87,9 @@ async def _by_objects(frame: Frame, follow: bool, peer: str, last: int) -> None:
             found = await client.list(EVENTS, chosen, decode=partial.Event)
             new = [_shown(each, peers) for each in found if each.metadata.uid not in seen]
             seen = {each.metadata.uid for each in found}
-            told = sorted((each for each in new if peer in ("", each.peer)), key=lambda one: one.at)
-            _tell(frame, told[-last:] if last else ())
+            shown = (each for each in new if peer in ("", each.peer))
+            newest = sorted(shown, key=lambda one: one.at)
+            _print(frame, newest[-last:] if last else ())
             if not follow:
                 return
             last = len(seen) + 1
@@ -113,7 +114,7 @@ def _shown(written: partial.Event, peers: Mapping[str, str]) -> Event:
     return Event(0, when, written.reason, whose, facts)
 
 
-def _tell(frame: Frame, found: Iterable[Event]) -> None:
+def _print(frame: Frame, found: Iterable[Event]) -> None:
     for event in found:
         if frame.get:
             frame.show(event)

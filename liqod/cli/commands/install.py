@@ -187,8 +187,8 @@ async def _addressed(client: Client, options: Options, ca: bytes | None) -> Opti
     Raises:
         ConfigError: they cannot reach the administrator's, and no other was named.
     """
-    told = await rollout.configured(client, options.namespace)
-    server = told or await rollout.advertised(client, options.server)
+    kept = await rollout.configured(client, options.namespace)
+    server = kept or await rollout.advertised(client, options.server)
     return msgspec.structs.replace(options, server=server, ca=(ca or b"").decode("ascii", "ignore"))
 
 

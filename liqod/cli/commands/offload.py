@@ -118,7 +118,7 @@ async def namespace(
             frame.progress(f"wait for the daemon to spread {name}")
             status = await offloaded(client, name, generation)
         webhook = await _webhook_problem(client)
-    _tell(frame, name, status, webhook)
+    _report(frame, name, status, webhook)
 
 
 def _asked(
@@ -160,7 +160,7 @@ async def _webhook_problem(client: Client) -> str:
     return ""
 
 
-def _tell(frame: Frame, namespace: str, status: dict[str, Any], webhook: str) -> None:
+def _report(frame: Frame, namespace: str, status: dict[str, Any], webhook: str) -> None:
     phase = status["offloadingPhase"]
     clusters = status.get("remoteNamespacesConditions", {})
     for cluster, conditions in sorted(clusters.items()):

@@ -260,7 +260,7 @@ async def peer(
             joining=joining,
             in_band=InBandOptions(asked=in_band, proxy_url=proxy_url),
         )
-        await _tell(frame, local, provider, asked, joining)
+        await _report(frame, local, provider, asked, joining)
 
 
 def _network_options(how: networkobjects.NetworkOptions) -> dict[str, bool]:
@@ -294,7 +294,7 @@ async def _relay(path: Path | None, context: str, *, own: bool) -> "AsyncIterato
         yield Relay(client)
 
 
-async def _tell(
+async def _report(
     frame: Frame, local: Client, provider: str, asked: ResourceRequest, joining: "Joining | None"
 ) -> None:
     """Print the result of a peering by kubeconfig, and of the networks."""

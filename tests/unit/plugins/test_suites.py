@@ -109,7 +109,7 @@ async def spins(sighted):
 
 async def floods(sighted):
     while True:
-        for _ in range(providers.MOST_TOLD):
+        for _ in range(providers.MOST_REPORTS):
             sighted(MILAN)
         await trio.sleep(0.05)
 

@@ -57,7 +57,7 @@ async def way(name: str, *, waits: bool) -> Callable[..., Any]:
     return found
 
 
-def home_of(plugins: Plugins) -> Any:
+def context_of(plugins: Plugins) -> Any:
     """As much of this cluster as those have who call plugins here."""
     return SimpleNamespace(
         cluster_id="rome",
@@ -86,7 +86,7 @@ async def discovering(build: Callable[..., Any]) -> AsyncIterator[Any]:
     """A cluster with one discovery that works, and one of which nobody knows."""
     bad = DiscoveryProvider(name="bad", build=build)
     good = DiscoveryProvider(name="hosts", build=lambda settings, services: Hosts())
-    context = home_of(Plugins(discovery=(bad, good)))
+    context = context_of(Plugins(discovery=(bad, good)))
     room = Discovery(context, context.plugins)
     async with trio.open_nursery() as nursery:
         await nursery.start(room.run)
@@ -147,7 +147,7 @@ def doctor_of(**functions: Any) -> tuple[Doctor, Any]:
     parts = {"look": lambda facts: ok("fine"), **functions}
     bad = Check(name="bad", title="bad", scope="cluster", order=1, **parts)
     good = Check(name="good", title="good", scope="cluster", order=2, look=lambda facts: ok("fine"))
-    context = home_of(Plugins(checks=(bad, good)))
+    context = context_of(Plugins(checks=(bad, good)))
     facts: Any = Facts()
     return Doctor(
         context, context.plugins, facts, Probes(context, Components(), context.plugins)
@@ -224,7 +224,7 @@ async def machine(
     works = Rope("", None)
     bad = TunnelProvider(name="bad", build=build, encrypted=True, overhead=80, order=1)
     good = TunnelProvider(name="good", build=lambda *_: works, encrypted=True, overhead=80, order=2)
-    context = home_of(Plugins(network=(bad, good)))
+    context = context_of(Plugins(network=(bad, good)))
     found, _ = await machines.look(context, context.plugins, Account(), Role())
     assert found.problem == ""
     assert "good" in found.tunnels
