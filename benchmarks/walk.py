@@ -23,6 +23,7 @@ import trio
 
 import liqod
 from liqod.apimachinery.kinds import NAMESPACES
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.peers.peer import Peer
 from liqod.provider.workloads.shadowpods import ShadowPods
 from tests.simulated.lendingpods import LENDER, here, quota
@@ -121,7 +122,7 @@ async def walks() -> tuple[Walk, Walk]:
         await both.there.create(NAMESPACES, {"metadata": {"name": LENDER}})
         await quota(both, "milan-rome", "10")
         provider = Peer("rome", both.lender, LENDER)
-        await nursery.start(ShadowPods(provider).run)
+        await nursery.start(ShadowPods(provider, GuestPolicies()).run)
         _consumer.set(True)
         await both.start(nursery)
         _consumer.set(False)

@@ -125,7 +125,7 @@ async def _follow(peer: ProviderPeer, remotes: Remotes) -> None:
         await either(link.wait_changed, remotes.changed)
 
     async def prove(credentials: Credentials) -> None:
-        line = await dial_server(credentials, peer.context.dial)
+        line = await dial_server(credentials, peer.context.client.dial)
         try:
             await line.ask(FIRST_DEADLINE)
         finally:

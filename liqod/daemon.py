@@ -40,6 +40,7 @@ from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.discovery.discoverymanager import Discovery
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.handshake.handshakemanager import Handshake
+from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect import metrics
 from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector
@@ -357,8 +358,9 @@ class Daemon:
             await nursery.start(MissedPods(context, webhook.doubt).run)
             nursery.start_soon(walled, "volumes of claims", VolumeProvisioner(context).run)
             await nursery.start(ForeignClusters(context).run)
-            await nursery.start(PolicyController(context).run)
-            await nursery.start(GarbageCollector(context).run)
+            await nursery.start(PolicyController(context, self._components.guest_policies).run)
+            signing_requests = SigningRequests()
+            await nursery.start(GarbageCollector(context, signing_requests).run)
             await nursery.start(directpods.run, context)
             arbiter = StatusArbiter()
             await nursery.start(Retractions(context, arbiter).run)
@@ -378,7 +380,13 @@ class Daemon:
             )
             context = dataclasses.replace(context, config=self._config)
             nursery.start_soon(walled, "labels that are shown", partial(_shown_labels, context))
-            tasks = PeerTasks(self._plugins, machine, self._components, arbiter)
+            tasks = PeerTasks(
+                self._plugins,
+                machine,
+                self._components,
+                arbiter,
+                signing_requests=signing_requests,
+            )
             adverts = await advertsigner.adverts_of(context, lambda: handshake.port)
             seen = self._components.discovery = Discovery(context, self._plugins, adverts)
             pair = await cluster_keys(context.client, context.namespace)

@@ -15,6 +15,7 @@ from liqod.borrowing import borrow
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.link import PeerLink, ProviderPeer
 from liqod.errors import NotStarted
+from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.components import Components
 from liqod.network.joining import join
 from liqod.network.machine import NOWHERE, Machine
@@ -46,6 +47,7 @@ class PeerTasks:
         arbiter: what the peers say of objects here.
         tries: bounds the tries of all peers that do not answer.
         timings: how long a provider waits for what.
+        signing_requests: those of consumers that are being worked on.
     """
 
     plugins: PluginHost
@@ -54,6 +56,7 @@ class PeerTasks:
     arbiter: StatusArbiter = field(default_factory=StatusArbiter)
     tries: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TRIED_AT_ONCE))
     timings: ProviderTimings = ORDINARY
+    signing_requests: SigningRequests = field(default_factory=SigningRequests)
 
     async def run(self, context: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
         """Lend to and borrow from one peer until cancelled, and keep the network with it."""
@@ -83,7 +86,12 @@ class PeerTasks:
                 proxies=self.components.pod_proxies,
                 shown=shown,
             )
-            lent = partial(lend, timings=self.timings)
+            lent = partial(
+                lend,
+                guest_policies=self.components.guest_policies,
+                signing_requests=self.signing_requests,
+                timings=self.timings,
+            )
             for name, begin in (("lend", lent), ("borrow", borrowed)):
                 with trio.move_on_after(START_DEADLINE) as patience:
                     await nursery.start(begin, peer)

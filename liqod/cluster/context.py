@@ -1,4 +1,7 @@
-"""This cluster, as every room is given it; rooms that need each other are given each other."""
+"""This cluster's values with the client and the informers, as every component is given them.
+
+Components that need each other are given each other.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.podselection import PodSelection
 from liqod.config import Config
-from liqod.identity.signingrequests import SigningRequests
 from liqod.kube.controller import tell_failures
-from liqod.kube.http.wire import connect
 from liqod.telemetry.events import KeyFailed
 from liqod.telemetry.hub import Hub
 
 if TYPE_CHECKING:
     from liqod.kube.cache.informers import Informers
     from liqod.kube.client import Client
-    from liqod.kube.http.proxies import Dial
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,10 @@ class Addressing:
 
 @dataclass(frozen=True)
 class ClusterContext:
-    """This cluster, shared by every room.
+    """This cluster, shared by every component: values, the client, and the informers.
+
+    Two parts are more than that. Nearly every component publishes to the hub, and the selection of
+    Pods is a part of what the informers watch: they are the same informers for all who name it.
 
     Attributes:
         cluster_id: this cluster's id.
@@ -66,9 +68,6 @@ class ClusterContext:
         node_address: the IP address that virtual nodes show.
         kubelet_port: the port that virtual nodes show, never 0.
         in_cluster: whether the daemon runs as a pod of this cluster.
-        dial: makes the connections to peers' API servers.
-        signing_requests: those that are being worked on.
-        fence: whether the admission policies that restrict consumers are enforced.
         own_pods: which pods of this cluster are watched.
     """
 
@@ -83,9 +82,6 @@ class ClusterContext:
     node_address: str = "127.0.0.1"
     kubelet_port: int = 10270
     in_cluster: bool = False
-    dial: Dial = connect
-    signing_requests: SigningRequests = field(default_factory=SigningRequests)
-    fence: GuestPolicies = field(default_factory=GuestPolicies)
     own_pods: PodSelection = field(default_factory=PodSelection)
 
     def failures(self, topic: str) -> Callable[[object, Exception], None]:

@@ -52,7 +52,7 @@ class Remotes:
 
     def __init__(self, peer: ProviderPeer) -> None:
         self._peer = peer
-        self.dial = ServerDialer(peer.context.dial, peer.network, self._renew)
+        self.dial = ServerDialer(peer.context.client.dial, peer.network, self._renew)
         self._remotes: dict[str, Remote] = {}
         most = peer.context.config.consumer.max_bytes
         self._budget = Budget(Holdings(most, "consumer.max_bytes", owner=peer.id))

@@ -270,4 +270,4 @@ class Handshake:
 
 async def _own_server(context: ClusterContext) -> Wire:
     parts = urlsplit(context.client.server)
-    return await context.dial(parts.hostname or "", parts.port or 443)
+    return await context.client.dial(parts.hostname or "", parts.port or 443)

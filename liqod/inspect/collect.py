@@ -155,7 +155,7 @@ class Collector:
             guests=tuple(self._guests.rows.values()),
             incoming=tuple(self._incoming.rows.values()),
             outgoing=tuple(self._outgoing.rows.values()),
-            policies=self._context.fence.missing,
+            policies=self._components.guest_policies.missing,
             capacity=capacity.of_nodes(self._own_nodes.rows.values()),
         )
 

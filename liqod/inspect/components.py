@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from liqod.borrowing import Borrowing
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.consumer.identities.formerkey import FormerKey
 from liqod.consumer.link import ProviderPeer
 from liqod.consumer.nodes.podproxy import PodProxies
@@ -22,6 +23,7 @@ class Components:
 
     Attributes:
         peers: those whose task runs, by id.
+        guest_policies: state of the policies that restrict consumers, as far as it is checked.
         pod_proxies: to the pods at peers.
         discovery: while this daemon leads.
         handshake: while this daemon leads.
@@ -32,6 +34,7 @@ class Components:
 
     def __init__(self) -> None:
         self.peers: dict[str, ProviderPeer] = {}
+        self.guest_policies = GuestPolicies()
         self.pod_proxies = PodProxies()
         self.discovery: Discovery | None = None
         self.handshake: Handshake | None = None

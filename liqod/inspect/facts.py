@@ -195,7 +195,7 @@ class FactsInMemory:
     def cluster(self) -> ClusterFacts:
         """The facts of this cluster."""
         context = self._context
-        informers = context.informers.all()
+        informers, policies = context.informers.all(), self._components.guest_policies
         return ClusterFacts(
             now=now(),
             api=self._probes.server(),
@@ -212,7 +212,7 @@ class FactsInMemory:
                 if each.state == "left out"
             },
             troubled={**self._ended(), **self._plugins.calls.troubles()},
-            policies=context.fence.missing if context.fence.known else None,
+            policies=policies.missing if policies.known else None,
             leading=self.daemon.leading,
             met_at=self._components.listening if context.config.handshake.enabled else None,
             unmet=self._components.unheard,

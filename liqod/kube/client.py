@@ -86,6 +86,8 @@ class Client:
         budget: Budget | None = None,
     ) -> None:
         self.deadline = deadline
+        self.dial = dial
+        """Makes its connections; those to peers are made by the same."""
         self.budget = budget
         self.watch_list = True
         """True if the server may know ``sendInitialEvents``; an informer clears it if not."""

@@ -21,6 +21,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import is_from
 from liqod.errors import NotFound
+from liqod.identity.signingrequests import SigningRequests
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
@@ -60,11 +61,18 @@ class GarbageCollector(Controller[Suspect]):
 
     Args:
         context: this cluster.
+        signing_requests: those of consumers that are being worked on; all others are garbage.
         timings: how long it waits for what.
     """
 
-    def __init__(self, context: ClusterContext, timings: ProviderTimings = ORDINARY) -> None:
+    def __init__(
+        self,
+        context: ClusterContext,
+        signing_requests: SigningRequests,
+        timings: ProviderTimings = ORDINARY,
+    ) -> None:
         self._context = context
+        self._signing_requests = signing_requests
         self._timings = timings
         self._client = context.client
         self._awaiting: set[str] = set()
@@ -80,7 +88,7 @@ class GarbageCollector(Controller[Suspect]):
 
     async def _follow_requests(self) -> NoReturn:
         while True:
-            await self._context.signing_requests.lost()
+            await self._signing_requests.lost()
             # What is still on its way to the API server will have arrived by then.
             self.queue.add(Suspect("requests", "*"), after=self._timings.orphans)
 
@@ -127,7 +135,7 @@ class GarbageCollector(Controller[Suspect]):
                 self.queue.add(suspect)
 
     async def _sweep_requests(self) -> None:
-        swept = await self._context.signing_requests.sweep(self._client)
+        swept = await self._signing_requests.sweep(self._client)
         if swept:
             self._context.hub.publish(OrphanSwept(kind="requests", swept=swept))
 

@@ -4,6 +4,8 @@ from typing import NoReturn
 
 import trio
 
+from liqod.cluster.guestpolicies import GuestPolicies
+from liqod.identity.signingrequests import SigningRequests
 from liqod.peers.peer import Peer
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
 from liqod.provider.slices.sharedquotas import QuotaBalancer
@@ -19,28 +21,37 @@ from liqod.provider.workloads.shadowpods import ShadowPods
 
 async def lend(
     peer: Peer,
+    guest_policies: GuestPolicies,
+    signing_requests: SigningRequests,
     timings: ProviderTimings = ORDINARY,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
-    """Lend to one peer until cancelled; idle where it borrows nothing."""
+    """Lend to one peer until cancelled; idle where it borrows nothing.
+
+    Args:
+        peer: the consumer.
+        guest_policies: the state of the policies that restrict consumers.
+        signing_requests: those of consumers that are being worked on.
+        timings: how long the controllers wait for what.
+    """
     context, settings = peer.context, peer.context.config.certificates
     issuer = CertificateIssuer(
         context.client,
-        context.signing_requests,
+        signing_requests,
         lifetime=settings.lifetime,
         renew_at=settings.renew_at,
     )
-    maps = NamespaceMaps(peer, timings)
+    maps = NamespaceMaps(peer, guest_policies, timings)
     async with trio.open_nursery() as nursery:
         await nursery.start(Nonces(peer).run)
-        await nursery.start(Tenants(peer, issuer, timings).run)
-        await nursery.start(LentSlices(peer, issuer).run)
+        await nursery.start(Tenants(peer, issuer, guest_policies, timings).run)
+        await nursery.start(LentSlices(peer, issuer, guest_policies).run)
         await nursery.start(Renewals(peer).run)
         # What namespaces have is known before another one gets its share.
         await nursery.start(QuotaBalancer(peer, maps.shared, timings).run)
         await nursery.start(maps.run)
-        await nursery.start(ShadowPods(peer, timings).run)
+        await nursery.start(ShadowPods(peer, guest_policies, timings).run)
         await nursery.start(ShadowEndpointSlices(peer, timings).run)
         task_status.started()
     raise AssertionError("rooms never end by themselves")

@@ -100,7 +100,7 @@ async def bind(made: Lender) -> None:
 @asynccontextmanager
 async def at_work(made: Lender, timings: ProviderTimings = ORDINARY):
     async with trio.open_nursery() as nursery:
-        await nursery.start(ShadowPods(made.peer, timings).run)
+        await nursery.start(ShadowPods(made.peer, made.guest_policies, timings).run)
         await nursery.start(ShadowEndpointSlices(made.peer, timings).run)
         yield
         nursery.cancel_scope.cancel()

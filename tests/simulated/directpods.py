@@ -7,6 +7,7 @@ from typing import Any
 import trio
 
 from liqod.apimachinery.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS, ROLE_BINDINGS
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.peers.peer import Peer
@@ -128,7 +129,7 @@ class Sides:
         """Milan's daemon begins to lead."""
         await self._nursery.start(directpods.run, self.both.lender)
         peer = Peer("rome", self.both.lender, LENDER)
-        await self._nursery.start(ShadowPods(peer).run)
+        await self._nursery.start(ShadowPods(peer, GuestPolicies()).run)
 
     async def upgrade_rome(self) -> None:
         """Rome's daemon begins to lead."""
@@ -148,7 +149,6 @@ async def older() -> AsyncIterator[Sides]:
         both.identities.slices["milan"] = Client(from_kubeconfig(named))
         await both.there.create(NAMESPACES, {"metadata": {"name": LENDER}})
         await quota(both, "milan-rome", "10")
-        both.lender.fence.known = True
         sides = Sides(both, nursery)
         await both.there.create(ROLE_BINDINGS, BINDING, THERE)
         mark = {"metadata": {"annotations": {"liqod.io/direct-pods": "true"}}}

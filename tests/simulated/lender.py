@@ -5,7 +5,7 @@ Works on any API server: tests give two kubeconfigs, an administrator's and the 
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import trio
@@ -13,6 +13,7 @@ import trio
 from liqod import config
 from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.memorylimits import informers
 from liqod.consumer.link import ProviderPeer
 from liqod.install import kubeconfigs
@@ -39,6 +40,7 @@ class Lender:
     admin: Client
     peer: ProviderPeer
     link: Switch
+    guest_policies: GuestPolicies = field(default_factory=GuestPolicies)
 
     @property
     def context(self) -> ClusterContext:

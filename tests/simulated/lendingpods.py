@@ -7,6 +7,7 @@ from typing import Any
 import trio
 
 from liqod.apimachinery.kinds import NAMESPACES, PODS
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.peers.peer import Peer
 from liqod.provider.workloads.shadowpods import ShadowPods
 from liqod.resources import QUOTAS
@@ -30,7 +31,7 @@ async def lending_to(both: Pair, **engine: Any) -> AsyncIterator[trio.Nursery]:
         await both.there.create(NAMESPACES, {"metadata": {"name": LENDER}})
         await quota(both, "milan-rome", "10")
         peer = Peer("rome", both.lender, LENDER)
-        await nursery.start(ShadowPods(peer).run)
+        await nursery.start(ShadowPods(peer, GuestPolicies()).run)
         await both.start(nursery, **engine)
         yield nursery
         nursery.cancel_scope.cancel()

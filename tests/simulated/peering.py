@@ -26,6 +26,7 @@ from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
 from liqod.discovery.sightings import Seen
 from liqod.handshake.handshakemanager import Handshake
 from liqod.identity import keys
+from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.components import Components
 from liqod.install import kubeconfigs
 from liqod.kube.client import Client
@@ -115,8 +116,9 @@ class Member:
                 await nursery.start(self.components.former_key.run)
                 await nursery.start(OffloadingController(context).run)
                 await nursery.start(ForeignClusters(context).run)
-                await nursery.start(PolicyController(context).run)
-                await nursery.start(GarbageCollector(context, self.timings).run)
+                await nursery.start(PolicyController(context, self.components.guest_policies).run)
+                signing_requests = SigningRequests()
+                await nursery.start(GarbageCollector(context, signing_requests, self.timings).run)
                 machine = self.machines.get(self.id, NOWHERE)
                 await nursery.start(Leftovers(context, machine).run)
                 if self.meets:
@@ -128,7 +130,13 @@ class Member:
                     self.components.handshake = self.handshake
                     await nursery.start(self.handshake.run)
                     await nursery.start(FollowedKeys(context, take_to(self.handshake, client)).run)
-                tasks = PeerTasks(self.host, machine, self.components, timings=self.timings)
+                tasks = PeerTasks(
+                    self.host,
+                    machine,
+                    self.components,
+                    timings=self.timings,
+                    signing_requests=signing_requests,
+                )
                 await nursery.start(PeerController(context, tasks.run, tasks.arbiter.end).run)
                 task_status.started(context)
 

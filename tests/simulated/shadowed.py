@@ -29,6 +29,6 @@ async def lending(cluster):
 @asynccontextmanager
 async def at_work(made, timings=ORDINARY):
     async with trio.open_nursery() as nursery:
-        await nursery.start(ShadowPods(made.peer, timings).run)
+        await nursery.start(ShadowPods(made.peer, made.guest_policies, timings).run)
         yield
         nursery.cancel_scope.cancel()

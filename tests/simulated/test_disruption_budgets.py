@@ -175,8 +175,8 @@ async def lending(
             meta = {"name": "milan", "labels": REPLICA}
             wanted = {"desiredMapping": {"shop": MAPPED}}
             await admin.create(NAMESPACE_MAPS, {"metadata": meta, "spec": wanted}, TENANT)
-        made.context.fence.known = True
-        await nursery.start(NamespaceMaps(made.peer, timings).run)
+        made.guest_policies.known = True
+        await nursery.start(NamespaceMaps(made.peer, made.guest_policies, timings).run)
         yield made
         nursery.cancel_scope.cancel()
 
@@ -215,11 +215,11 @@ async def test_it_is_taken_back_while_a_policy_is_missing():
         lending(client, kubeconfig, TAKES, ProviderTimings(unfenced=0.1)) as made,
     ):
         await eventually(lambda: bound(client))
-        made.context.fence.missing = ("liqod-guest-budgets",)
+        made.guest_policies.missing = ("liqod-guest-budgets",)
 
         async def unbound() -> bool:
             return not await bound(client)
 
         await eventually(unbound)
-        made.context.fence.missing = ()
+        made.guest_policies.missing = ()
         await eventually(lambda: bound(client))

@@ -114,8 +114,8 @@ async def test_no_slice_is_granted_or_grows_and_no_tenant_is_accepted_until_they
         asked = (await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME))["spec"]["resources"]
         weak = {"spec": {"validationActions": ["Warn"]}}
         await milan.admin.patch(ADMISSION_POLICY_BINDINGS, POLICY, weak)
-        await eventually(lambda: holds(bool(milan.context.fence.missing)))
-        assert milan.context.fence.missing == (POLICY,)
+        await eventually(lambda: holds(bool(milan.components.guest_policies.missing)))
+        assert milan.components.guest_policies.missing == (POLICY,)
         assert (await take(milan.admin, "liqo")).policies == (POLICY,)
 
         whole = await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME)
@@ -173,8 +173,8 @@ async def test_a_daemon_that_starts_without_any_of_them_knows_before_it_lends():
             for each in await milan.admin.list(kind):
                 await milan.admin.delete(kind, each["metadata"]["name"])
         await milan.start()
-        assert milan.context.fence.known
-        assert POLICY in milan.context.fence.missing
+        assert milan.components.guest_policies.known
+        assert POLICY in milan.components.guest_policies.missing
 
 
 async def test_nothing_new_is_lent_until_they_are_back():
@@ -185,7 +185,7 @@ async def test_nothing_new_is_lent_until_they_are_back():
         await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
         await milan.admin.delete(ADMISSION_POLICY_BINDINGS, POLICY)
         await milan.admin.delete(ADMISSION_POLICIES, POLICY)
-        await eventually(lambda: holds(bool(milan.context.fence.missing)))
+        await eventually(lambda: holds(bool(milan.components.guest_policies.missing)))
         await offload(rome.admin, "late")
         asked = shadow_pod("web", user="")
 
@@ -201,7 +201,7 @@ async def test_nothing_new_is_lent_until_they_are_back():
         assert await milan.admin.find(PODS, "web", "shop-rome") is None
         assert await milan.admin.find(NAMESPACES, "late-rome") is None
         await install.install(milan.admin, install.Options(cluster_id="milan"), quiet)
-        await eventually(lambda: holds(not milan.context.fence.missing))
+        await eventually(lambda: holds(not milan.components.guest_policies.missing))
         await eventually(lambda: milan.admin.find(NAMESPACES, "late-rome"))
 
 

@@ -116,7 +116,7 @@ async def test_a_note_of_its_own_is_none(lender: Lender) -> None:
 async def test_nothing_is_changed_while_nothing_would_hold_the_consumer(lender: Lender) -> None:
     await lender.ask_for("web", pod={"containers": [container("web")]})
     await lender.made("web")
-    lender.context.fence.missing = ("a policy",)
+    lender.guest_policies.missing = ("a policy",)
     await change(lender, containers=[container("web", image="other")])
     await noted(lender, " PoliciesMissing: ")
     assert not await runs(lender, "other")

@@ -117,7 +117,7 @@ async def lending() -> AsyncIterator[tuple[Guests, trio.Nursery]]:
 
 async def lend(guests: Guests, nursery: trio.Nursery, timings: ProviderTimings = ORDINARY) -> None:
     """As the daemon does, with its own rights."""
-    maps = NamespaceMaps(guests.milan.peer)
+    maps = NamespaceMaps(guests.milan.peer, guests.milan.guest_policies)
     await nursery.start(QuotaBalancer(guests.milan.peer, maps.shared, timings).run)
     await nursery.start(maps.run)
 
@@ -166,7 +166,7 @@ async def test_a_busy_namespace_gets_all_and_one_that_goes_frees_its_share():
 
 async def test_quotas_of_an_older_version_are_taken_over():
     async with lending() as (guests, nursery):
-        maps = NamespaceMaps(guests.milan.peer)
+        maps = NamespaceMaps(guests.milan.peer, guests.milan.guest_policies)
         with trio.CancelScope() as before:
             async with trio.open_nursery() as older:
                 await older.start(maps.run)

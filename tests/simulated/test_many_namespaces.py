@@ -6,6 +6,7 @@ import pytest
 
 from liqod import install
 from liqod.apimachinery.kinds import NAMESPACES, RESOURCE_QUOTAS, ROLE_BINDINGS
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
@@ -37,7 +38,7 @@ async def test_many_namespaces_are_made_furnished_and_taken_back(nursery):
         await install.install(admin, install.Options(cluster_id="milan"), lambda _: None)
         async with lender(admin, cluster.kubeconfig, SETTINGS) as made:
             await become_tenant(admin)
-            await nursery.start(NamespaceMaps(made.peer).run)
+            await nursery.start(NamespaceMaps(made.peer, GuestPolicies()).run)
             wanted = {f"shop-{number}": f"shop-{number}-{CONSUMER}" for number in range(MANY)}
             spec: dict[str, Any] = {"desiredMapping": wanted}
             metadata = {"name": "milan", "labels": REPLICA}

@@ -145,7 +145,6 @@ class Process:
             config=settings,
             hub=Hub(),
             endpoint=ApiEndpoint(site.cluster.server, site.cluster.ca.certificate),
-            dial=self._dial,
         )
 
     @asynccontextmanager
@@ -174,14 +173,12 @@ class Process:
                 if context.config.webhook.enabled:
                     await nursery.start(webhook.lead)
                 await nursery.start(MissedPods(context, webhook.doubt).run)
-                for room in (
-                    OffloadingController,
-                    ForeignClusters,
-                    PolicyController,
-                    GarbageCollector,
-                ):
-                    await nursery.start(room(context).run)
                 tasks = PeerTasks(self._plugins, components=self._components)
+                policies, signing = self._components.guest_policies, tasks.signing_requests
+                await nursery.start(OffloadingController(context).run)
+                await nursery.start(ForeignClusters(context).run)
+                await nursery.start(PolicyController(context, policies).run)
+                await nursery.start(GarbageCollector(context, signing).run)
                 await nursery.start(PeerController(context, tasks.run, tasks.arbiter.end).run)
         finally:
             self.leads = False

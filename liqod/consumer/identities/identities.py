@@ -285,7 +285,7 @@ class Identities(Controller[str]):
         if not why and not may_move(offered, present):
             why = "it has another address and another authority: peer again with --replace"
         if not why and not await providerpinning.answers(
-            identity, offered, own, dial=self._peer.context.dial
+            identity, offered, own, dial=self._peer.context.client.dial
         ):
             why = "it does not answer there"
         if not why:

@@ -61,6 +61,7 @@ class ServingCertificate:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._context, self._proxies, self._shown, self._clock = context, proxies, shown, clock
+        self._in_hand = signingrequests.SigningRequests()
         self._failures = 0
         self._again = 0.0
         self.problem = "it was not asked for yet"
@@ -112,9 +113,9 @@ class ServingCertificate:
         Raises:
             LiqodError: it is not to be had, and why.
         """
-        client, in_hand = self._context.client, self._context.signing_requests
+        client = self._context.client
         # Of a daemon that was killed while it waited.
-        await client.delete_selected(SIGNING_REQUESTS, OURS, spared=in_hand)
+        await client.delete_selected(SIGNING_REQUESTS, OURS, spared=self._in_hand)
         key = keys.generate_tls()
         host = self._context.node_address
         request = certificates.request_server(key, NAME, GROUP, [host])
@@ -122,7 +123,7 @@ class ServingCertificate:
             client,
             request,
             {labels.SERVING_REQUEST: labels.TRUE},
-            in_hand=in_hand,
+            in_hand=self._in_hand,
             lifetime=int(LIFE),
             signer=SIGNER,
             usages=USAGES,

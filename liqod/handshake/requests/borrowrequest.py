@@ -288,7 +288,9 @@ class Pursuit(Pursued):
         self, meeting: Meeting, request: OutgoingPeering, found: Credentials
     ) -> InBandOptions | None:
         """By the channel, where the provider's API server does not answer directly."""
-        direct = Client(found, user_agent="liqod", deadline=DIRECT_WITHIN, dial=self._context.dial)
+        direct = Client(
+            found, user_agent="liqod", deadline=DIRECT_WITHIN, dial=self._context.client.dial
+        )
         async with direct:
             with trio.move_on_after(DIRECT_WITHIN):
                 try:

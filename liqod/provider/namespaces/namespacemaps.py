@@ -17,6 +17,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, Kind
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.memorylimits import KeptMap
 from liqod.cluster.tenancy import is_from
 from liqod.errors import AlreadyExists, NotFound
@@ -69,14 +70,18 @@ class NamespaceMaps(Controller[str]):
 
     Args:
         peer: the consumer.
+        guest_policies: the state of the policies that restrict it.
         timings: how long it waits for what.
 
     Attributes:
         shared: the shares that the namespaces have of its bounds on objects.
     """
 
-    def __init__(self, peer: Peer, timings: ProviderTimings = ORDINARY) -> None:
+    def __init__(
+        self, peer: Peer, guest_policies: GuestPolicies, timings: ProviderTimings = ORDINARY
+    ) -> None:
         self._peer = peer
+        self._guest_policies = guest_policies
         self._timings = timings
         self._client = peer.context.client
         self._read: dict[str, tuple[bytes | None, frozenset[str]]] = {}
@@ -92,9 +97,8 @@ class NamespaceMaps(Controller[str]):
         self._notes |= {extra.mark: labels.TRUE for extra in self._extras if extra.on}
         self._fenced = any(extra.on for extra in self._extras)
         hard = peer.context.config.provider.object_quota
-        fence = peer.context.fence
         self._quotas = ObjectQuotas(
-            self._client, peer.id, hard, granted=lambda: fence.bounds, shared=True
+            self._client, peer.id, hard, granted=lambda: guest_policies.bounds, shared=True
         )
         assert self._quotas.shared is not None
         self.shared = self._quotas.shared
@@ -222,7 +226,7 @@ class NamespaceMaps(Controller[str]):
         peer = self._peer.id
         settings = self._peer.context.config.provider
         uid = ""
-        if step.make and self._peer.context.fence.problem:
+        if step.make and self._guest_policies.problem:
             return False
         if step.make:
             notes = self._notes
@@ -240,7 +244,7 @@ class NamespaceMaps(Controller[str]):
         else:
             return True
         known, until = self._provisioned.get(step.remote, (("", ()), 0.0))
-        unfenced = self._fenced and bool(self._peer.context.fence.problem)
+        unfenced = self._fenced and bool(self._guest_policies.problem)
         if known == (uid, who) and trio.current_time() < until and not unfenced:
             return True
         # The bounds first: once it is bound, the consumer makes what it likes within them.
@@ -260,8 +264,8 @@ class NamespaceMaps(Controller[str]):
         and would block others go with it. Returns the seconds until the next look.
         """
         grant = extra.grant(self._peer.id, self._peer.tenant_namespace, namespace, who)
-        fence = self._peer.context.fence
-        if extra.on and fence.known and not fence.problem:
+        policies = self._guest_policies
+        if extra.on and policies.known and not policies.problem:
             await bindings.bind(self._client, grant)
             return RESYNC
         live = self._namespaces.store.decode(("", namespace), Partial)

@@ -18,6 +18,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.cluster.context import ClusterContext
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
@@ -127,14 +128,16 @@ def missing(
 
 
 class PolicyController(Controller[str]):
-    """Keeps :attr:`liqod.cluster.context.ClusterContext.fence` up to date; there is one key.
+    """Keeps the state of the admission policies that restrict consumers; there is one key.
 
     Args:
         context: this cluster.
+        guest_policies: the state, kept up to date from here.
     """
 
-    def __init__(self, context: ClusterContext) -> None:
+    def __init__(self, context: ClusterContext, guest_policies: GuestPolicies) -> None:
         self._context = context
+        self._guest_policies = guest_policies
         # A right to read them may lack: what is lent already goes on without.
         self._policies = Watched(ADMISSION_POLICIES, _all, OURS, wait=False)
         self._bindings = Watched(ADMISSION_POLICY_BINDINGS, _all, OURS, wait=False)
@@ -148,7 +151,7 @@ class PolicyController(Controller[str]):
         try:
             await super().run(task_status=task_status)
         finally:
-            self._context.fence.known = False
+            self._guest_policies.known = False
 
     async def prepare(self) -> None:
         """Have the first look, or go on soon without."""
@@ -163,21 +166,21 @@ class PolicyController(Controller[str]):
         if not (policies.synced and bindings.synced):
             return PATIENCE
         found = list(policies.values(InstalledPolicy))
-        self._context.fence.bounds = bounds(found)
+        self._guest_policies.bounds = bounds(found)
         self._judge(found, bindings.values(PolicyBinding))
         return None
 
     def _judge(
         self, policies: Iterable[InstalledPolicy], bindings: Iterable[PolicyBinding]
     ) -> None:
-        fence, now = self._context.fence, missing(admission.policies(), policies, bindings)
-        fence.known = True
-        if now == fence.missing:
+        state, now = self._guest_policies, missing(admission.policies(), policies, bindings)
+        state.known = True
+        if now == state.missing:
             return
-        fence.missing = now
+        state.missing = now
         self._context.hub.publish(PoliciesChanged(missing=tuple(now)))
         if now:
-            log.error("%s", fence.problem)
+            log.error("%s", state.problem)
         else:
             log.info("the admission policies that hold guests are back")
 

@@ -15,6 +15,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, SECRETS
 from liqod.apimachinery.meta import Partial, owner_reference
 from liqod.cluster import guestpolicies
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.memorylimits import KeptSlice
 from liqod.cluster.tenancy import is_from
 from liqod.config import Provider
@@ -113,10 +114,14 @@ class LentSlices(Controller[str]):
     Args:
         peer: the consumer.
         issuer: issues their certificates.
+        guest_policies: the state of the policies that restrict it.
     """
 
-    def __init__(self, peer: Peer, issuer: CertificateIssuer) -> None:
+    def __init__(
+        self, peer: Peer, issuer: CertificateIssuer, guest_policies: GuestPolicies
+    ) -> None:
         self._peer = peer
+        self._guest_policies = guest_policies
         self._client = peer.context.client
         self._guests = peer.context.config.guests
         self._issuer = issuer
@@ -204,7 +209,7 @@ class LentSlices(Controller[str]):
         problem = await self._problem(wanted, tenant, requests, served=served)
         approved = approved_in(self._namespaces.store.get(("", namespace)))
         allocation = allocate(requests, self._guests, approved).get(name, Allocation())
-        fenced = self._peer.context.fence.problem
+        fenced = self._guest_policies.problem
         if fenced:
             request = self._requested[name][1] if name in self._requested else None
             allocation = without_growth(request, allocation, fenced)
@@ -243,7 +248,7 @@ class LentSlices(Controller[str]):
         peer = self._peer
         former = former_in(self._namespaces.store.get(("", peer.tenant_namespace)))
         problem = trust.slice_problem(wanted, tenant, peer.id, peer.context.cluster_id, former)
-        problem = problem or (None if served else peer.context.fence.problem or None)
+        problem = problem or (None if served else self._guest_policies.problem or None)
         if problem is None and wanted.name not in within_number(requests, self._guests):
             most = self._guests.max_slices
             return f"one consumer may have {most} slices here: {remedy('max_slices')}"
@@ -297,7 +302,7 @@ class LentSlices(Controller[str]):
         """
         if self._has_quota(wanted.name):
             return True
-        if tenant is None or not (_cordoned(tenant) or self._peer.context.fence.problem):
+        if tenant is None or not (_cordoned(tenant) or self._guest_policies.problem):
             return False
         secret = ids.certificate_secret(wanted.name)
         live = await self._client.find(SECRETS, secret, wanted.namespace, decode=Partial)

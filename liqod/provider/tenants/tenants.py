@@ -21,6 +21,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
 from liqod.cluster import guestpolicies
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.tenancy import is_from, replicas_of
 from liqod.errors import ProtocolError
 from liqod.identity import certificates, keys
@@ -148,13 +149,19 @@ class Tenants(Controller[str]):
     Args:
         peer: the consumer.
         issuer: issues its certificate.
+        guest_policies: the state of the policies that restrict it.
         timings: how long it waits for what.
     """
 
     def __init__(
-        self, peer: Peer, issuer: CertificateIssuer, timings: ProviderTimings = ORDINARY
+        self,
+        peer: Peer,
+        issuer: CertificateIssuer,
+        guest_policies: GuestPolicies,
+        timings: ProviderTimings = ORDINARY,
     ) -> None:
         self._peer = peer
+        self._guest_policies = guest_policies
         self._timings = timings
         self._client = peer.context.client
         self._issuer = issuer
@@ -219,7 +226,7 @@ class Tenants(Controller[str]):
             problem = trust.request_problem(tenant)
         new = problem is None and not proven(tenant)
         context = self._peer.context
-        closed = context.fence.problem or context.endpoint.problem
+        closed = self._guest_policies.problem or context.endpoint.problem
         if new and closed:
             await self._refuse(tenant, closed)
             return guestpolicies.AGAIN

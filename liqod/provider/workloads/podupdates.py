@@ -15,6 +15,7 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.errors import Conflict, Forbidden, Invalid, NotFound
 from liqod.kube.cache.store import Key
 from liqod.model.objects import podchanges
@@ -66,13 +67,14 @@ class PodUpdates:
 
     Args:
         peer: the consumer.
+        guest_policies: the state of the policies that restrict it.
         books: its ledger.
     """
 
-    def __init__(self, peer: Peer, books: QuotaLedger) -> None:
+    def __init__(self, peer: Peer, guest_policies: GuestPolicies, books: QuotaLedger) -> None:
         self._client = peer.context.client
         self._guests = peer.context.config.guests
-        self._fence = peer.context.fence
+        self._guest_policies = guest_policies
         self._books = books
         self._refused: dict[Key, _Refused] = {}
         self._resized: dict[Key, tuple[str, int]] = {}
@@ -133,8 +135,8 @@ class PodUpdates:
 
     async def _bring(self, key: Key, asked: Json, live: Json) -> tuple[Problem | None, bool]:
         """Make each write; the first that was refused and why, and whether that may pass."""
-        if self._fence.problem:
-            return Problem(POLICIES_MISSING, self._fence.problem), True
+        if self._guest_policies.problem:
+            return Problem(POLICIES_MISSING, self._guest_policies.problem), True
         try:
             wanted = pod_spec(asked, self._guests)
         except Invalid as error:

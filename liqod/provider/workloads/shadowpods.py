@@ -19,6 +19,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.apimachinery.meta import ObjectMeta, Partial
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.memorylimits import stub_over_limit, trim_made, trim_to
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
 from liqod.kube.cache.memoryquota import everything
@@ -53,17 +54,21 @@ class ShadowPods(Controller[Key]):
 
     Args:
         peer: the consumer.
+        guest_policies: the state of the policies that restrict it.
         timings: how long it waits for what.
     """
 
-    def __init__(self, peer: Peer, timings: ProviderTimings = ORDINARY) -> None:
+    def __init__(
+        self, peer: Peer, guest_policies: GuestPolicies, timings: ProviderTimings = ORDINARY
+    ) -> None:
         self._peer = peer
+        self._guest_policies = guest_policies
         self._timings = timings
         self._client = peer.context.client
         self._guests = peer.context.config.guests
         self._ledger = QuotaLedger(peer.id)
         self._grace_periods = GracePeriods(self._guests.max_grace_seconds)
-        self._pod_updates = PodUpdates(peer, self._ledger)
+        self._pod_updates = PodUpdates(peer, guest_policies, self._ledger)
         self._made: dict[Key, tuple[str, float]] = {}
         """Pods that were made and are not seen yet: the ShadowPod's UID, and when to doubt it."""
         self._patched: dict[Key, str] = {}
@@ -266,7 +271,7 @@ class ShadowPods(Controller[Key]):
         ranges = self._peer.network.ranges if joined else None
         if joined and ranges is None and awaits_way(shadow):
             return LAG
-        fenced = self._peer.context.fence.problem
+        fenced = self._guest_policies.problem
         if fenced:
             await self._refuse(key, shadow, rules.POLICIES_MISSING, fenced)
             return self._pause(key)

@@ -59,7 +59,9 @@ class Client:
 
 async def test_connections_that_nobody_uses_are_let_go(autojump_clock, monkeypatch):
     monkeypatch.setattr(remotes, "Client", Client)
-    context: Any = SimpleNamespace(informers=Secrets(), dial=None, config=Config())
+    context: Any = SimpleNamespace(
+        informers=Secrets(), client=SimpleNamespace(dial=None), config=Config()
+    )
     room = Remotes(ProviderPeer("milan", context, "liqo-tenant-milan", link=PeerLink()))
     async with trio.open_nursery() as nursery:
         await nursery.start(room.run)

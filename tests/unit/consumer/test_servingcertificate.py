@@ -13,7 +13,6 @@ from liqod.consumer.nodes.servingcertificate import LIFE, SIGNER, ServingCertifi
 from liqod.errors import Forbidden, LiqodError
 from liqod.identity import certificates, keys
 from liqod.identity.certificates import Pair
-from liqod.identity.signingrequests import SigningRequests
 
 Clock = trio.testing.MockClock
 """Tests name it themselves: else pytest-trio does not find it."""
@@ -72,7 +71,6 @@ class World:
             client=self.signer,
             config=SimpleNamespace(certificates=SimpleNamespace(renew_at=0.5)),
             node_address=NODE,
-            signing_requests=SigningRequests(),
         )
         self.serving = ServingCertificate(
             cast("Any", context), self.ways, self.shown.append, self.now

@@ -12,7 +12,6 @@ import trio
 
 from liqod import config
 from liqod.cli import inspector as client
-from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.podselection import PodSelection
 from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector
@@ -38,7 +37,6 @@ def context(text: str = "", raw: Any = answer) -> Any:
         namespace="liqo",
         hub=Hub(),
         own_pods=PodSelection(),
-        fence=GuestPolicies(),
         config=config.parse(text),
         informers=SimpleNamespace(find=lambda *_, **__: None, all=list),
         client=SimpleNamespace(server="https://rome", certificate=None, raw=raw, find=nothing),

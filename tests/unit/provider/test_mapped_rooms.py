@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.kube.cache.store import Change
 from liqod.peers.peer import Peer
 from liqod.provider.workloads import shadowendpointslices, shadowpods
@@ -30,7 +31,7 @@ PEER = Peer("rome", EMPTY, "liqo-tenant-rome")
 
 
 def pods() -> Any:
-    return shadowpods.ShadowPods(PEER)
+    return shadowpods.ShadowPods(PEER, GuestPolicies())
 
 
 def slices() -> Any:
