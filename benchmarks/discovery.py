@@ -25,7 +25,7 @@ from zeroconf import ServiceInfo, Zeroconf
 from liqod.handshake.protocol import advertcodec
 from liqod.handshake.protocol.advertcodec import Advert
 from liqod.identity import keys
-from liqod.network.kernel.namespaces import enter
+from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.plugins.discovery import texts
 from liqod.plugins.discovery.mdns import KEPT, Settings
 from liqod.plugins.discovery.mdnsedge import TYPE

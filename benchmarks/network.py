@@ -39,10 +39,10 @@ from benchmarks import tunnels
 from benchmarks.report import Report
 from benchmarks.stage import run
 from liqod.model.network.ranges import PeerRanges, Ranges
-from liqod.network.datapath import KernelDatapath
-from liqod.network.kernel import namespaces
-from liqod.network.names import Names
-from liqod.network.peerplan import PeerPlan, plan
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.kernel import namespaces
+from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.peerplan import PeerPlan, plan
 from liqod.plugins.providers import TUNNEL_ADDRESSES
 from tests.netns import lab as labs
 from tests.testbed.errors import Unavailable

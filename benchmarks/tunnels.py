@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import trio
 
-from liqod.network.names import Side
+from liqod.network.dataplane.names import Side
 from liqod.plugins.network.websocket import WEBSOCKET
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.plugins.providers import (

@@ -55,11 +55,11 @@ from liqod.loopwatchdog import Stalls
 from liqod.model.view import whereabouts
 from liqod.model.view.rows import LEADING
 from liqod.model.view.whereabouts import Whereabouts
-from liqod.network import addressing, machines
-from liqod.network.failover import standing
+from liqod.network import hostcapabilities, ipam
+from liqod.network.failover import membership
 from liqod.network.failover.role import Role
-from liqod.network.leftovers import Leftovers
-from liqod.network.machine import Machine
+from liqod.network.gatewayhost import GatewayHost
+from liqod.network.networkgc import NetworkGarbageCollector
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
@@ -248,9 +248,9 @@ class Daemon:
             webhook = self._components.admission = PodWebhook(context, self._account)
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
-            self._role = standing.role_of(context)
+            self._role = membership.role_of(context)
             servers.start_soon(
-                standing.stand, context, self._role, lambda: self._working is not None
+                membership.stand, context, self._role, lambda: self._working is not None
             )
             while True:
                 await self._installed(context)
@@ -332,13 +332,15 @@ class Daemon:
         """Keep this machine ready to be the gateway, and be it, while another daemon leads."""
         if not self._role.others:
             return
-        machine, kernel = await machines.look(context, self._plugins, self._account, self._role)
+        machine, kernel = await hostcapabilities.look(
+            context, self._plugins, self._account, self._role
+        )
         if machine.problem:
             return
         node = NodeKernel()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(machines.attend, kernel)
-            nursery.start_soon(machines.attend, node)
+            nursery.start_soon(hostcapabilities.attend, kernel)
+            nursery.start_soon(hostcapabilities.attend, node)
             nursery.start_soon(Takeover(context, self._role, node, self._identity).run)
             tasks = PeerTasks(self._plugins, machine, self._components)
             await nursery.start(PeerController(context, tasks.stand_by, tasks.arbiter.end).run)
@@ -364,9 +366,11 @@ class Daemon:
             await nursery.start(directpods.run, context)
             arbiter = StatusArbiter()
             await nursery.start(Retractions(context, arbiter).run)
-            machine, kernel = await machines.look(context, self._plugins, self._account, self._role)
+            machine, kernel = await hostcapabilities.look(
+                context, self._plugins, self._account, self._role
+            )
             if not machine.problem:
-                nursery.start_soon(machines.attend, kernel)
+                nursery.start_soon(hostcapabilities.attend, kernel)
                 overlay = partial(self._keep_overlay, context, machine)
                 nursery.start_soon(walled, "the nodes' overlay", overlay)
                 nursery.start_soon(
@@ -374,7 +378,7 @@ class Daemon:
                 )
             # An installation from before may lack the rights: nothing else waits for them, and
             # nothing else ends with them.
-            nursery.start_soon(walled, "addresses of networks", partial(addressing.run, context))
+            nursery.start_soon(walled, "addresses of networks", partial(ipam.run, context))
             nursery.start_soon(
                 walled, "leftovers of networks", partial(_leftovers, context, machine)
             )
@@ -390,7 +394,7 @@ class Daemon:
             adverts = await advertsigner.adverts_of(context, lambda: handshake.port)
             seen = self._components.discovery = Discovery(context, self._plugins, adverts)
             pair = await cluster_keys(context.client, context.namespace)
-            shared = machines.folder_of(machine)
+            shared = hostcapabilities.folder_of(machine)
             handshake = Handshake(
                 context, pair.private, self._account, seen.seen, seen.everybody, shared
             )
@@ -404,11 +408,11 @@ class Daemon:
             await nursery.start(working.inbox.run)
             nursery.start_soon(working.tell)
 
-    async def _keep_overlay(self, context: ClusterContext, machine: Machine) -> NoReturn:
+    async def _keep_overlay(self, context: ClusterContext, machine: GatewayHost) -> NoReturn:
         """Lead from the other nodes to this one, which is the gateway."""
         node = NodeKernel()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(machines.attend, node)
+            nursery.start_soon(hostcapabilities.attend, node)
             nursery.start_soon(OverlayWriter(context, machine, node, self._identity).run)
         raise AssertionError("controllers end by cancellation only")
 
@@ -426,7 +430,7 @@ async def _shown_labels(context: ClusterContext) -> NoReturn:
     raise AssertionError("controllers end by cancellation only")
 
 
-async def _leftovers(context: ClusterContext, machine: Machine) -> NoReturn:
+async def _leftovers(context: ClusterContext, machine: GatewayHost) -> NoReturn:
     """One that begins anew each time."""
-    await Leftovers(context, machine).run()
+    await NetworkGarbageCollector(context, machine).run()
     raise AssertionError("controllers end by cancellation only")

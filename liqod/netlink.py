@@ -1,7 +1,7 @@
 """Netlink: requests and their answers, dumps, and attributes, over one blocking socket.
 
 The socket belongs to the network namespace that it was made in. The meaning of messages is not
-known here (see ``links``, ``routing`` and ``ruleset`` in :mod:`liqod.network.kernel`).
+known here (see ``links``, ``routing`` and ``ruleset`` in :mod:`liqod.network.dataplane.kernel`).
 """
 
 import errno

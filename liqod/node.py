@@ -28,7 +28,7 @@ from liqod.kube.controller import tell_failures
 from liqod.kube.credentials import credentials
 from liqod.kube.http.resolver import Resolver
 from liqod.model.crossing.addresses import parse
-from liqod.network.kernel import capabilities
+from liqod.network.dataplane.kernel import capabilities
 from liqod.network.overlay.agent import NodeAgent
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.runtime import account, log, sdnotify

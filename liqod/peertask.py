@@ -17,8 +17,8 @@ from liqod.consumer.link import PeerLink, ProviderPeer
 from liqod.errors import NotStarted
 from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.components import Components
+from liqod.network.gatewayhost import NOWHERE, GatewayHost
 from liqod.network.joining import join
-from liqod.network.machine import NOWHERE, Machine
 from liqod.peers.peer import Peer
 from liqod.plugins.host import PluginHost
 from liqod.provider.lending import lend
@@ -51,7 +51,7 @@ class PeerTasks:
     """
 
     plugins: PluginHost
-    machine: Machine = NOWHERE
+    machine: GatewayHost = NOWHERE
     components: Components = field(default_factory=Components)
     arbiter: StatusArbiter = field(default_factory=StatusArbiter)
     tries: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TRIED_AT_ONCE))

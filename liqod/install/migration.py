@@ -50,9 +50,9 @@ from liqod.install.verbs import POLL, SELECTOR, Progress
 from liqod.kube.client import Client
 from liqod.kube.deletion import set_finalizers
 from liqod.kube.selection import Selection
-from liqod.network import gatewayplan
-from liqod.network.gatewayplan import Here, Listening, Object
-from liqod.network.keysecrets import KeySecret
+from liqod.network.gateway import gatewayplan
+from liqod.network.gateway.gatewayplan import Listening, LocalFacts, Object
+from liqod.network.gateway.keysecrets import KeySecret
 from liqod.procedures.networkobjects import WIREGUARD
 from liqod.provider.workloads import directpods
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
@@ -374,7 +374,7 @@ async def _networks(
     client: Client, namespace: str
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     """The gateways with which liqod goes on, and the others with the reason."""
-    here = Here(namespace=namespace, backends={WIREGUARD: Listening()})
+    here = LocalFacts(namespace=namespace, backends={WIREGUARD: Listening()})
     by_peer: dict[tuple[str, str], list[Object]] = {}
     found: list[Object] = []
     with suppress(NotFound):  # Liqo without its network

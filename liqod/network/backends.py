@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from liqod.errors import NetworkError, PluginError
-from liqod.network.names import Names
+from liqod.network.dataplane.names import Names
 from liqod.plugins.callguard import Gauge
 from liqod.plugins.providers import (
     Place,
@@ -76,10 +76,10 @@ def walled(
         gauge.rest((peer, "build"), str(error))
         raise
     gauge.resting.pop((peer, "build"), None)
-    return Walled(functions, gauge, peer, Path(services.folder))
+    return GuardedTunnel(functions, gauge, peer, Path(services.folder))
 
 
-class Walled:
+class GuardedTunnel:
     """One tunnel behind the wall of its backend.
 
     Args:

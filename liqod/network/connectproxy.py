@@ -19,7 +19,7 @@ import trio
 from liqod.errors import LiqodError, NetworkError
 from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import Wire, wire_of
-from liqod.network.names import OUTER_ADDRESS, PROXY_PORT, Names
+from liqod.network.dataplane.names import OUTER_ADDRESS, PROXY_PORT, Names
 from liqod.runtime.connectionlimit import Places, serve_one
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import News

@@ -11,18 +11,18 @@ from typing import NoReturn
 import trio
 
 from liqod.config import Config
-from liqod.network.connections import Connections
-from liqod.network.ends import Ends
-from liqod.network.exposure import Exposed
-from liqod.network.failover.following import FollowedGateways
-from liqod.network.gatewayplan import Here, Listening
-from liqod.network.gateways import Gateways
-from liqod.network.known import KnownRanges
-from liqod.network.machine import Machine
-from liqod.network.names import PROXY_PORT
-from liqod.network.room import Room
-from liqod.network.services import Services
-from liqod.network.standins import StandIns
+from liqod.network.dataplane.names import PROXY_PORT
+from liqod.network.failover.standbygateways import StandbyGateways
+from liqod.network.gateway.connections import Connections
+from liqod.network.gateway.exposure import Exposed
+from liqod.network.gateway.gatewaydeployments import GatewayDeployments
+from liqod.network.gateway.gatewayplan import Listening, LocalFacts
+from liqod.network.gateway.gateways import Gateways
+from liqod.network.gateway.gatewayservices import GatewayServices
+from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
+from liqod.network.gatewayhost import GatewayHost
+from liqod.network.ipam.peercidrs import PeerCIDRs
+from liqod.network.peertunnel import PeerTunnel
 from liqod.peers.peer import Peer
 from liqod.runtime.observable import Latest
 from liqod.runtime.supervise import Failure, Supervision, leaves
@@ -36,7 +36,7 @@ def _unknown() -> str:
 
 
 async def join(
-    peer: Peer, machine: Machine, *, api: Callable[[], str] = _unknown, leads: bool = True
+    peer: Peer, machine: GatewayHost, *, api: Callable[[], str] = _unknown, leads: bool = True
 ) -> NoReturn:
     """Keep the network of one peer, where one is asked for, until cancelled.
 
@@ -71,10 +71,10 @@ def own_ports(config: Config) -> frozenset[int]:
     return frozenset((*(each.port for each in tables), *fixed))
 
 
-async def _run(peer: Peer, machine: Machine, api: Callable[[], str], leads: bool) -> None:
+async def _run(peer: Peer, machine: GatewayHost, api: Callable[[], str], leads: bool) -> None:
     context = peer.context
-    ends = Latest(Ends())
-    here = Here(
+    ends = Latest(TunnelEndpoints())
+    here = LocalFacts(
         namespace=context.namespace,
         problem=machine.problem,
         backends={each: machine.listening.get(each, Listening()) for each in machine.tunnels},
@@ -84,15 +84,15 @@ async def _run(peer: Peer, machine: Machine, api: Callable[[], str], leads: bool
     )
     connections = Connections(peer, ends, machine.role)
     exposed = Latest(Exposed()) if context.in_cluster and leads else None
-    judge = Gateways if leads else FollowedGateways
+    judge = Gateways if leads else StandbyGateways
     async with trio.open_nursery() as nursery:
-        await nursery.start(KnownRanges(peer).run)
+        await nursery.start(PeerCIDRs(peer).run)
         await nursery.start(connections.run)
         gateways = judge(peer, ends, here, machine.addresses, machine.role, exposed)
         await nursery.start(gateways.run)
         if exposed is not None:
-            services = Services(peer, ends, exposed, machine.addresses, machine.role)
+            services = GatewayServices(peer, ends, exposed, machine.addresses, machine.role)
             nursery.start_soon(services.run)
         if leads:
-            nursery.start_soon(StandIns(peer, ends, connections).run)
-        nursery.start_soon(Room(peer, machine, ends, connections, api, leads=leads).run)
+            nursery.start_soon(GatewayDeployments(peer, ends, connections).run)
+        nursery.start_soon(PeerTunnel(peer, machine, ends, connections, api, leads=leads).run)

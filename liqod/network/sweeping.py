@@ -21,11 +21,11 @@ from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
 from liqod.kube.selection import Selection
 from liqod.network.backends import Backend, backend
-from liqod.network.datapath import KernelDatapath
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.names import Names
 from liqod.network.failover.fence import Fence
-from liqod.network.machine import Machine, take_down
-from liqod.network.machines import FOLDER
-from liqod.network.names import Names
+from liqod.network.gatewayhost import GatewayHost, take_down
+from liqod.network.hostcapabilities import FOLDER
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.plugins import loader
 from liqod.plugins.callguard import Calls
@@ -42,7 +42,10 @@ log = logging.getLogger(__name__)
 
 
 async def sweep(
-    context: ClusterContext, machine: Machine, kernel: KernelDatapath, working: Collection[str] = ()
+    context: ClusterContext,
+    machine: GatewayHost,
+    kernel: KernelDatapath,
+    working: Collection[str] = (),
 ) -> list[str]:
     """Take down what is here of peers that have been unknown for a minute; their marks.
 
@@ -95,7 +98,7 @@ async def known(context: ClusterContext, working: Collection[str]) -> list[Names
 
 
 async def sweep_once(
-    context: ClusterContext, machine: Machine, kernel: KernelDatapath, working: Collection[str]
+    context: ClusterContext, machine: GatewayHost, kernel: KernelDatapath, working: Collection[str]
 ) -> None:
     """As :func:`sweep`, until it was done."""
     while True:
@@ -119,7 +122,7 @@ async def sweep_all(own_id: str) -> list[str]:
     kernel = KernelDatapath(own_id)
     if not own_id or await kernel.problem() is not None:
         return []
-    machine = Machine(tunnels=_all_backends(own_id, kernel))
+    machine = GatewayHost(tunnels=_all_backends(own_id, kernel))
     changes: list[str] = []
     failed: list[LiqodError] = []
     for names in await kernel.leftovers([]):

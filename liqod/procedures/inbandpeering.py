@@ -14,7 +14,7 @@ from liqod.errors import ConfigError, Misuse
 from liqod.kube.http import proxies
 from liqod.kube.selection import Selection
 from liqod.model.network.ranges import Ranges, server_in, translate
-from liqod.network.names import PROXY_PORT
+from liqod.network.dataplane.names import PROXY_PORT
 from liqod.procedures import Progress
 from liqod.procedures.networksites import Site
 from liqod.resources import CONFIGURATIONS, IP, IPS, Configuration

@@ -23,7 +23,7 @@ from liqod.errors import AlreadyExists, ConfigError, Conflict, Forbidden, NotFou
 from liqod.kube.selection import Selection
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Secret
-from liqod.network.gatewayplan import NOT_MADE, made_instead, told_websocket
+from liqod.network.gateway.gatewayplan import NOT_MADE, made_instead, told_websocket
 from liqod.procedures import Progress
 from liqod.procedures.networkobjects import (
     WEBSOCKET,

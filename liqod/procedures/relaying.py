@@ -11,7 +11,7 @@ from liqod.errors import ConfigError, Forbidden
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.network.ranges import Ranges, translate
-from liqod.network.addressing.relays import PREFIX
+from liqod.network.ipam.relays import PREFIX
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.resources import CONFIGURATIONS, IP, IPS, Configuration
 from liqod.resources.networking import GATEWAY_CLIENTS, Endpoint, GatewayClient

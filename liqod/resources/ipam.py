@@ -1,6 +1,6 @@
 """``ipam.liqo.io``: Network and IP, address ranges and single addresses as peers see them.
 
-:mod:`liqod.network.addressing` gives each its range or its address; ``liqoctl`` lists them, and a
+:mod:`liqod.network.ipam` gives each its range or its address; ``liqoctl`` lists them, and a
 peering user may create an IP.
 """
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 import pytest
 import trio
 
-from liqod.network.kernel.namespaces import inside
+from liqod.network.dataplane.kernel.namespaces import inside
 from liqod.plugins.providers import TUNNEL_ADDRESSES, Place, Side, TunnelServices
 
 R = TypeVar("R")

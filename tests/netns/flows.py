@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import trio
 
-from liqod.network.kernel import namespaces
+from liqod.network.dataplane.kernel import namespaces
 from tests.netns.lab import Pod
 from tests.simulated.borrower import eventually
 

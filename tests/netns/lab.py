@@ -20,10 +20,10 @@ from functools import partial
 from pathlib import Path
 
 from liqod.model.network.ranges import PeerRanges, Ranges
-from liqod.network.kernel.apply import change
-from liqod.network.kernel.namespaces import enter
-from liqod.network.names import INSIDE_TABLE, Names, Side
-from liqod.network.peerplan import PeerPlan, plan
+from liqod.network.dataplane.kernel.apply import change
+from liqod.network.dataplane.kernel.namespaces import enter
+from liqod.network.dataplane.names import INSIDE_TABLE, Names, Side
+from liqod.network.dataplane.peerplan import PeerPlan, plan
 
 MTU = 1340
 PODS = ("10.244.0.0/16", "fd00:10:244::/64")

@@ -11,7 +11,7 @@ from functools import partial
 
 import trio
 
-from liqod.network.kernel.namespaces import inside
+from liqod.network.dataplane.kernel.namespaces import inside
 
 
 class Relay:

@@ -20,10 +20,10 @@ import trio
 
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.network import addressing
-from liqod.network.datapath import KernelDatapath
-from liqod.network.kernel.namespaces import enter
-from liqod.network.names import Names, Side
+from liqod.network import ipam
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.kernel.namespaces import enter
+from liqod.network.dataplane.names import Names, Side
 from liqod.procedures import peering
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
@@ -112,7 +112,7 @@ async def natted(program: str, folder: Path, settings: str) -> AsyncIterator[Nat
                 kernel = machines[member.id].datapath
                 assert isinstance(kernel, KernelDatapath)
                 await nursery.start(kernel.run)
-                nursery.start_soon(addressing.run, member.context)
+                nursery.start_soon(ipam.run, member.context)
                 await eventually(partial(keeps_ranges, member))
             yield Natted(**_sites(found, clusters, pods), nats=nats)
             nursery.cancel_scope.cancel()

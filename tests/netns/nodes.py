@@ -29,10 +29,10 @@ from liqod.install import noderights
 from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.network.kernel.apply import change
-from liqod.network.kernel.namespaces import enter
-from liqod.network.machine import Machine
-from liqod.network.machines import attend
+from liqod.network.dataplane.kernel.apply import change
+from liqod.network.dataplane.kernel.namespaces import enter
+from liqod.network.gatewayhost import GatewayHost
+from liqod.network.hostcapabilities import attend
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.writer import OverlayWriter
 from liqod.resources import CONFIGURATIONS, INTERNAL_NODES, NETWORKS
@@ -160,7 +160,7 @@ class Running:
 
         async def run_it(*, task_status: trio.TaskStatus[None]) -> None:
             kernel = NodeKernel(self.nodes.places[number])
-            machine = Machine(addresses=(address(number),))
+            machine = GatewayHost(addresses=(address(number),))
             with scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(attend, kernel)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from liqod.network.values import (
+from liqod.network.dataplane.values import (
     Address,
     Forwarding,
     Namespace,

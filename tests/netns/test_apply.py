@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from liqod.errors import NetworkError
 from liqod.netlink import NETFILTER, Netlink
-from liqod.network.kernel import legacytables, namespaces, ruleset
-from liqod.network.kernel.apply import change
-from liqod.network.values import Held, Namespace, Owned, Rule, Veth
+from liqod.network.dataplane.kernel import legacytables, namespaces, ruleset
+from liqod.network.dataplane.kernel.apply import change
+from liqod.network.dataplane.values import ForeignLink, Namespace, Owned, Rule, Veth
 from tests.netns.lab import run
 from tests.netns.plans import MARK, OWNED, drawn, everything
 from tests.testbed.errors import Unavailable
@@ -221,7 +221,7 @@ def test_what_is_anothers_is_refused(networks: Networks) -> None:
 
 def test_a_tunnels_link_is_set_up_and_never_deleted(networks: Networks) -> None:
     here = networks.make("here")
-    want = Namespace(links=(Held("lqt0", 1300),))
+    want = Namespace(links=(ForeignLink("lqt0", 1300),))
     owned = msgspec.structs.replace(OWNED, links=("lqt0",))
     with pytest.raises(NetworkError, match="no interface lqt0"):
         apply(here, want, owned)

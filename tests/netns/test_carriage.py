@@ -14,8 +14,8 @@ import trio
 from liqod.apimachinery import labels
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.network.gatewayplan import told_websocket
-from liqod.network.kernel.namespaces import inside
+from liqod.network.dataplane.kernel.namespaces import inside
+from liqod.network.gateway.gatewayplan import told_websocket
 from liqod.plugins.network import carriage, endpoints, uapi
 from liqod.plugins.network.websocketprogram import MODULE
 from liqod.plugins.network.wireguard import WIREGUARD

@@ -16,8 +16,8 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.kube.selection import Selection
-from liqod.network.kernel.namespaces import enter
-from liqod.network.names import PROXY_PORT, Names
+from liqod.network.dataplane.kernel.namespaces import enter
+from liqod.network.dataplane.names import PROXY_PORT, Names
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
 from liqod.runtime.account import PROXY, SHARED
 from tests.netns.lab import run

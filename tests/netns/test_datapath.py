@@ -19,10 +19,10 @@ import trio.testing
 from liqod.errors import NetworkError
 from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.netlink import Refused
-from liqod.network.datapath import KernelDatapath
-from liqod.network.kernel import namespaces
-from liqod.network.names import Names
-from liqod.network.peerplan import PeerPlan, plan
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.kernel import namespaces
+from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.peerplan import PeerPlan, plan
 from tests.testbed.machine import run
 from tests.testbed.netns import Networks, inside, state
 
@@ -269,8 +269,8 @@ async def test_what_is_left_of_forgotten_peers_is_swept(
 
 KILLED = """
 import sys, trio
-from liqod.network.datapath import KernelDatapath
-from liqod.network.names import Names
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.names import Names
 from tests.netns.test_datapath import planned
 
 async def main():

@@ -17,11 +17,11 @@ import trio
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import SocketWire, Wire
 from liqod.network.connectproxy import ConnectProxy
-from liqod.network.entrances import Server, of_server
-from liqod.network.kernel import namespaces
-from liqod.network.kernel.namespaces import enter
-from liqod.network.names import PROXY_PORT, SERVER_PORT
-from liqod.network.peerplan import plan
+from liqod.network.dataplane.entrances import ServerEntrance, of_server
+from liqod.network.dataplane.kernel import namespaces
+from liqod.network.dataplane.kernel.namespaces import enter
+from liqod.network.dataplane.names import PROXY_PORT, SERVER_PORT
+from liqod.network.dataplane.peerplan import plan
 from liqod.runtime.connectionlimit import Places
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, run
@@ -58,7 +58,7 @@ def theirs(lab: Lab) -> Pod:
 def opened(lab: Lab, host: str) -> None:
     """Rome's API server is there, and milan may reach it."""
     rome = lab.rome
-    entrances = tuple(of_server(Server(SHOWN, host, PORT)))
+    entrances = tuple(of_server(ServerEntrance(SHOWN, host, PORT)))
     ranges = msgspec.structs.replace(rome.ranges, entrances=entrances)
     rome.plan = plan(rome.names, ranges, "server", labs.MTU)
     assert rome.changes()

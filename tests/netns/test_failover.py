@@ -28,17 +28,18 @@ from liqod.apimachinery.kinds import LEASES, NODES
 from liqod.errors import Unreachable
 from liqod.kube.leases import Lease
 from liqod.model import ids
-from liqod.network import addressing, nodeplan
-from liqod.network.datapath import KernelDatapath
-from liqod.network.failover import standing
+from liqod.network import ipam
+from liqod.network.dataplane import nodeplan
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.nodeplan import Overlay, OverlayNode
+from liqod.network.failover import membership
 from liqod.network.failover.election import DURATION, GRACE
 from liqod.network.failover.fence import Fence
 from liqod.network.failover.lease import said
-from liqod.network.failover.role import Role, Where
+from liqod.network.failover.role import GatewayState, Role
+from liqod.network.gatewayhost import GatewayHost
 from liqod.network.joining import join
-from liqod.network.machine import Machine
-from liqod.network.names import Names
-from liqod.network.nodeplan import Overlay, OverlayNode
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, Configuration
@@ -117,7 +118,7 @@ class Node:
     name: str
     index: int
     site: Site
-    machine: Machine
+    machine: GatewayHost
     role: Role
     way: Way
     scope: trio.CancelScope = dataclasses.field(default_factory=trio.CancelScope)
@@ -154,7 +155,9 @@ class Node:
         context = milan._context(milan.admin, self.site.nursery)
         text = f'{SETTINGS}[network]\ncandidates = "{GATEWAYS}"\nnode = "{self.name}"\n'
         context = dataclasses.replace(context, client=self.way, config=config.parse(text))  # type: ignore[arg-type]
-        stand = partial(standing.stand, context, self.role, lambda: self.index == 1, node=self.name)
+        stand = partial(
+            membership.stand, context, self.role, lambda: self.index == 1, node=self.name
+        )
         with trio.CancelScope() as self.scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stand)
@@ -260,7 +263,7 @@ async def site(program: str, folder: Path, side: str = "server") -> AsyncIterato
         machines = {
             names[0]: machine_of(names[0], spaces[1], "198.51.100.10", program, folder / "r")
         }
-        roles = [Role(Where(active=None), others=True) for _ in (1, 2)]
+        roles = [Role(GatewayState(active=None), others=True) for _ in (1, 2)]
         both = [
             msgspec.structs.replace(
                 machine_of(
@@ -284,7 +287,7 @@ async def site(program: str, folder: Path, side: str = "server") -> AsyncIterato
                 assert isinstance(machine.datapath, KernelDatapath)
                 await nursery.start(machine.datapath.run)
             for member in clusters:
-                nursery.start_soon(addressing.run, member.context)
+                nursery.start_soon(ipam.run, member.context)
                 await eventually(partial(keeps_ranges, member))
             for index in (1, 2):
                 made.nodes.append(
@@ -367,7 +370,7 @@ async def test_a_daemon_that_is_killed_alone_loses_nothing_and_is_not_followed(
         await made.milan.stop()
         await trio.sleep(4.0)
         await made.milan.start()
-        one.role.know(Where(active=None))  # a process that has just begun
+        one.role.know(GatewayState(active=None))  # a process that has just begun
         made.nursery.start_soon(one.run)
         await eventually(partial(made.is_gateway, 1))
         await trio.sleep(2.0)
@@ -383,7 +386,7 @@ async def test_one_that_is_dead_for_long_is_fenced_by_its_kernel_and_then_follow
         killed = time.monotonic()
         one.scope.cancel()
         await made.milan.stop()
-        one.role.know(Where(active=False))
+        one.role.know(GatewayState(active=False))
         dropped: list[int] = []
 
         async def followed() -> bool:
@@ -433,14 +436,14 @@ async def test_one_that_is_not_among_the_candidates_follows_and_never_leads(
             3,
             made,
             made.nodes[0].machine,
-            Role(Where(active=None), others=True),
+            Role(GatewayState(active=None), others=True),
             Way(made.milan.admin),
         )
         text = f'{SETTINGS}[network]\ncandidates = "{GATEWAYS}"\nnode = "{third.name}"\n'
         context = made.milan._context(made.milan.admin, made.nursery)
         context = dataclasses.replace(context, config=config.parse(text))
         made.nursery.start_soon(
-            partial(standing.stand, context, third.role, lambda: True, node=third.name)
+            partial(membership.stand, context, third.role, lambda: True, node=third.name)
         )
 
         async def follows() -> bool:

@@ -24,8 +24,8 @@ from liqod.apimachinery.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.model.view.networkfacts import NetworkFacts
-from liqod.network import measures
-from liqod.network.names import INSIDE_TABLE
+from liqod.network.dataplane.names import INSIDE_TABLE
+from liqod.network.probing import pathmetrics
 from liqod.plugins.checks.network import liqod_checks
 from liqod.plugins.diagnosis import ClusterFacts, PeerFacts
 from liqod.resources.networking import CONNECTIONS, PUBLIC_KEYS
@@ -44,8 +44,8 @@ pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks", "quick")]
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measures each second the figures that are measured each half minute at rest."""
-    monkeypatch.setattr(measures, "REST", 1.0)
-    monkeypatch.setattr(measures, "SOON", 0.2)
+    monkeypatch.setattr(pathmetrics, "REST", 1.0)
+    monkeypatch.setattr(pathmetrics, "SOON", 0.2)
 
 
 def known(site: Site) -> NetworkFacts:
@@ -166,7 +166,7 @@ async def keeps_doing(
 async def test_what_is_on_the_gateway(
     wireguard: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(measures, "MINUTE", 3.0)
+    monkeypatch.setattr(pathmetrics, "MINUTE", 3.0)
     program = tmp_path / "wg"
     shutil.copy(wireguard, program)
     async with joined(str(program), tmp_path) as (rome, milan):

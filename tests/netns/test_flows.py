@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from liqod.network.kernel import flows
-from liqod.network.kernel.namespaces import enter
+from liqod.network.dataplane.kernel import flows
+from liqod.network.dataplane.kernel.namespaces import enter
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, echo
 from tests.testbed.errors import Unavailable

@@ -15,8 +15,8 @@ from typing import Final
 
 import pytest
 
-from liqod.network import names
-from liqod.network.names import INSIDE
+from liqod.network.dataplane import names
+from liqod.network.dataplane.names import INSIDE
 from liqod.plugins.network import uapi
 from tests.netns.flows import flowing
 from tests.netns.lab import run

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from liqod.model import ids
-from liqod.network.names import INNER_ADDRESS, INSIDE_TABLE
+from liqod.network.dataplane.names import INNER_ADDRESS, INSIDE_TABLE
 from liqod.peers.peernetwork import PeerNetwork
 from liqod.resources import CONFIGURATIONS
 from tests.netns.flows import flowing

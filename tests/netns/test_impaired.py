@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from liqod.network import measures
-from liqod.network.kernel.namespaces import enter
-from liqod.network.machine import Heard
-from liqod.network.room import Room
+from liqod.network.dataplane.kernel.namespaces import enter
+from liqod.network.gatewayhost import ProbeResult
+from liqod.network.peertunnel import PeerTunnel
+from liqod.network.probing import pathmetrics
 from tests.netns.lab import run
 from tests.netns.test_faults import known
 from tests.netns.test_rooms import Site, two
@@ -32,16 +32,16 @@ WATCHED = 6.0
 def verdicts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """The verdicts of the probes of both sides, one after the other."""
     found: list[bool] = []
-    heard: Callable[[Room, Heard], None] = Room._heard
+    heard: Callable[[PeerTunnel, ProbeResult], None] = PeerTunnel._heard
 
-    def noted(room: Room, said: Heard) -> None:
+    def noted(room: PeerTunnel, said: ProbeResult) -> None:
         found.append(said.alive)
         heard(room, said)
 
-    monkeypatch.setattr(Room, "_heard", noted)
+    monkeypatch.setattr(PeerTunnel, "_heard", noted)
     # What is measured each half minute at rest is measured each second.
-    monkeypatch.setattr(measures, "REST", 1.0)
-    monkeypatch.setattr(measures, "SOON", 0.2)
+    monkeypatch.setattr(pathmetrics, "REST", 1.0)
+    monkeypatch.setattr(pathmetrics, "SOON", 0.2)
     return found
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from liqod.network import names
-from liqod.network.kernel.namespaces import enter
-from liqod.network.names import OVERLAY_TABLE
+from liqod.network.dataplane import names
+from liqod.network.dataplane.kernel.namespaces import enter
+from liqod.network.dataplane.names import OVERLAY_TABLE
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from liqod.resources.networking import GATEWAY_SERVERS
 from tests.netns import lab as labs

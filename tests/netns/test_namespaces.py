@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from liqod.errors import NetworkError
-from liqod.network.kernel import namespaces
+from liqod.network.dataplane.kernel import namespaces
 from tests.testbed.netns import Networks, inside
 
 pytestmark = pytest.mark.netns

@@ -8,11 +8,11 @@ from functools import partial
 import msgspec
 import pytest
 
-from liqod.network import nodeplan
-from liqod.network.kernel.apply import change
-from liqod.network.kernel.namespaces import enter
-from liqod.network.names import OVERLAY_PORT, OVERLAY_TABLE
-from liqod.network.nodeplan import Overlay, OverlayNode
+from liqod.network.dataplane import nodeplan
+from liqod.network.dataplane.kernel.apply import change
+from liqod.network.dataplane.kernel.namespaces import enter
+from liqod.network.dataplane.names import OVERLAY_PORT, OVERLAY_TABLE
+from liqod.network.dataplane.nodeplan import Overlay, OverlayNode
 from liqod.network.overlay import members
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, ping, run

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from liqod.network.kernel.namespaces import enter
-from liqod.network.names import INSIDE_TABLE
+from liqod.network.dataplane.kernel.namespaces import enter
+from liqod.network.dataplane.names import INSIDE_TABLE
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, ping, run
 from tests.testbed.errors import Unavailable

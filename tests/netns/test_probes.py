@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 import trio
 
-from liqod.network.echoes import largest_packet
-from liqod.network.machine import Heard
-from liqod.network.names import TUNNEL_ADDRESSES, Names, Side
-from liqod.network.probes import Prober
+from liqod.network.dataplane.names import TUNNEL_ADDRESSES, Names, Side
+from liqod.network.gatewayhost import ProbeResult
+from liqod.network.probing.conncheck import Prober
+from liqod.network.probing.icmp import largest_packet
 from tests.kube_cases import until
 from tests.testbed import machine, netns
 from tests.testbed.netns import Networks
@@ -49,9 +49,9 @@ def loses(rule: str) -> None:
 
 
 @asynccontextmanager
-async def probing() -> AsyncIterator[list[Heard]]:
+async def probing() -> AsyncIterator[list[ProbeResult]]:
     """Both sides probe; what rome has received."""
-    heard: list[Heard] = []
+    heard: list[ProbeResult] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(Prober(ROME, "server", heard.append).run)
         nursery.start_soon(Prober(MILAN, "client", lambda heard: None).run)
@@ -78,7 +78,7 @@ async def test_a_lossy_way_raises_no_alarm_and_a_dead_one_does(wire: Networks) -
 async def test_liqos_own_check_and_ours_hear_each_other(wire: Networks, conncheck: str) -> None:
     """Liqo's at rome, ours at milan: each asks, answers, and notices when nothing comes."""
     said: list[list[str]] = []
-    heard: list[Heard] = []
+    heard: list[ProbeResult] = []
 
     async def listen(process: trio.Process) -> None:
         assert process.stdout is not None

@@ -13,8 +13,8 @@ import trio
 
 from liqod.kube.client import Client
 from liqod.model import ids
-from liqod.network.kernel.namespaces import enter
-from liqod.network.names import INSIDE_TABLE, Names
+from liqod.network.dataplane.kernel.namespaces import enter
+from liqod.network.dataplane.names import INSIDE_TABLE, Names
 from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS
 from liqod.resources.networking import (

@@ -24,13 +24,13 @@ from liqod.apimachinery import labels
 from liqod.errors import ConfigError
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.network import addressing
-from liqod.network.datapath import KernelDatapath
-from liqod.network.gatewayplan import Listening
-from liqod.network.gauge import KernelGauge
-from liqod.network.machine import Machine
-from liqod.network.machines import probe
-from liqod.network.names import Names
+from liqod.network import ipam
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.names import Names
+from liqod.network.gateway.gatewayplan import Listening
+from liqod.network.gatewayhost import GatewayHost
+from liqod.network.hostcapabilities import probe
+from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.plugins.loader import Plugins
 from liqod.plugins.network.vxlan import VXLAN
 from liqod.plugins.network.websocket import WEBSOCKET
@@ -103,7 +103,7 @@ class Site:
         return "\n".join([*found, *(each for each in tables if self.names.hash in each)])
 
 
-def machine_of(own: str, node: str, address: str, program: str, folder: Path) -> Machine:
+def machine_of(own: str, node: str, address: str, program: str, folder: Path) -> GatewayHost:
     """Returns the facts that a daemon in that node's namespace finds about its machine."""
     kernel = KernelDatapath(own, node)
     folder.mkdir()
@@ -115,7 +115,7 @@ def machine_of(own: str, node: str, address: str, program: str, folder: Path) ->
         place = Place(interface=names.tunnel, namespace=names.namespace, underlay=node)
         return provider.build(settings, services, place)
 
-    return Machine(
+    return GatewayHost(
         addresses=(address,),
         providers=PLUGINS.network,
         tunnels={
@@ -130,7 +130,7 @@ def machine_of(own: str, node: str, address: str, program: str, folder: Path) ->
         },
         datapath=kernel,
         probes=probe,
-        gauge=KernelGauge(kernel),
+        gauge=KernelPathProbe(kernel),
     )
 
 
@@ -194,7 +194,7 @@ async def two(
                 assert isinstance(kernel, KernelDatapath)
                 await nursery.start(kernel.run)
                 member = next(each for each in both if each.id == own)
-                nursery.start_soon(addressing.run, member.context)
+                nursery.start_soon(ipam.run, member.context)
                 await eventually(partial(keeps_ranges, member))
             rome = Site(both[0], one, pods[0], names[1])
             milan = Site(both[1], other, pods[1], names[0])

@@ -16,9 +16,9 @@ from liqod.apimachinery.kinds import NAMESPACES
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.network import sweeping
-from liqod.network.datapath import KernelDatapath
-from liqod.network.machine import Machine
-from liqod.network.names import Names
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.names import Names
+from liqod.network.gatewayhost import GatewayHost
 from simulator import EmbeddedCluster
 from tests.netns.test_datapath import planned
 from tests.simulated.peering import served
@@ -66,7 +66,7 @@ async def test_a_leading_daemon_sweeps_what_nobody_knows_for_a_minute(
         before = state(node)
         await begin(kernel, networks, context.cluster_id, "forgotten", 2)
         late = await begin(kernel, networks, context.cluster_id, "late", 3)
-        machine = Machine(datapath=kernel)
+        machine = GatewayHost(datapath=kernel)
 
         async def comes_late() -> None:
             await trio.sleep(0.2)
@@ -93,7 +93,7 @@ async def test_a_list_that_is_empty_by_mistake_destroys_nothing(
         for number, peer in enumerate(("milan", "turin")):
             await begin(kernel, networks, context.cluster_id, peer, number)
         before = state(node)
-        assert await sweeping.sweep(context, Machine(datapath=kernel), kernel) == []
+        assert await sweeping.sweep(context, GatewayHost(datapath=kernel), kernel) == []
         assert state(node) == before
         kernel.close()
 

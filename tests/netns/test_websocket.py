@@ -16,7 +16,7 @@ import trio
 
 from liqod.errors import NetworkError
 from liqod.identity import tunnelkeys
-from liqod.network.kernel.namespaces import inside
+from liqod.network.dataplane.kernel.namespaces import inside
 from liqod.plugins.network import processes
 from liqod.plugins.network.websocket import WEBSOCKET, WebSocket
 from liqod.plugins.network.websocketprogram import MODULE

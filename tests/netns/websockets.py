@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import trio
 
 from liqod.identity.tunnelcertificates import Pinned, pinned
-from liqod.network.kernel.namespaces import inside
+from liqod.network.dataplane.kernel.namespaces import inside
 from liqod.plugins.network.websocket import WEBSOCKET, WebSocket
 from liqod.plugins.network.websocketd.session import Session
 from liqod.plugins.network.websocketd.tls import context

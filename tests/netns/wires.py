@@ -46,7 +46,7 @@ def cable(
         rate: bits a second each way; 0 for any.
         queue: seconds that a frame waits for its turn at most, or is lost.
     """
-    from liqod.network.kernel.namespaces import enter
+    from liqod.network.dataplane.kernel.namespaces import enter
 
     files = [enter(end, lambda: _tap(link)) for end in ends]
     said = [str(each) for each in (*files, delay, loss, rate, queue)]

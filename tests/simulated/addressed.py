@@ -17,7 +17,7 @@ from liqod.errors import NotFound
 from liqod.install import kubeconfigs
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.network import addressing
+from liqod.network import ipam
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
 from liqod.telemetry.events import KeyFailed
 from liqod.telemetry.hub import Hub
@@ -49,7 +49,7 @@ class Rome:
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(addressing.run, self.context)
+            nursery.start_soon(ipam.run, self.context)
             yield
             nursery.cancel_scope.cancel()
 

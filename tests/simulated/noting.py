@@ -11,14 +11,14 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.errors import NetworkError
-from liqod.network import peerplan
 from liqod.network.backends import backend
-from liqod.network.gatewayplan import Listening
+from liqod.network.dataplane import peerplan
+from liqod.network.dataplane.names import Names, Side
+from liqod.network.dataplane.peerplan import PeerPlan
+from liqod.network.dataplane.values import KernelChange, Namespace
+from liqod.network.gateway.gatewayplan import Listening
+from liqod.network.gatewayhost import GatewayHost, PeerHello, ProbeResult
 from liqod.network.joining import join
-from liqod.network.machine import Heard, Machine, Told
-from liqod.network.names import Names, Side
-from liqod.network.peerplan import PeerPlan
-from liqod.network.values import KernelChange, Namespace
 from liqod.plugins.callguard import Calls
 from liqod.plugins.providers import TunnelProvider, TunnelServices, TunnelSpec, TunnelStatus
 from liqod.resources.networking import (
@@ -45,8 +45,8 @@ class Noting:
     refuses: str = ""
     lacks: str = ""
     disturbed: trio.Event = field(default_factory=trio.Event)
-    heard: Callable[[Heard], None] | None = None
-    says: Heard | None = None
+    heard: Callable[[ProbeResult], None] | None = None
+    says: ProbeResult | None = None
     broken: str = ""
     """The function of the tunnel that raises what it should not."""
     stands: TunnelStatus | None = None
@@ -75,7 +75,12 @@ class Noting:
         return []
 
     async def probe(
-        self, names: Names, side: Side, heard: Callable[[Heard], None], tells: Callable[[], Told], /
+        self,
+        names: Names,
+        side: Side,
+        heard: Callable[[ProbeResult], None],
+        tells: Callable[[], PeerHello],
+        /,
     ) -> NoReturn:
         self.heard, self.tells = heard, tells
         if self.says is not None:
@@ -111,12 +116,12 @@ class Noting:
         if function == self.broken:
             raise ValueError("boom")
 
-    def machine(self) -> Machine:
+    def machine(self) -> GatewayHost:
         made = TunnelProvider(name="rope", build=lambda *_: self, encrypted=True, overhead=80)
         services = TunnelServices(cluster_id="milan", host=NOBODY, folder=self.folder)
         rope = backend(made, None, services, self.calls.of("network", "rope"))
         also = Listening(transport="TCP", port=443, shared=True)
-        return Machine(
+        return GatewayHost(
             addresses=("192.0.2.5",),
             tunnels={"wireguard": rope} | ({"websocket": rope} if self.carries else {}),
             listening={"wireguard": Listening(carried=self.carries), "websocket": also},

@@ -33,8 +33,8 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.leaderelection import Election
 from liqod.model import ids
-from liqod.network.leftovers import Leftovers
-from liqod.network.machine import NOWHERE, Machine
+from liqod.network.gatewayhost import NOWHERE, GatewayHost
+from liqod.network.networkgc import NetworkGarbageCollector
 from liqod.ownkeycontroller import FollowedKeys, take_to
 from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks
@@ -74,7 +74,7 @@ class Member:
     leads: bool = False
     meets: bool = False
     plugins: Plugins = field(default_factory=Plugins)
-    machines: Mapping[str, Machine] = field(default_factory=dict)
+    machines: Mapping[str, GatewayHost] = field(default_factory=dict)
     running: trio.CancelScope | None = None
     current: ClusterContext | None = None
     said: list[str] = field(default_factory=list)
@@ -120,7 +120,7 @@ class Member:
                 signing_requests = SigningRequests()
                 await nursery.start(GarbageCollector(context, signing_requests, self.timings).run)
                 machine = self.machines.get(self.id, NOWHERE)
-                await nursery.start(Leftovers(context, machine).run)
+                await nursery.start(NetworkGarbageCollector(context, machine).run)
                 if self.meets:
                     pair = await cluster_keys(client)
                     everybody = partial(iter, self.around)

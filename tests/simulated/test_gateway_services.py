@@ -11,14 +11,14 @@ import msgspec
 import trio
 
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
-from liqod.network import exposure
-from liqod.network.connections import Connections
-from liqod.network.ends import Ends
-from liqod.network.exposure import Exposed
 from liqod.network.failover.role import Role
-from liqod.network.gatewayplan import Here, Listening
-from liqod.network.gateways import Gateways
-from liqod.network.services import Services
+from liqod.network.gateway import exposure
+from liqod.network.gateway.connections import Connections
+from liqod.network.gateway.exposure import Exposed
+from liqod.network.gateway.gatewayplan import Listening, LocalFacts
+from liqod.network.gateway.gateways import Gateways
+from liqod.network.gateway.gatewayservices import GatewayServices
+from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.resources.networking import GATEWAY_SERVERS
 from liqod.runtime.observable import Latest
 from tests.simulated.borrower import Json, condition, eventually
@@ -37,12 +37,12 @@ async def site(**network: Any) -> AsyncIterator[Site]:
             context.config, network=msgspec.structs.replace(context.config.network, **network)
         )
         object.__setattr__(milan.peer, "home", _with(context, config=config, node_address=NODE))
-        ends, exposed, role = Latest(Ends()), Latest(Exposed()), Role()
-        wanted = Here(
+        ends, exposed, role = Latest(TunnelEndpoints()), Latest(Exposed()), Role()
+        wanted = LocalFacts(
             namespace="liqo", backends={"wireguard": Listening()}, networks=("10.244.0.0/16",)
         )
         await nursery.start(Gateways(milan.peer, ends, wanted, (NODE,), role, exposed).run)
-        await nursery.start(Services(milan.peer, ends, exposed, (NODE,), role).run)
+        await nursery.start(GatewayServices(milan.peer, ends, exposed, (NODE,), role).run)
         yield Site(milan, ends, Connections(milan.peer, ends, role))
 
 

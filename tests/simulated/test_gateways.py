@@ -11,12 +11,12 @@ import trio
 
 from liqod.apimachinery.kinds import SECRETS, Kind
 from liqod.identity import tunnelkeys
-from liqod.network import keysecrets
-from liqod.network.connections import Connections, Way
-from liqod.network.ends import Ends
 from liqod.network.failover.role import Role
-from liqod.network.gatewayplan import Here, Listening
-from liqod.network.gateways import Gateways
+from liqod.network.gateway import keysecrets
+from liqod.network.gateway.connections import Connections, TunnelState
+from liqod.network.gateway.gatewayplan import Listening, LocalFacts
+from liqod.network.gateway.gateways import Gateways
+from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.resources.networking import (
     CONNECTIONS,
     GATEWAY_CLIENTS,
@@ -36,7 +36,7 @@ class Site:
     """milan, with the controllers of the tunnel to rome."""
 
     lender: Lender
-    ends: Latest[Ends]
+    ends: Latest[TunnelEndpoints]
     connections: Connections
 
     async def make(self, kind: Kind, spec: Json, name: str = "rome", **labels: str) -> Json:
@@ -54,7 +54,7 @@ class Site:
         found: Json = await until(look)
         return found
 
-    async def known(self, fits: Callable[[Ends], bool]) -> None:
+    async def known(self, fits: Callable[[TunnelEndpoints], bool]) -> None:
         """Until the ends are so."""
         with trio.fail_after(30):
             while not fits(self.ends.now):
@@ -74,8 +74,8 @@ async def until(look: Callable[[], Awaitable[Any]]) -> Any:
 @asynccontextmanager
 async def site(**here: Any) -> AsyncIterator[Site]:
     async with installed_lender() as (milan, nursery):
-        ends = Latest(Ends())
-        wanted = Here(
+        ends = Latest(TunnelEndpoints())
+        wanted = LocalFacts(
             namespace="liqo", backends={"wireguard": Listening()}, networks=("10.244.0.0/16",)
         )
         connections = Connections(milan.peer, ends, Role())
@@ -209,8 +209,8 @@ async def test_keys_last_and_a_restart_writes_nothing():
         # Written last; on a busy machine it comes after a while.
         await until(shown)
         await milan.lender.settled()
-        first, ends = milan.lender.requests(), Latest(Ends())
-        here = Here(namespace="liqo", backends={"wireguard": Listening()})
+        first, ends = milan.lender.requests(), Latest(TunnelEndpoints())
+        here = LocalFacts(namespace="liqo", backends={"wireguard": Listening()})
         async with trio.open_nursery() as nursery:
             again = Gateways(milan.lender.peer, ends, here, ("192.0.2.5", "2001:db8::5"), Role())
             await nursery.start(again.run)
@@ -285,15 +285,15 @@ async def test_the_connection_shows_the_way_and_rests():
             return look
 
         await until(shows("Connecting"))
-        milan.connections.tell(Way("Connected", latency=0.00125))
+        milan.connections.tell(TunnelState("Connected", latency=0.00125))
         found = await until(shows("Connected"))
         assert found["status"]["latency"]["value"] == "1.25ms"
         # One that hardly differs is not worth a write.
-        milan.connections.tell(Way("Connected", latency=0.0013))
+        milan.connections.tell(TunnelState("Connected", latency=0.0013))
         await milan.lender.settled()
         again = await until(shows("Connected"))
         assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
-        milan.connections.tell(Way("Error", "the probes are lost"))
+        milan.connections.tell(TunnelState("Error", "the probes are lost"))
         await until(shows("Error"))
 
 

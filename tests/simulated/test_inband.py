@@ -13,7 +13,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.cluster.context import ClusterContext
 from liqod.model.network.ranges import Entrance
-from liqod.network.known import KnownRanges
+from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, IPS
 from tests.simulated.addressed import SETTINGS, Rome, gone, rome, until
@@ -48,7 +48,7 @@ async def known(context: Rome, name: str) -> AsyncIterator[Peer]:
     patch = {"spec": {"local": local}}
     await context.client.patch(CONFIGURATIONS, name, patch, f"liqo-tenant-{name}")
     async with trio.open_nursery() as nursery:
-        await nursery.start(KnownRanges(peer).run)
+        await nursery.start(PeerCIDRs(peer).run)
         yield peer
         nursery.cancel_scope.cancel()
 
@@ -169,7 +169,7 @@ async def test_that_nothing_is_joined_is_known_at_once() -> None:
     """Waiting tasks need this report: a peering without a network would wait in vain."""
     async with rome(SETTINGS) as context, trio.open_nursery() as nursery:
         milan = Peer("milan", context.context, "liqo-tenant-milan")
-        await nursery.start(KnownRanges(milan).run)
+        await nursery.start(PeerCIDRs(milan).run)
         with trio.fail_after(1.0):
             await milan.network.looked.wait()
         assert not milan.network.begun

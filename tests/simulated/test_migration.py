@@ -33,7 +33,7 @@ from liqod.install import migration
 from liqod.install.manifests import MANAGED
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.network import keysecrets
+from liqod.network.gateway import keysecrets
 from liqod.provider.workloads.directpods import take_over
 from liqod.resources import IPS, NETWORKS, RENEWS, RESOURCE_SLICES, VIRTUAL_NODES
 from liqod.resources.fabric import (

@@ -13,11 +13,11 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.identity import tunnelkeys
 from liqod.model.network.ranges import Ranges
-from liqod.network import room
-from liqod.network.connections import Connections
-from liqod.network.ends import Ends
-from liqod.network.machine import Heard, Machine, Told
-from liqod.network.room import Room
+from liqod.network import peertunnel
+from liqod.network.gateway.connections import Connections
+from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
+from liqod.network.gatewayhost import GatewayHost, PeerHello, ProbeResult
+from liqod.network.peertunnel import PeerTunnel
 from liqod.plugins.checks.network import tunnel, underlay
 from liqod.plugins.diagnosis import ClusterFacts, Finding, PeerFacts
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
@@ -57,10 +57,10 @@ async def test_it_stands_in_whichever_order_the_objects_come(monkeypatch, gatewa
         heard = site.machine.heard
         assert heard is not None
         assert site.machine.tells().seen_as == (ALIAS, "10.72.0.0/16")
-        heard(Heard(True, 0.001))
+        heard(ProbeResult(True, 0.001))
         await site.shows("Connected")
         assert site.lender.peer.network.stands
-        heard(Heard(False, why="nobody answers"))
+        heard(ProbeResult(False, why="nobody answers"))
         await site.shows("Connecting")
         assert site.lender.peer.network.stands is False
 
@@ -83,19 +83,19 @@ async def test_ranges_that_come_later_are_taken_up_and_nothing_else(monkeypatch)
         await site.lender.admin.create(NODES, {"metadata": {"name": "one"}, "status": node})
         first = ("10.244.0.0/16",)
         for each in ("10.0.0.0/8", "10.247.0.1/16", "x/9", "10.249.0.0/16", "10.244.7.0/24"):
-            heard(Heard(True, 0.001, told=Told(own=Ranges((*first, each)))))
+            heard(ProbeResult(True, 0.001, told=PeerHello(own=Ranges((*first, each)))))
             await site.lender.settled()
         assert await remote(site) == {"pod": list(first), "external": ["10.70.0.0/16"]}
         # Whatever order they are told in, aliases stand in the order of those that are known.
         later = Ranges(("10.243.0.0/16", *first), ("10.70.0.0/16",))
-        heard(Heard(True, 0.001, told=Told(own=later)))
+        heard(ProbeResult(True, 0.001, told=PeerHello(own=later)))
 
         async def known() -> bool:
             return bool((await remote(site))["pod"] == [*first, "10.243.0.0/16"])
 
         await eventually(known)
         # None is taken back by being told no more.
-        heard(Heard(True, 0.001, told=Told(own=Ranges(first))))
+        heard(ProbeResult(True, 0.001, told=PeerHello(own=Ranges(first))))
         await site.lender.settled()
         assert await known()
 
@@ -113,17 +113,17 @@ async def test_a_websocket_that_is_offered_no_more_is_passed_over(monkeypatch):
         assert site.machine.tells().websocket is None, "a client offers none"
         # An older one says nothing of it, and what was said last holds.
         for says, port in ((None, 443), (False, 0), (None, 0), (True, 443), (False, 0)):
-            heard(Heard(True, 0.001, told=Told(websocket=says)))
+            heard(ProbeResult(True, 0.001, told=PeerHello(websocket=says)))
             await eventually(partial(_uses, specs, port))
             await site.lender.settled()
             assert specs[-1].websocket == port
             await site.shows("Connected")
         # Where nothing comes for long, it is tried all the same: it may be offered again.
-        heard(Heard(False, why="nothing answers"))
+        heard(ProbeResult(False, why="nothing answers"))
         await site.lender.settled()
         assert specs[-1].websocket == 0
-        monkeypatch.setattr(room, "LAST_RESORT", 0.0)
-        heard(Heard(False, why="nothing answers"))
+        monkeypatch.setattr(peertunnel, "LAST_RESORT", 0.0)
+        heard(ProbeResult(False, why="nothing answers"))
         await eventually(partial(_uses, specs, 443))
 
 
@@ -155,10 +155,10 @@ async def test_a_peer_that_does_not_know_all_ranges_is_named(monkeypatch):
         async def quiet() -> bool:
             return not await named()
 
-        heard(Heard(True, 0.001, told=Told(seen_as=("10.66.0.0/16",))))
+        heard(ProbeResult(True, 0.001, told=PeerHello(seen_as=("10.66.0.0/16",))))
         await eventually(named)
         assert (await said()).startswith("failed")
-        heard(Heard(True, 0.001, told=Told(seen_as=("10.66.0.0/16", "10.67.0.0/16"))))
+        heard(ProbeResult(True, 0.001, told=PeerHello(seen_as=("10.66.0.0/16", "10.67.0.0/16"))))
         await eventually(quiet)
 
 
@@ -252,7 +252,7 @@ async def test_what_is_lent_meanwhile_says_nothing_of_a_tunnel_that_stands(monke
         await stand(site)
         await eventually(site.machine.listens)
         assert site.machine.heard is not None
-        site.machine.heard(Heard(True, latency=0.001))
+        site.machine.heard(ProbeResult(True, latency=0.001))
         await site.shows("Connected")
         network = site.lender.peer.network
         before = network.ranges
@@ -271,11 +271,11 @@ async def test_in_silence_the_tunnel_is_told_at_once_and_once(monkeypatch):
         await eventually(site.machine.listens)
         hear = site.machine.heard
         assert hear is not None
-        hear(Heard(False))
-        hear(Heard(False))
+        hear(ProbeResult(False))
+        hear(ProbeResult(False))
         await site.machine.until("begin", "up", "apply")
         assert site.machine.silent > 1.0
-        hear(Heard(True, latency=0.001))
+        hear(ProbeResult(True, latency=0.001))
         await site.shows("Connected")
         site.machine.disturbed.set()
         await site.machine.until("begin", "up", "apply")
@@ -341,7 +341,7 @@ async def test_a_key_that_cannot_be_any_more_ends_it(monkeypatch):
 async def test_where_no_network_can_be_the_gateway_says_which_part_is_missing(monkeypatch):
     async with joined(monkeypatch) as site:
         await site.crash()
-        site.machine.machine = lambda: Machine(problem="missing: CAP_NET_ADMIN")  # type: ignore[method-assign]
+        site.machine.machine = lambda: GatewayHost(problem="missing: CAP_NET_ADMIN")  # type: ignore[method-assign]
         await site.start()
         await site.make(GATEWAY_SERVERS, server())
 
@@ -358,15 +358,15 @@ async def test_what_is_told_while_it_starts_is_not_missed(monkeypatch):
         await site.crash()
         peer = site.lender.peer
         for _ in range(20):  # which task runs first differs
-            ends, machine = Latest(Ends()), site.machine.machine()
+            ends, machine = Latest(TunnelEndpoints()), site.machine.machine()
             connections = Connections(peer, ends, machine.role)
 
-            async def tell(ends: Latest[Ends] = ends) -> None:
+            async def tell(ends: Latest[TunnelEndpoints] = ends) -> None:
                 await trio.lowlevel.checkpoint()
-                ends.know(Ends(waits="told", refused=True, looked=True))
+                ends.know(TunnelEndpoints(waits="told", refused=True, looked=True))
 
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(Room(peer, machine, ends, connections, lambda: "").run)
+                nursery.start_soon(PeerTunnel(peer, machine, ends, connections, lambda: "").run)
                 nursery.start_soon(tell)
 
                 async def heard(connections: Connections = connections) -> bool:

@@ -19,11 +19,11 @@ from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
-from liqod.network import peerplan
-from liqod.network.machine import Heard, Machine
-from liqod.network.names import Names
-from liqod.network.peerplan import PeerPlan
-from liqod.network.values import Namespace
+from liqod.network.dataplane import peerplan
+from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.peerplan import PeerPlan
+from liqod.network.dataplane.values import Namespace
+from liqod.network.gatewayhost import GatewayHost, ProbeResult
 from liqod.procedures import answering, networksites, peering, peeringrequest, unpeering
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
@@ -81,7 +81,7 @@ async def give_aliases(member: Member, namespace: str, refuse: str = "") -> None
 @asynccontextmanager
 async def two(
     monkeypatch: pytest.MonkeyPatch,
-    machines: Mapping[str, Machine] = {},
+    machines: Mapping[str, GatewayHost] = {},
     *,
     alive: bool = True,
     refuse: str = "",
@@ -93,7 +93,7 @@ async def two(
         return PeerPlan(names, Namespace(), Namespace())
 
     monkeypatch.setattr(peerplan, "plan", plan)
-    says = Heard(True, 0.001) if alive else None
+    says = ProbeResult(True, 0.001) if alive else None
     notings = {name: Noting(says=says).machine() for name in ("rome", "milan")}
     async with (
         members("rome", "milan", machines={**notings, **machines}, **more) as [rome, milan],
@@ -135,7 +135,7 @@ async def test_who_meets_is_told_why_there_is_no_network(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nursery: trio.Nursery
 ):
     settings = ALONE.replace("[network]\nenabled = false\n", "")
-    lacking = {"milan": Machine(problem="missing: CAP_NET_ADMIN")}
+    lacking = {"milan": GatewayHost(problem="missing: CAP_NET_ADMIN")}
     async with two(monkeypatch, lacking, settings=settings, meets=True) as (rome, milan):
         await nursery.start(lead, rome)
         line = (await run(milan, tmp_path, "invite", "--cpu", "2")).out.strip()
@@ -247,7 +247,7 @@ async def test_both_sides_may_peer_at_once(monkeypatch):
         return await made(client, kind, body, *more)
 
     monkeypatch.setattr(Client, "create", create)
-    lacking = Machine(problem="missing: CAP_NET_ADMIN")
+    lacking = GatewayHost(problem="missing: CAP_NET_ADMIN")
     async with two(monkeypatch, {"rome": lacking, "milan": lacking}) as (rome, milan):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(join, rome, milan)
@@ -258,7 +258,7 @@ async def test_both_sides_may_peer_at_once(monkeypatch):
 
 
 async def test_a_side_that_cannot_is_named_and_nothing_is_left_of_the_network(monkeypatch):
-    lacking = Machine(problem="missing: CAP_NET_ADMIN, the program nft (package nftables)")
+    lacking = GatewayHost(problem="missing: CAP_NET_ADMIN, the program nft (package nftables)")
     for name in ("rome", "milan"):
         async with two(monkeypatch, {name: lacking}) as (rome, milan):
             joining = await join(rome, milan)
@@ -268,9 +268,9 @@ async def test_a_side_that_cannot_is_named_and_nothing_is_left_of_the_network(mo
             assert await objects(milan, AT_MILAN) == set()
 
 
-def making(*backends: str) -> Machine:
+def making(*backends: str) -> GatewayHost:
     """A machine that makes these kinds of tunnels."""
-    found = Noting(says=Heard(True, 0.001)).machine()
+    found = Noting(says=ProbeResult(True, 0.001)).machine()
     (build,) = found.tunnels.values()
     return msgspec.structs.replace(found, tunnels=dict.fromkeys(backends, build))
 

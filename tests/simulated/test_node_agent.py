@@ -15,11 +15,11 @@ from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
 from liqod.kube.controller import tell_failures
 from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.network.dataplane.values import Namespace
 from liqod.network.overlay import agent as agents
 from liqod.network.overlay.agent import NodeAgent
 from liqod.network.overlay.kernel import NodeKernel
-from liqod.network.overlay.ping import Pinged
-from liqod.network.values import Namespace
+from liqod.network.overlay.ping import PingResult
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from simulator import EmbeddedCluster
 from tests.simulated.addressed import until
@@ -43,7 +43,7 @@ class Noting(NodeKernel):
         self.removed = 0
         self.left: list[str] = []
         self.refuses = ""
-        self.heard: Callable[[Pinged], None] | None = None
+        self.heard: Callable[[PingResult], None] | None = None
         self.counts = {"forged": 0}
         self.blind = False
 
@@ -62,11 +62,11 @@ class Noting(NodeKernel):
         self.left.append(cluster)
         return []
 
-    async def ping(self, address: str, heard: Callable[[Pinged], None]) -> NoReturn:
+    async def ping(self, address: str, heard: Callable[[PingResult], None]) -> NoReturn:
         self.heard = heard
         if self.blind:
             raise NetworkError("there is no echo")
-        heard(Pinged(True, f"{address} answers", 0.0004))
+        heard(PingResult(True, f"{address} answers", 0.0004))
         await trio.sleep_forever()
         raise AssertionError
 
@@ -175,7 +175,7 @@ async def test_at_rest_nothing_is_written_or_applied():
         applied = len(node.kernel.plans)
         assert node.kernel.heard is not None
         for latency in (0.0004, 0.0009, 0.002):
-            node.kernel.heard(Pinged(True, "169.254.32.1 answers", latency))
+            node.kernel.heard(PingResult(True, "169.254.32.1 answers", latency))
         await trio.sleep(0.3)
         found = (await node.client.get(INTERNAL_NODES, "two"))["metadata"]["resourceVersion"]
         assert found == version
@@ -247,10 +247,10 @@ async def test_dropped_packets_and_a_silent_gateway_are_said():
         await node.says("GatewayReachable", "Answers")
         node.kernel.counts = {"forged": 3}
         assert node.kernel.heard is not None
-        node.kernel.heard(Pinged(False, "169.254.32.1 does not answer over the overlay"))
+        node.kernel.heard(PingResult(False, "169.254.32.1 does not answer over the overlay"))
         assert "does not answer" in await node.says("GatewayReachable", "Silent")
         node.agent.dropped = node.kernel.counts
-        node.kernel.heard(Pinged(True, "169.254.32.1 answers", 0.001))
+        node.kernel.heard(PingResult(True, "169.254.32.1 answers", 0.001))
         await node.says("GatewayReachable", "Answers")
         assert (await node.status())["dropped"] == {"forged": 3}
 

@@ -8,10 +8,10 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NODES
-from liqod.network.machine import Machine
+from liqod.network.dataplane.values import Namespace
+from liqod.network.gatewayhost import GatewayHost
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.writer import OverlayWriter
-from liqod.network.values import Namespace
 from liqod.procedures import networkstatus
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from liqod.resources.networking import GATEWAY_SERVERS
@@ -27,7 +27,7 @@ class Noting(NodeKernel):
         super().__init__()
         self.plans: list[Namespace] = []
         self.removed = 0
-        self.machine = Machine()
+        self.machine = GatewayHost()
 
     async def apply(self, cluster: str, plan: Namespace) -> list[str]:
         assert cluster == "rome"
@@ -48,7 +48,7 @@ class Noting(NodeKernel):
 async def written(made: Rome, holder: str = "me") -> AsyncIterator[Noting]:
     """The leader's writer at work on the node ``one``."""
     kernel = Noting()
-    kernel.machine = machine = Machine(addresses=("192.168.1.10",))
+    kernel.machine = machine = GatewayHost(addresses=("192.168.1.10",))
     async with trio.open_nursery() as nursery:
         await nursery.start(OverlayWriter(made.context, machine, kernel, holder).run)
         yield kernel
@@ -212,7 +212,7 @@ async def test_a_daemon_on_none_of_the_nodes_takes_nothing_away():
             before = await fabric(made)
         kernel = Noting()
         async with trio.open_nursery() as nursery:
-            elsewhere = Machine(addresses=("203.0.113.9",))
+            elsewhere = GatewayHost(addresses=("203.0.113.9",))
             await nursery.start(OverlayWriter(made.context, elsewhere, kernel, "me").run)
             assert "none of the cluster's 2 nodes" in await made.failed("none of the cluster's")
             nursery.cancel_scope.cancel()

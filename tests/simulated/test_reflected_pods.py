@@ -8,7 +8,7 @@ import trio
 
 from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from liqod.kube.selection import Selection
-from liqod.network.known import KnownRanges
+from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.plugins import loader
 from liqod.plugins.contracts import Plan, View
 from liqod.plugins.hookspecs import hookimpl
@@ -87,7 +87,7 @@ async def test_addresses_stay_empty_where_they_do_not_cross():
 
 async def test_addresses_behind_a_tunnel_are_translated_once_the_ranges_are_known():
     async with lending(text="[peer_defaults]\n") as (both, nursery):
-        nursery.start_soon(KnownRanges(both.peer).run)
+        nursery.start_soon(PeerCIDRs(both.peer).run)
         await both.pod("web")
         pod = await here(both, "web")
         assert "podIP" not in pod["status"]

@@ -10,7 +10,7 @@ from liqod.apimachinery.kinds import ENDPOINT_SLICES, EVENTS, NAMESPACES, NODES
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
-from liqod.network.known import KnownRanges
+from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.endpointtranslation import MOST
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
@@ -272,7 +272,7 @@ async def test_endpoints_behind_a_tunnel_are_relayed_under_their_aliases(cluster
         lending(cluster, "[peer_defaults]\n") as made,
         trio.open_nursery() as nursery,
     ):
-        nursery.start_soon(KnownRanges(made.peer).run)
+        nursery.start_soon(PeerCIDRs(made.peer).run)
         await made.admin.create(
             SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.244.0.1", "10.9.0.1"), SHOP
         )

@@ -11,11 +11,11 @@ import trio.testing
 
 from liqod.apimachinery.kinds import DEPLOYMENTS, PODS
 from liqod.kube.selection import Selection
-from liqod.network.connections import Connections, Way
-from liqod.network.ends import Ends
 from liqod.network.failover.role import Role
-from liqod.network.gatewayplan import Gateway
-from liqod.network.standins import StandIns
+from liqod.network.gateway.connections import Connections, TunnelState
+from liqod.network.gateway.gatewaydeployments import GatewayDeployments
+from liqod.network.gateway.gatewayplan import Gateway
+from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.resources.networking import GATEWAY_SERVERS
 from liqod.runtime.observable import Latest
 from tests.simulated.borrower import Json, condition, eventually
@@ -26,7 +26,9 @@ from tests.simulated.test_gateways import MARKS, server
 class Site:
     """milan, with the stand-in for its gateway to rome."""
 
-    def __init__(self, made: Lender, ends: Latest[Ends], connections: Connections) -> None:
+    def __init__(
+        self, made: Lender, ends: Latest[TunnelEndpoints], connections: Connections
+    ) -> None:
         self.made = made
         self.ends = ends
         self.connections = connections
@@ -39,7 +41,7 @@ class Site:
         gateway = Gateway(
             side="server", backend="wireguard", name=name, uid=made.metadata.uid, mtu=1340
         )
-        self.ends.know(Ends(gateway, looked=True))
+        self.ends.know(TunnelEndpoints(gateway, looked=True))
 
     async def pod(self, status: str) -> Json:
         """The one pod, once its condition Ready has this status."""
@@ -71,10 +73,10 @@ def _ready(pod: Json) -> Any:
 @asynccontextmanager
 async def site() -> AsyncIterator[Site]:
     async with installed_lender() as (milan, nursery):
-        ends = Latest(Ends())
+        ends = Latest(TunnelEndpoints())
         connections = Connections(milan.peer, ends, Role())
         await nursery.start(connections.run)
-        await nursery.start(StandIns(milan.peer, ends, connections).run)
+        await nursery.start(GatewayDeployments(milan.peer, ends, connections).run)
         yield Site(milan, ends, connections)
 
 
@@ -104,14 +106,14 @@ async def test_a_tunnel_that_cannot_be_is_not_ready_and_comes_back():
     async with site() as milan:
         await milan.begin()
         await milan.ready(1)
-        milan.connections.tell(Way("Error", "nft refuses"))
+        milan.connections.tell(TunnelState("Error", "nft refuses"))
         pod = await milan.pod("False")
         assert condition(pod, "Ready")["message"] == "nft refuses"
         assert pod["status"]["phase"] == "Pending"
         await milan.ready(0)
         assert milan.made.peer.network.gateways == {"server": False}
         # That the other side is silent is no fault of this gateway.
-        milan.connections.tell(Way("Connecting", "the peer has not answered yet"))
+        milan.connections.tell(TunnelState("Connecting", "the peer has not answered yet"))
         await milan.ready(1)
 
 
@@ -150,13 +152,13 @@ async def test_without_a_gateway_there_is_none_and_at_rest_nothing_is_written():
         await milan.begin()
         await milan.ready(1)
         before = (await milan.pod("True"))["metadata"]["resourceVersion"]
-        milan.connections.tell(Way("Connected", latency=0.002))
-        milan.connections.tell(Way("Connected", latency=0.003))
+        milan.connections.tell(TunnelState("Connected", latency=0.002))
+        milan.connections.tell(TunnelState("Connected", latency=0.003))
         await trio.testing.wait_all_tasks_blocked(0.2)
         pods = await milan.made.admin.list(PODS, Selection(TENANT))
         [after] = [each["metadata"]["resourceVersion"] for each in pods]
         assert before == after
-        milan.ends.know(Ends(looked=True))
+        milan.ends.know(TunnelEndpoints(looked=True))
 
         async def gone() -> bool:
             return await milan.made.admin.find(DEPLOYMENTS, "gw-rome", TENANT) is None

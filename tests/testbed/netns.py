@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from typing import Any
 
-from liqod.network.kernel import capabilities
+from liqod.network.dataplane.kernel import capabilities
 from tests.testbed.errors import Unavailable
 from tests.testbed.machine import run
 

@@ -180,7 +180,7 @@ def test_members_of_classes_that_are_named_anywhere_are_there():
 def test_a_name_that_moved_is_found_missing():
     text = (
         "`Gone.answer` and `judge` (`handshake/requests/policies.py`),"
-        " `Prober.run` (`network/probes.py`)"
+        " `Prober.run` (`network/probing/conncheck.py`)"
     )
     assert missing(text) == ["Gone.answer"]
     assert places("`handshake/nowhere.py`, `handshake/requests/`, `policies.py`") == {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from liqod.network.kernel import capabilities
+from liqod.network.dataplane.kernel import capabilities
 from liqod.runtime.account import SHARES, places_of
 from liqod.shutdown import GRACE
 

@@ -11,7 +11,7 @@ from liqod.cli.frame import Frame, command
 from liqod.config import ENVIRONMENT, Config, load
 from liqod.errors import ConfigError, Misuse
 from liqod.model.view.figures import counted
-from liqod.network.kernel import capabilities
+from liqod.network.dataplane.kernel import capabilities
 from liqod.plugins import loader
 
 

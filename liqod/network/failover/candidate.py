@@ -24,11 +24,11 @@ from liqod.kube.client import Client
 from liqod.network.failover import messages
 from liqod.network.failover.election import Claim, Election
 from liqod.network.failover.fence import Fence
-from liqod.network.failover.holding import Holding
-from liqod.network.failover.lease import GatewayLease, Said
+from liqod.network.failover.fencelease import FenceDeadline
+from liqod.network.failover.lease import GatewayLease, LeaseRecord
 from liqod.network.failover.messages import Answer, Question
 from liqod.network.failover.responder import Responder, now
-from liqod.network.failover.role import Role, Where
+from liqod.network.failover.role import GatewayState, Role
 from liqod.runtime.observable import News
 
 R = TypeVar("R")
@@ -47,7 +47,7 @@ ABSENT: Final = 3.0
 log = logging.getLogger(__name__)
 
 
-class Me(msgspec.Struct, frozen=True, kw_only=True):
+class LocalCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """This candidate.
 
     Attributes:
@@ -87,7 +87,7 @@ class Candidate:
         self,
         client: Client,
         namespace: str,
-        me: Me,
+        me: LocalCandidate,
         fence: Fence,
         role: Role,
         *,
@@ -99,7 +99,7 @@ class Candidate:
         self._begins, self._inside, self._eligible = begins, inside, eligible
         self._lease = GatewayLease(client, namespace, self._told)
         self._election = Election(me.name, now())
-        self._said: Said | None = None
+        self._said: LeaseRecord | None = None
         self._absent_since: float | None = None
         self._writing = False
         self._read_at = -inf
@@ -107,7 +107,7 @@ class Candidate:
         """Endpoints and addresses as the Lease has them by our hand."""
         self._reached: dict[str, str] = {}
         """Where peers reach candidates, as they have said."""
-        self._holding = Holding()
+        self._holding = FenceDeadline()
         self._stirred = News()
         self._sock: trio.socket.SocketType | None = None
         self._number = secrets.randbits(62)
@@ -150,7 +150,7 @@ class Candidate:
             raise
         return made
 
-    def _told(self, found: Said | None) -> None:
+    def _told(self, found: LeaseRecord | None) -> None:
         """The Lease was read."""
         if found is None:
             self._absent_since = self._absent_since or now()
@@ -208,14 +208,14 @@ class Candidate:
             log.warning("this node is the gateway no more: %s", mine.claim.holder)
         elif active and not self._role.now.active:
             log.info("this node is the gateway (epoch %d)", mine.claim.epoch)
-        said = self._said or Said(mine.claim)
+        said = self._said or LeaseRecord(mine.claim)
         endpoints, reached = said.endpoints, said.reached
         if active and self._role.now.active:
             endpoints = self._role.now.endpoints  # its own word, which comes back
         first = reached.get(mine.claim.holder, "")
         others = (reached[each] for each in sorted(reached) if each != mine.claim.holder)
         addresses = tuple(dict.fromkeys(each for each in (first, *others) if each))
-        self._role.know(Where(active, self._fence.mark, endpoints, addresses))
+        self._role.know(GatewayState(active, self._fence.mark, endpoints, addresses))
 
     async def _hold(self, held: float | None, at: float) -> None:
         try:
@@ -283,7 +283,7 @@ class Candidate:
         # What a gateway before this one has heard stands until this one hears it itself.
         heard = {**(before.endpoints if before is not None else {}), **self._role.heard}
         reached = {**(before.reached if taken and before is not None else {}), **self._known()}
-        wanted = Said(claim, self._me.address, reached, heard)
+        wanted = LeaseRecord(claim, self._me.address, reached, heard)
         try:
             with trio.fail_after(PATIENCE):
                 if claim.version:

@@ -21,12 +21,12 @@ from typing import Final
 
 import msgspec
 
-from liqod.network.liveness import Liveness, Pace
+from liqod.network.probing.liveness import Liveness, ProbeIntervals
 
 SILENCE: Final = 0.3
 """Seconds without an answer, besides the time that answers take, after which a standby takes
 over."""
-PACE: Final = Pace(rest=0.1, hurry=0.015, deadline=SILENCE, patience=0.02)
+PACE: Final = ProbeIntervals(rest=0.1, hurry=0.015, deadline=SILENCE, patience=0.02)
 """Of questions to the gateway: while one is missed, so many follow that a tenth of the packets may
 be lost without a false alarm."""
 DOUBT: Final = 0.05

@@ -9,7 +9,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Final
 
-from liqod.network.kernel import namespaces, nft
+from liqod.network.dataplane.kernel import namespaces, nft
 
 DEADLINE: Final = 10.0
 """Seconds for a run of ``nft``."""

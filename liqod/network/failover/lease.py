@@ -28,7 +28,7 @@ MOST_PEERS: Final = 4096
 """Peers whose endpoints are written to the Lease, at the most."""
 
 
-class Said(msgspec.Struct, frozen=True):
+class LeaseRecord(msgspec.Struct, frozen=True):
     """The Lease.
 
     Attributes:
@@ -44,7 +44,7 @@ class Said(msgspec.Struct, frozen=True):
     endpoints: Mapping[str, str] = {}
 
 
-def said(lease: Lease) -> Said:
+def said(lease: Lease) -> LeaseRecord:
     """Reads a Lease; malformed parts count as absent."""
     notes = lease.metadata.annotations
     claim = Claim(
@@ -56,7 +56,7 @@ def said(lease: Lease) -> Said:
     reached, endpoints = (
         _texts(notes.get(each, "{}")) for each in (labels.GATEWAY_REACHED, labels.GATEWAY_ENDPOINTS)
     )
-    return Said(claim, notes.get(labels.GATEWAY_ADDRESS, ""), reached, endpoints)
+    return LeaseRecord(claim, notes.get(labels.GATEWAY_ADDRESS, ""), reached, endpoints)
 
 
 def _texts(text: str) -> dict[str, str]:
@@ -74,7 +74,9 @@ class GatewayLease:
         told: called with what it says, whenever that is read; None where there is none.
     """
 
-    def __init__(self, client: Client, namespace: str, told: Callable[[Said | None], None]) -> None:
+    def __init__(
+        self, client: Client, namespace: str, told: Callable[[LeaseRecord | None], None]
+    ) -> None:
         self._client, self._namespace, self._told = client, namespace, told
 
     async def follow(self) -> NoReturn:
@@ -105,7 +107,7 @@ class GatewayLease:
                 lease = msgspec.json.decode(event.item.body, type=Lease)
                 self._told(said(lease) if event.type != "DELETED" else None)
 
-    async def create(self, found: Said) -> str | None:
+    async def create(self, found: LeaseRecord) -> str | None:
         """Make it; its version, None where somebody was faster.
 
         Raises:
@@ -126,7 +128,7 @@ class GatewayLease:
             return None
         return made.metadata.resource_version
 
-    async def write(self, wanted: Said, *, taken: bool) -> str | None:
+    async def write(self, wanted: LeaseRecord, *, taken: bool) -> str | None:
         """Write it over the version that the claim names.
 
         Args:
@@ -148,7 +150,7 @@ class GatewayLease:
         return made.metadata.resource_version
 
 
-def _notes(wanted: Said) -> dict[str, str]:
+def _notes(wanted: LeaseRecord) -> dict[str, str]:
     kept = dict(sorted(wanted.endpoints.items())[:MOST_PEERS])
     return {
         labels.GATEWAY_ADDRESS: wanted.address,

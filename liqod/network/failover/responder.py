@@ -37,7 +37,7 @@ def now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class Asked(msgspec.Struct):
+class Standby(msgspec.Struct):
     """The state of a standby, from its questions.
 
     Attributes:
@@ -71,7 +71,7 @@ class Responder:
         self._claim: Claim | None = None
         self._until = -inf
         self._newest = 0
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, Standby] = {}
         self._number = secrets.randbits(62)
         self._sent: OrderedDict[int, float] = OrderedDict()
         self._ends = False
@@ -102,11 +102,11 @@ class Responder:
             self._until = now() + HOLD
             self._newest = max(self._newest, epoch)
 
-    def asked(self) -> dict[str, Asked]:
+    def asked(self) -> dict[str, Standby]:
         """The states of standbys under the version that is published, by name."""
         with self._lock:
             return {
-                name: Asked(each.first, each.acknowledged, each.heard, each.address)
+                name: Standby(each.first, each.acknowledged, each.heard, each.address)
                 for name, each in self._asked.items()
             }
 
@@ -160,7 +160,7 @@ class Responder:
             version = claim.version
             if question.name not in self._asked:
                 self._wake()
-            said = self._asked.setdefault(question.name, Asked(at, acknowledged, at))
+            said = self._asked.setdefault(question.name, Standby(at, acknowledged, at))
             said.acknowledged = max(said.acknowledged, acknowledged)
             said.heard, said.address = at, question.address
         return Answer(name, self._number, question.number, self._newest, version)

@@ -7,7 +7,7 @@ import msgspec
 from liqod.runtime.observable import Latest
 
 
-class Where(msgspec.Struct, frozen=True):
+class GatewayState(msgspec.Struct, frozen=True):
     """The gateway, as the election has found it.
 
     Attributes:
@@ -23,7 +23,7 @@ class Where(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...] = ()
 
 
-class Role(Latest[Where]):
+class Role(Latest[GatewayState]):
     """The current role, which those that apply it wait on for changes.
 
     Args:
@@ -37,7 +37,7 @@ class Role(Latest[Where]):
         heard: where peers are observed by this machine, which is the gateway.
     """
 
-    def __init__(self, now: Where = Where(), *, others: bool = False) -> None:  # noqa: B008
+    def __init__(self, now: GatewayState = GatewayState(), *, others: bool = False) -> None:  # noqa: B008
         super().__init__(now)
         self.others = others
         self.gateway = ""

@@ -24,12 +24,12 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
-from liqod.network import nodeplan
-from liqod.network.families import families
-from liqod.network.nodeplan import OverlayNode
-from liqod.network.overlay.checked import Believed, believe
+from liqod.network.dataplane import nodeplan
+from liqod.network.dataplane.families import families
+from liqod.network.dataplane.nodeplan import OverlayNode
+from liqod.network.overlay.checked import CheckedOverlay, believe
 from liqod.network.overlay.kernel import NodeKernel
-from liqod.network.overlay.ping import Pinged
+from liqod.network.overlay.ping import PingResult
 from liqod.resources.fabric import (
     APPLIED,
     FABRIC,
@@ -90,7 +90,7 @@ class NodeAgent(Controller[str]):
         """True while there may be something of the overlay's in the kernel."""
         self._target: OverlayNode | None = None
         self._aimed = News()
-        self.pinged: Pinged | None = None
+        self.pinged: PingResult | None = None
         self.dropped: dict[str, int] = {}
         self._state = ""
         self.settled = False
@@ -241,7 +241,7 @@ class NodeAgent(Controller[str]):
             where = (INTERNAL_NODES, self._name, {"status": patch})
             await self._client.patch(*where, subresource="status")
 
-    def _aim(self, found: Believed | None) -> None:
+    def _aim(self, found: CheckedOverlay | None) -> None:
         target = found.gateway if found is not None else None
         if target != self._target:
             self._target, self.pinged = target, None
@@ -266,10 +266,10 @@ class NodeAgent(Controller[str]):
             try:
                 await self._kernel.ping(where, self._heard)
             except (NetworkError, OSError) as error:
-                self._heard(Pinged(False, f"it cannot be asked: {error}"))
+                self._heard(PingResult(False, f"it cannot be asked: {error}"))
             await trio.sleep(READ_EVERY)
 
-    def _heard(self, pinged: Pinged) -> None:
+    def _heard(self, pinged: PingResult) -> None:
         turned = self.pinged is None or self.pinged.reached != pinged.reached
         self.pinged = pinged
         if turned:

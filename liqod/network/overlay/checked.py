@@ -12,9 +12,9 @@ import msgspec
 from liqod.model import ids
 from liqod.model.crossing.addresses import parse
 from liqod.model.network import rangechecks
-from liqod.network import names
-from liqod.network.families import family_of
-from liqod.network.nodeplan import LEAST_DEVICE_MTU, MOST_NODES, Overlay, OverlayNode
+from liqod.network.dataplane import names
+from liqod.network.dataplane.families import family_of
+from liqod.network.dataplane.nodeplan import LEAST_DEVICE_MTU, MOST_NODES, Overlay, OverlayNode
 from liqod.resources.fabric import InternalFabricSpec, InternalNodeSpec
 
 MOST_ALIASES: Final = 8192
@@ -22,7 +22,7 @@ MOST_PODS: Final = 256
 MOST_MTU: Final = 65535
 
 
-class Believed(msgspec.Struct, frozen=True):
+class CheckedOverlay(msgspec.Struct, frozen=True):
     """The part of the overlay's resources that a node accepts.
 
     Attributes:
@@ -42,7 +42,7 @@ def believe(
     node: InternalNodeSpec,
     fabric: InternalFabricSpec,
     api_servers: tuple[str, ...] = (),
-) -> Believed:
+) -> CheckedOverlay:
     """Accepts of both resources what can be, on a node that is not the gateway.
 
     Args:
@@ -70,7 +70,7 @@ def believe(
     pods = _pods(fabric.pod_cidrs)
     aliases, refused = _aliases(fabric, pods, (me.address, gateway.address), api_servers)
     overlay = Overlay(pods=pods, aliases=aliases, vni=fabric.vni, port=fabric.port, mtu=fabric.mtu)
-    return Believed(me, gateway, overlay, refused)
+    return CheckedOverlay(me, gateway, overlay, refused)
 
 
 def _address(text: str) -> str:

@@ -13,14 +13,14 @@ import trio
 
 from liqod.errors import NetworkError
 from liqod.netlink import NETFILTER, Netlink
-from liqod.network import filters, names, nodeplan
-from liqod.network.datapath import KernelDatapath
-from liqod.network.kernel import links, namespaces, nft, ruleset
-from liqod.network.kernel.apply import apply, change
-from liqod.network.kernel.events import Touched, hear
+from liqod.network.dataplane import names, nftables, nodeplan
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.kernel import links, namespaces, nft, ruleset
+from liqod.network.dataplane.kernel.apply import apply, change
+from liqod.network.dataplane.kernel.events import Touched, hear
+from liqod.network.dataplane.values import Namespace, Owned
 from liqod.network.overlay import ping
-from liqod.network.overlay.ping import Pinged
-from liqod.network.values import Namespace, Owned
+from liqod.network.overlay.ping import PingResult
 
 SETTLED = 0.02
 """Seconds after a disturbance in which others of the same hand are waited for."""
@@ -71,7 +71,7 @@ class NodeKernel:
 
         Args:
             cluster: this cluster's id.
-            plan: of :func:`liqod.network.nodeplan.plan`.
+            plan: of :func:`liqod.network.dataplane.nodeplan.plan`.
 
         Raises:
             NetworkError: a part is somebody else's, or the kernel refuses it.
@@ -112,12 +112,12 @@ class NodeKernel:
         """
         return await namespaces.inside(self._namespace, partial(_mtu, address))
 
-    async def ping(self, address: str, heard: Callable[[Pinged], None]) -> NoReturn:
+    async def ping(self, address: str, heard: Callable[[PingResult], None]) -> NoReturn:
         """Ask an address of the overlay whether it is there, until cancelled."""
         family = 6 if ":" in address else 4
         made = await namespaces.inside(self._namespace, partial(ping.open_socket, family))
         if made is None:
-            heard(Pinged(False, "it is not known: an echo needs CAP_NET_RAW"))
+            heard(PingResult(False, "it is not known: an echo needs CAP_NET_RAW"))
             await trio.sleep_forever()
         await ping.ping(made, address, heard)
 
@@ -134,7 +134,7 @@ def _dropped() -> dict[str, int]:
     with Netlink(NETFILTER) as netlink:
         return {
             name: ruleset.counter(netlink, names.OVERLAY_TABLE, name)[0]
-            for name in filters.OVERLAY_COUNTERS
+            for name in nftables.OVERLAY_COUNTERS
         }
 
 

@@ -14,9 +14,15 @@ from liqod.apimachinery import labels
 from liqod.model.crossing.addresses import parse
 from liqod.model.network import rangechecks
 from liqod.model.objects.partial import Node
-from liqod.network import gatewayplan
-from liqod.network.families import Family, family_of
-from liqod.network.nodeplan import LEAST_DEVICE_MTU, OVERHEAD, Overlay, OverlayNode, numbered
+from liqod.network.dataplane.families import Family, family_of
+from liqod.network.dataplane.nodeplan import (
+    LEAST_DEVICE_MTU,
+    OVERHEAD,
+    Overlay,
+    OverlayNode,
+    numbered,
+)
+from liqod.network.gateway import gatewayplan
 from liqod.resources.fabric import InternalFabricSpec, InternalNodeSpec
 from liqod.resources.networking import (
     RANGES_REFUSED,

@@ -28,7 +28,7 @@ _FAMILY: Final = {4: socket.AF_INET, 6: socket.AF_INET6}
 _HEAD: Final = struct.Struct(">BBHHH")
 
 
-class Pinged(msgspec.Struct, frozen=True):
+class PingResult(msgspec.Struct, frozen=True):
     """How the gateway is reached.
 
     Attributes:
@@ -58,7 +58,7 @@ def open_socket(family: int) -> socket.socket | None:
     return None
 
 
-async def ping(made: socket.socket, address: str, heard: Callable[[Pinged], None]) -> NoReturn:
+async def ping(made: socket.socket, address: str, heard: Callable[[PingResult], None]) -> NoReturn:
     """Ask without end, and report each answer, or that there is none; the socket is closed."""
     number = missed = 0
     with trio.socket.from_stdlib_socket(made) as asking:
@@ -67,9 +67,9 @@ async def ping(made: socket.socket, address: str, heard: Callable[[Pinged], None
             latency, why = await _once(asking, address, number)
             missed = 0 if latency is not None else missed + 1
             if latency is not None:
-                heard(Pinged(True, f"{address} answers over the overlay", latency))
+                heard(PingResult(True, f"{address} answers over the overlay", latency))
             elif missed >= MISSED:
-                heard(Pinged(False, why))
+                heard(PingResult(False, why))
             await trio.sleep(EVERY if latency is not None else SOON)
 
 

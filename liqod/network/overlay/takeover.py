@@ -13,9 +13,9 @@ from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.network import nodeplan
+from liqod.network.dataplane import nodeplan
+from liqod.network.dataplane.nodeplan import Overlay, OverlayNode
 from liqod.network.failover.role import Role
-from liqod.network.nodeplan import Overlay, OverlayNode
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.resources.fabric import (
     FABRIC,

@@ -3,7 +3,7 @@
 from liqod.model.view.networkfacts import NodeWay
 
 
-class Ways:
+class NodeReachability:
     """The current state of the ways; the leader keeps it up to date.
 
     Attributes:

@@ -23,8 +23,8 @@ from liqod.kube.ensure import ensure, stamped
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.view.nodeways import ways
-from liqod.network import nodeplan
-from liqod.network.machine import Machine
+from liqod.network.dataplane import nodeplan
+from liqod.network.gatewayhost import GatewayHost
 from liqod.network.overlay import members
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.members import Fabric, Member
@@ -64,7 +64,7 @@ class OverlayWriter(Controller[str]):
     """
 
     def __init__(
-        self, context: ClusterContext, machine: Machine, kernel: NodeKernel, holder: str
+        self, context: ClusterContext, machine: GatewayHost, kernel: NodeKernel, holder: str
     ) -> None:
         self._context = context
         self._client = context.client

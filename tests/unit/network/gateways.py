@@ -3,7 +3,7 @@
 from typing import Any
 
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.network.gatewayplan import Here, Listening
+from liqod.network.gateway.gatewayplan import Listening, LocalFacts
 from liqod.resources.base import ObjectRef
 from liqod.resources.networking import (
     Endpoint,
@@ -18,7 +18,9 @@ from liqod.resources.networking import (
 )
 
 PEER, PLACE = "milan", "liqo-tenant-milan"
-HERE = Here(namespace="liqo", backends={"wireguard": Listening()}, networks=("10.244.0.0/16",))
+HERE = LocalFacts(
+    namespace="liqo", backends={"wireguard": Listening()}, networks=("10.244.0.0/16",)
+)
 
 
 def meta(name: str = PEER, age: int = 0, peer: str = PEER, place: str = PLACE) -> ObjectMeta:

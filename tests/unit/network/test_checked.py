@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.network import names, nodeplan
-from liqod.network.overlay.checked import Believed, believe
+from liqod.network.dataplane import names, nodeplan
+from liqod.network.overlay.checked import CheckedOverlay, believe
 from liqod.resources.fabric import (
     FabricAlias,
     FabricGateway,
@@ -28,7 +28,7 @@ FABRIC = InternalFabricSpec(
 API = ("10.96.0.1", "203.0.113.4")
 
 
-def believed(**changes: Any) -> Believed:
+def believed(**changes: Any) -> CheckedOverlay:
     return believe("b", NODE, msgspec.structs.replace(FABRIC, **changes), API)
 
 

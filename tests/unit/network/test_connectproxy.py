@@ -15,7 +15,7 @@ from liqod.kube.http import proxies
 from liqod.kube.http.wire import SocketWire, Wire
 from liqod.network import connectproxy
 from liqod.network.connectproxy import ConnectProxy, place_of
-from liqod.network.names import Names
+from liqod.network.dataplane.names import Names
 from liqod.runtime.connectionlimit import Places
 
 R = TypeVar("R")

@@ -22,7 +22,7 @@ from liqod.network.failover.election import (
     Claim,
     Election,
 )
-from liqod.network.failover.holding import LEFT, WORTH, Holding
+from liqod.network.failover.fencelease import LEFT, WORTH, FenceDeadline
 from tests.unit.network.electing import World
 
 
@@ -126,7 +126,7 @@ def test_a_daemon_that_is_killed_and_begun_again_stays_the_gateway():
 @pytest.mark.parametrize("standby", ["alive", "dead", "comes and goes"])
 def test_a_daemon_that_is_killed_at_any_time_has_nine_seconds_left(standby: str):
     """As long as it may take until another is started; while no standby hears what was written."""
-    world, holding = settled(), Holding()
+    world, holding = settled(), FenceDeadline()
     told, least = 0, inf
     world.live(0.01)
     for turn in range(3000):
@@ -149,7 +149,7 @@ def test_a_daemon_that_is_killed_at_any_time_has_nine_seconds_left(standby: str)
 
 
 def test_the_kernel_is_told_less_at_once_and_more_in_time():
-    holding = Holding()
+    holding = FenceDeadline()
     assert holding.is_due(0.0, 5.0)
     holding.told(0.0, 5.0)
     assert not holding.is_due(0.0, 6.0)

@@ -5,26 +5,26 @@ import trio
 
 from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.model.view.networkfacts import NetworkFacts
-from liqod.network.connections import Way
-from liqod.network.ends import Ends
-from liqod.network.facts import facts, measured, relayed
-from liqod.network.gatewayplan import Gateway
-from liqod.network.machine import Heard, Told
-from liqod.network.measures import Measures
-from liqod.network.names import Names
+from liqod.network.dataplane.names import Names
+from liqod.network.gateway.connections import TunnelState
+from liqod.network.gateway.gatewayplan import Gateway
+from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
+from liqod.network.gatewayhost import PeerHello, ProbeResult
+from liqod.network.probing.networkfacts import facts, measured, relayed
+from liqod.network.probing.pathmetrics import PathMetrics
 from liqod.plugins.network.websocket import WEBSOCKET
 from liqod.plugins.providers import TunnelStatus
 
 GATEWAY = Gateway(
     side="client", backend="wireguard", name="g", uid="u", mtu=1340, endpoints=("192.0.2.1:51840",)
 )
-ENDS = Ends(gateway=GATEWAY, waits="", looked=True)
+ENDS = TunnelEndpoints(gateway=GATEWAY, waits="", looked=True)
 RANGES = PeerRanges(peer=Ranges(pod=("10.244.0.0/16",)), seen=Ranges(pod=("10.64.0.0/16",)))
-CONNECTED = Way("Connected", latency=0.001)
+CONNECTED = TunnelState("Connected", latency=0.001)
 
 
 def test_a_network_that_stands():
-    found = facts("", ENDS, RANGES, "", CONNECTED, Heard(True, 0.001, lost=0.1), 30.0)
+    found = facts("", ENDS, RANGES, "", CONNECTED, ProbeResult(True, 0.001, lost=0.1), 30.0)
     assert (found.echo, found.heard, found.rtt, found.loss) == (0.0, 0.0, 0.001, 0.1)
     assert found.aliases == ("10.244.0.0/16 as 10.64.0.0/16",)
     assert found.candidates == ("192.0.2.1:51840",)
@@ -33,19 +33,19 @@ def test_a_network_that_stands():
 def test_own_ranges_are_shown_as_the_other_side_says_that_it_sees_them():
     own = Ranges(pod=("10.244.0.0/16",), external=("10.70.0.0/16",))
     ranges = PeerRanges(own=own, peer=RANGES.peer, seen=RANGES.seen)
-    told = Told(seen_as=("10.65.0.0/16", "10.66.0.0/16", "10.67.0.0/16"))
-    found = facts("", ENDS, ranges, "", CONNECTED, Heard(True, told=told), None)
+    told = PeerHello(seen_as=("10.65.0.0/16", "10.66.0.0/16", "10.67.0.0/16"))
+    found = facts("", ENDS, ranges, "", CONNECTED, ProbeResult(True, told=told), None)
     assert found.own == ("10.244.0.0/16 as 10.65.0.0/16", "10.70.0.0/16 as 10.66.0.0/16")
-    assert facts("", ENDS, ranges, "", CONNECTED, Heard(True), None).own == ()
+    assert facts("", ENDS, ranges, "", CONNECTED, ProbeResult(True), None).own == ()
 
 
 def test_one_that_went_silent():
-    found = facts("", ENDS, RANGES, "", Way("Connecting"), Heard(False), 4.0)
+    found = facts("", ENDS, RANGES, "", TunnelState("Connecting"), ProbeResult(False), 4.0)
     assert (found.echo, found.heard, found.rtt) == (4.0, 4.0, None)
 
 
 def test_a_machine_that_refuses():
-    found = facts("", ENDS, RANGES, "", Way("Error", "there is no wireguard"), None, None)
+    found = facts("", ENDS, RANGES, "", TunnelState("Error", "there is no wireguard"), None, None)
     assert found.device == "there is no wireguard"
 
 
@@ -53,7 +53,7 @@ def test_a_machine_that_refuses():
     ("problem", "ends", "ranges", "waits"),
     [
         ("no CAP_NET_ADMIN", ENDS, RANGES, ""),
-        ("", Ends(), RANGES, "there is no GatewayServer"),
+        ("", TunnelEndpoints(), RANGES, "there is no GatewayServer"),
         ("", ENDS, None, "no aliases"),
     ],
 )
@@ -64,18 +64,20 @@ def test_what_is_not_there_yet_is_waited_for(problem, ends, ranges, waits):
     assert found.backend == ""
 
 
-@pytest.mark.parametrize(("heard", "said"), [(Heard(True), ""), (Heard(False), "TLS ends")])
+@pytest.mark.parametrize(
+    ("heard", "said"), [(ProbeResult(True), ""), (ProbeResult(False), "TLS ends")]
+)
 def test_what_the_tunnel_says_is_in_its_way_is_shown_while_nothing_comes(heard, said):
-    measures = Measures(Names("rome", "milan"), None, lambda: None)
+    measures = PathMetrics(Names("rome", "milan"), None, lambda: None)
     measures.status = TunnelStatus(path="websocket", why="TLS ends")
-    found = facts("", ENDS, RANGES, "", Way("Connecting"), heard, 4.0)
+    found = facts("", ENDS, RANGES, "", TunnelState("Connecting"), heard, 4.0)
     trio.run(check, found, measures, said)
 
 
 async def test_a_backend_that_breaks_is_told_as_a_fault_of_the_tunnel():
-    measures = Measures(Names("rome", "milan"), None, lambda: None)
+    measures = PathMetrics(Names("rome", "milan"), None, lambda: None)
     measures.broken = "the network rope raised KeyError: 'a'"
-    found = facts("", ENDS, RANGES, "", Way("Connecting"), Heard(False), 4.0)
+    found = facts("", ENDS, RANGES, "", TunnelState("Connecting"), ProbeResult(False), 4.0)
     assert measured(found, measures, "", None).device == measures.broken
 
 
@@ -89,5 +91,5 @@ def test_a_way_by_a_relay_names_it():
     assert relayed(nowhere, lambda at: "hub") == nowhere
 
 
-async def check(found: NetworkFacts, measures: Measures, said: str) -> None:
+async def check(found: NetworkFacts, measures: PathMetrics, said: str) -> None:
     assert measured(found, measures, "", WEBSOCKET).underlay == said

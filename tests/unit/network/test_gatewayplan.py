@@ -7,7 +7,7 @@ import pytest
 
 from liqod.config import Config
 from liqod.configsections import Handshake, Webhook
-from liqod.network.gatewayplan import (
+from liqod.network.gateway.gatewayplan import (
     PORT,
     Listening,
     Object,

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.network.known import _IP, ranges_of, waited_for
+from liqod.network.ipam.peercidrs import _IP, ranges_of, waited_for
 from liqod.resources import Configuration
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from liqod.network.gatewayplan import endpoints_of, judged, port_of
-from liqod.network.publickeys import taken
+from liqod.network.gateway.gatewayplan import endpoints_of, judged, port_of
+from liqod.network.gateway.publickeys import taken
 from liqod.procedures import networkobjects
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.resources.networking import (

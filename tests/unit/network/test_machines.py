@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.network.machines import is_allowed, own_addresses
+from liqod.network.hostcapabilities import is_allowed, own_addresses
 from liqod.plugins.providers import TunnelProvider
 
 

@@ -11,10 +11,17 @@ import trio
 
 from liqod.errors import NetworkError, PluginError
 from liqod.model.network.ranges import PeerRanges, Ranges
-from liqod.network.machine import Heard, Told
-from liqod.network.measures import MINUTE, RAISE, REST, Measures, Stands, alias_of
-from liqod.network.names import Names, Side
-from liqod.network.values import KernelChange
+from liqod.network.dataplane.names import Names, Side
+from liqod.network.dataplane.values import KernelChange
+from liqod.network.gatewayhost import PeerHello, ProbeResult
+from liqod.network.probing.pathmetrics import (
+    MINUTE,
+    RAISE,
+    REST,
+    PathMetrics,
+    ProbeTarget,
+    alias_of,
+)
 from liqod.plugins.checks.network import ARRIVED
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
 
@@ -24,7 +31,7 @@ RANGES = PeerRanges(
     peer=Ranges(pod=("10.244.0.0/16", "fd00::/64")),
     seen=Ranges(pod=("10.71.0.0/16", "fd71::/64")),
 )
-ALIVE = Heard(True, 0.001, told=Told("10.244.3.1"))
+ALIVE = ProbeResult(True, 0.001, told=PeerHello("10.244.3.1"))
 
 
 @dataclass
@@ -93,12 +100,12 @@ class Way:
 
 
 @asynccontextmanager
-async def measuring(port: int = 0) -> AsyncIterator[tuple[Way, Measures, list[int]]]:
+async def measuring(port: int = 0) -> AsyncIterator[tuple[Way, PathMetrics, list[int]]]:
     """A way, and what is measured of it; turns are counted."""
     way, turns = Way(), list[int]()
-    measures = Measures(NAMES, way, lambda: turns.append(1))
+    measures = PathMetrics(NAMES, way, lambda: turns.append(1))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(measures.run, lambda: Stands(way, "client", 1340, RANGES, port))
+        nursery.start_soon(measures.run, lambda: ProbeTarget(way, "client", 1340, RANGES, port))
         await trio.sleep(0.5)
         yield way, measures, turns
         nursery.cancel_scope.cancel()
@@ -186,7 +193,7 @@ async def test_a_trip_goes_from_a_pods_address_to_one_of_the_peers(autojump_cloc
 
 async def test_a_peer_that_names_no_address_is_not_said_to_be_reached(autojump_clock):
     async with measuring() as (way, measures, _):
-        measures.heard(Heard(True, 0.001))
+        measures.heard(ProbeResult(True, 0.001))
         await trio.sleep(2)
         assert way.trips == []
         assert measures.pods.text.startswith("untried: ")
@@ -222,7 +229,7 @@ async def test_what_is_answered_at_once_is_asked_no_more_often(autojump_clock, a
     """An endpoint that cannot be listened for, and a stranger who sends many."""
     async with measuring(port=51840) as (way, measures, _):
         way.deaf, way.arrivals = True, arrivals
-        measures.heard(Heard(False))
+        measures.heard(ProbeResult(False))
         await trio.sleep(60)
         assert 5 <= way.listened <= 11
 
@@ -235,7 +242,7 @@ async def test_datagrams_are_listened_for_while_nothing_answers_only(autojump_cl
         measures.arrived_at, way.listened = -inf, 0
         await trio.sleep(300)
         assert (way.listened, measures.arrived_at) == (0, -inf)
-        measures.heard(Heard(False))
+        measures.heard(ProbeResult(False))
         await trio.sleep(13)
         assert way.listened
         assert measures.arrived_at > 0
@@ -253,7 +260,7 @@ async def test_handshakes_that_are_refused_are_told_from_silence_for_as_long_as_
     """As WireGuard tries them: each 5 s and a third of one."""
     async with measuring(port=51840) as (way, measures, _):
         way.every = 5.33
-        measures.heard(Heard(False))
+        measures.heard(ProbeResult(False))
         await trio.sleep(30)
         for _ in range(100):
             await trio.sleep(1)

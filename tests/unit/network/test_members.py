@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.apimachinery import labels
-from liqod.network import nodeplan
+from liqod.network.dataplane import nodeplan
 from liqod.network.overlay import members
 from liqod.network.overlay.members import Fabric, Member
 from liqod.resources.fabric import InternalFabricSpec, InternalNodeSpec

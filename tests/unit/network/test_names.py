@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.network import names
-from liqod.network.names import PRIORITIES, Names
+from liqod.network.dataplane import names
+from liqod.network.dataplane.names import PRIORITIES, Names
 
 IDS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.network import names
-from liqod.network.nodeplan import MOST_NODES, Overlay, OverlayNode, numbered, owned, plan
-from liqod.network.values import Forwarding, Namespace, Route, Rule
+from liqod.network.dataplane import names
+from liqod.network.dataplane.nodeplan import MOST_NODES, Overlay, OverlayNode, numbered, owned, plan
+from liqod.network.dataplane.values import Forwarding, Namespace, Route, Rule
 
 PODS = ("10.244.0.0/16", "fd00:244::/56")
 OVERLAY = Overlay(pods=PODS, aliases={"10.71.0.0/16": 1340, "fd00:71::/56": 1320})

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from liqod.model.network.ranges import Entrance, PeerRanges, Ranges
-from liqod.network import names
-from liqod.network.families import families, family_of
-from liqod.network.names import Names
-from liqod.network.peerplan import PeerPlan, plan
-from liqod.network.values import Veth
+from liqod.network.dataplane import names
+from liqod.network.dataplane.families import families, family_of
+from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.peerplan import PeerPlan, plan
+from liqod.network.dataplane.values import Veth
 
 SAID = Path(__file__).parents[2] / "fixtures" / "network" / "peerplan.txt"
 """A whole plan, to be read. Where it is meant to change, the test's message has the new one."""

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from liqod.errors import ConfigError
-from liqod.network.pools import POOLS, Addresses, Prefixes
+from liqod.network.ipam.pools import POOLS, Addresses, Prefixes
 
 
 def test_a_range_that_is_free_is_kept() -> None:

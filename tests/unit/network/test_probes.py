@@ -11,14 +11,14 @@ import pytest
 import trio
 
 from liqod.model.network.ranges import Ranges
-from liqod.network import probes
-from liqod.network.machine import Heard, Told
-from liqod.network.names import Names
-from liqod.network.probes import Message, Prober, read, stamp
+from liqod.network.dataplane.names import Names
+from liqod.network.gatewayhost import PeerHello, ProbeResult
+from liqod.network.probing import conncheck
+from liqod.network.probing.conncheck import Message, Prober, read, stamp
 from tests.kube_cases import until
 
 NAMES = Names("rome", "milan")
-NOTHING = Told()
+NOTHING = PeerHello()
 RANGES = ("10.65.0.0/16", "fd00:65::/48")
 
 
@@ -84,8 +84,8 @@ class Kernel:
 @asynccontextmanager
 async def probing(
     monkeypatch: pytest.MonkeyPatch,
-    heard: Callable[[Heard], None],
-    tells: Told = NOTHING,
+    heard: Callable[[ProbeResult], None],
+    tells: PeerHello = NOTHING,
     kernel: Kernel | None = None,
 ) -> AsyncIterator[Other]:
     """A prober, and what is at the other end."""
@@ -95,13 +95,13 @@ async def probing(
         assert (namespace, source) == (NAMES.namespace, ends["server"])
         yield kernel or Kernel(answers=False)
 
-    monkeypatch.setattr(probes, "echoes", opened)
+    monkeypatch.setattr(conncheck, "echoes", opened)
     ends = {"server": "127.0.0.61", "client": "127.0.0.62"}
     with trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         await sock.bind((ends["client"], 0))
         port = sock.getsockname()[1]
-        monkeypatch.setattr(probes, "TUNNEL_ADDRESSES", ends)
-        monkeypatch.setattr(probes, "PROBE_PORT", port)
+        monkeypatch.setattr(conncheck, "TUNNEL_ADDRESSES", ends)
+        monkeypatch.setattr(conncheck, "PROBE_PORT", port)
 
         async def here(name: str | None, work: Callable[[], Any]) -> Any:
             assert name == NAMES.namespace
@@ -115,7 +115,7 @@ async def probing(
 
 
 async def test_the_other_side_is_asked_and_heard(monkeypatch: pytest.MonkeyPatch):
-    verdicts: list[Heard] = []
+    verdicts: list[ProbeResult] = []
     async with probing(monkeypatch, verdicts.append) as other:
         message = await other.get()
         assert message.keys() == {"clusterID", "msgType", "timeStamp"}
@@ -141,7 +141,7 @@ async def test_the_other_side_is_asked_and_heard(monkeypatch: pytest.MonkeyPatch
 async def test_the_kernel_is_asked_where_the_daemon_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    verdicts: list[Heard] = []
+    verdicts: list[ProbeResult] = []
     kernel = Kernel(answers=True)
     async with probing(monkeypatch, verdicts.append, kernel=kernel) as other:
         async with trio.open_nursery() as nursery:
@@ -172,8 +172,8 @@ async def test_it_answers_what_liqo_asks(monkeypatch: pytest.MonkeyPatch):
 
 
 async def test_each_side_says_where_it_answers_and_how_it_sees_the_other(monkeypatch):
-    verdicts: list[Heard] = []
-    async with probing(monkeypatch, verdicts.append, Told("10.244.3.1", RANGES)) as other:
+    verdicts: list[ProbeResult] = []
+    async with probing(monkeypatch, verdicts.append, PeerHello("10.244.3.1", RANGES)) as other:
         message = await other.get()
         assert (message["podAddress"], message["seenAs"]) == ("10.244.3.1", list(RANGES))
         await other.send({**message, "msgType": "PONG", "seenAs": ["10.1.0.0/16"]})
@@ -183,13 +183,15 @@ async def test_each_side_says_where_it_answers_and_how_it_sees_the_other(monkeyp
         await other.send({"clusterID": "rome", "msgType": "PING", **told})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(other.answer)
-            await until(lambda: verdicts[-1].told == Told("10.9.0.1", ("10.66.0.0/16",)))
+            await until(lambda: verdicts[-1].told == PeerHello("10.9.0.1", ("10.66.0.0/16",)))
             nursery.cancel_scope.cancel()
 
 
 async def test_a_server_says_whether_it_takes_websockets(monkeypatch: pytest.MonkeyPatch):
-    verdicts: list[Heard] = []
-    async with probing(monkeypatch, verdicts.append, Told("10.244.3.1", websocket=False)) as other:
+    verdicts: list[ProbeResult] = []
+    async with probing(
+        monkeypatch, verdicts.append, PeerHello("10.244.3.1", websocket=False)
+    ) as other:
         message = await other.get()
         assert message["websocket"] is False
         await other.send({**message, "msgType": "PONG"})
@@ -198,7 +200,7 @@ async def test_a_server_says_whether_it_takes_websockets(monkeypatch: pytest.Mon
         await other.send({"clusterID": "rome", "msgType": "PING", "websocket": True})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(other.answer)
-            await until(lambda: verdicts[-1].told == Told(websocket=True))
+            await until(lambda: verdicts[-1].told == PeerHello(websocket=True))
             nursery.cancel_scope.cancel()
     assert read(b'{"msgType": "PING", "websocket": "no"}') is None
 
@@ -206,12 +208,12 @@ async def test_a_server_says_whether_it_takes_websockets(monkeypatch: pytest.Mon
 async def test_own_ranges_are_told_to_who_speaks_as_liqod_does(monkeypatch: pytest.MonkeyPatch):
     """Liqo, and who has not said anything yet, are sent nothing that they do not know."""
     own = Ranges(("10.244.0.0/16", "10.246.0.0/16"), ("10.70.0.0/20",))
-    tells = Told("10.244.3.1", ("10.65.0.0/16",) * 6, own)
-    verdicts: list[Heard] = []
+    tells = PeerHello("10.244.3.1", ("10.65.0.0/16",) * 6, own)
+    verdicts: list[ProbeResult] = []
     async with probing(monkeypatch, verdicts.append, tells) as other:
         message = await other.get()
         # Older ones take a question with more than four for none.
-        assert len(message["seenAs"]) == probes.MOST_RANGES
+        assert len(message["seenAs"]) == conncheck.MOST_RANGES
         await other.send({**message, "msgType": "PONG"})
         assert (await other.get())["msgType"] == "PING"
         await other.send({"clusterID": "rome", "msgType": "PING", "seenAs": ["10.66.0.0/16"]})
@@ -257,11 +259,11 @@ async def test_a_flood_is_answered_seldom(monkeypatch: pytest.MonkeyPatch):
                 await trio.sleep(0.001)
             nursery.cancel_scope.cancel()
         assert sent > 2000
-        assert answers <= probes.ANSWERS_KEPT + 1.5 * probes.ANSWERS
+        assert answers <= conncheck.ANSWERS_KEPT + 1.5 * conncheck.ANSWERS
 
 
 async def test_only_the_other_side_is_heard(monkeypatch: pytest.MonkeyPatch):
-    verdicts: list[Heard] = []
+    verdicts: list[ProbeResult] = []
     async with probing(monkeypatch, verdicts.append) as other:
         message = await other.get()
         with trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:

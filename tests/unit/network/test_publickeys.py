@@ -4,7 +4,7 @@ import pytest
 
 from liqod.errors import ProtocolError
 from liqod.identity import tunnelkeys
-from liqod.network.publickeys import taken
+from liqod.network.gateway.publickeys import taken
 from tests.unit.network.gateways import PEER, PLACE, meta, public_key
 
 KEYS = [tunnelkeys.generate() for _ in range(3)]

@@ -22,11 +22,11 @@ from liqod.errors import ConfigError, LiqodError, NetworkError
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.probing import Probes
-from liqod.network import machines
-from liqod.network.datapath import KernelDatapath
+from liqod.network import hostcapabilities
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.names import Names
 from liqod.network.failover.role import Role
-from liqod.network.machine import Machine, take_down
-from liqod.network.names import Names
+from liqod.network.gatewayhost import GatewayHost, take_down
 from liqod.plugins import callguard, loader
 from liqod.plugins.contracts import NoSettings
 from liqod.plugins.diagnosis import Check, ClusterFacts, ok
@@ -213,19 +213,19 @@ class Rope:
 @asynccontextmanager
 async def machine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, build: Callable[..., Any]
-) -> AsyncIterator[tuple[Machine, Any, Rope]]:
+) -> AsyncIterator[tuple[GatewayHost, Any, Rope]]:
     """The machine that a daemon detects with a backend that works, and with one more."""
 
     async def nothing(kernel: KernelDatapath) -> None:
         return None
 
     monkeypatch.setattr(KernelDatapath, "problem", nothing)
-    monkeypatch.setattr(machines, "FOLDER", str(tmp_path / "run"))
+    monkeypatch.setattr(hostcapabilities, "FOLDER", str(tmp_path / "run"))
     works = Rope("", None)
     bad = TunnelProvider(name="bad", build=build, encrypted=True, overhead=80, order=1)
     good = TunnelProvider(name="good", build=lambda *_: works, encrypted=True, overhead=80, order=2)
     context = context_of(Plugins(network=(bad, good)))
-    found, _ = await machines.look(context, context.plugins, Account(), Role())
+    found, _ = await hostcapabilities.look(context, context.plugins, Account(), Role())
     assert found.problem == ""
     assert "good" in found.tunnels
     yield found, context, works
@@ -274,7 +274,7 @@ async def test_a_function_of_a_tunnel(
             await (function_of(SPEC) if name == "up" else function_of())
         assert "the network bad" in context.plugins.calls.troubles()
         await trio.sleep(LONG)
-        alone = Machine(tunnels=found.tunnels)
+        alone = GatewayHost(tunnels=found.tunnels)
         if name != "down":
             await take_down(alone, MILAN)
             assert "the network bad" not in context.plugins.calls.troubles()

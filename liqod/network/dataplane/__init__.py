@@ -1,0 +1,1 @@
+"""The data path of tunnels and nodes: values, their text for nftables, and the kernel."""

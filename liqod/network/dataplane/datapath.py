@@ -1,0 +1,305 @@
+"""Peers' data paths in this machine's kernel: applied, watched, taken away, and swept.
+
+A peer has a part of the node's namespace and one of its own (:mod:`.peerplan`). Both outlive the
+daemon: the next one finds them, changes what differs, and no packet is lost meanwhile. Marks and
+names in the kernel show the owner of each object, so that garbage of a crash or of a forgotten peer
+is found without any file of ours.
+"""
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
+from typing import NoReturn, TypeVar
+
+import trio
+
+from liqod import netlink
+from liqod.errors import NetworkError
+from liqod.network.dataplane import names as called
+from liqod.network.dataplane.kernel import capabilities, container, links, namespaces, nft
+from liqod.network.dataplane.kernel.apply import apply, compare
+from liqod.network.dataplane.kernel.events import Monitor, Touched, hear
+from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.peerplan import PeerPlan
+from liqod.network.dataplane.values import KernelChange, Namespace, Owned
+
+R = TypeVar("R")
+
+SETTLED = 0.02
+"""Seconds after a disturbance in which others of the same hand are waited for."""
+ROUNDS = 3
+"""Times that a peer's namespaces are gone through while a part in one changes the other."""
+NOTHING = Namespace()
+
+
+class KernelDatapath:
+    """The kernel of this machine, or of a namespace in its place.
+
+    Args:
+        own_id: this cluster's id.
+        node: name of the node's namespace; None for the one that this process is in.
+    """
+
+    def __init__(self, own_id: str, node: str | None = None) -> None:
+        self._own_id = own_id
+        self.node = node
+        self._attended: dict[str, _Attended] = {}
+
+    async def problem(self) -> str | None:
+        """The reason why this machine can have no data paths; None for none."""
+        try:
+            await container.settle_in()
+        except NetworkError as error:
+            return str(error)
+        return await capabilities.problem()
+
+    async def within(self, namespace: str, function: Callable[[], R], /) -> R:
+        """Call a blocking function in a thread that is in a namespace; empty for the node's.
+
+        Raises:
+            NetworkError: there is no such namespace, or the right is missing.
+        """
+        return await namespaces.inside(namespace or self.node, function)
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Observe changes in the node's namespace, for all peers, until cancelled.
+
+        Raises:
+            NetworkError: nothing can be observed.
+        """
+        try:
+            await hear(self.node, self._tell, task_status)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Stop observing peers. The applied data paths stay."""
+        for digits in list(self._attended):
+            self._disregard(digits)
+
+    def _tell(self, touched: Touched) -> None:
+        for attended in self._attended.values():
+            attended.node(touched)
+
+    async def begin(self, names: Names) -> None:
+        """Have a peer's network namespace, in which its tunnel is to be.
+
+        Raises:
+            NetworkError: it cannot be had, or is another daemon's.
+        """
+        made = await namespaces.make(names.namespace, names.mark)
+        if made:
+            # Of one before it, which somebody has deleted.
+            self._disregard(names.hash)
+        else:
+            found = await namespaces.mark(names.namespace)
+            if nft.is_anothers(found, names.mark):
+                raise NetworkError(f"the network namespace {names.namespace} is of {found}")
+
+    async def apply(self, plan: PeerPlan) -> list[KernelChange]:
+        """Have a peer's links, routes, rules and filters be as planned; what was changed.
+
+        Raises:
+            NetworkError: the kernel refuses.
+        """
+        await self.begin(plan.names)
+        # Before anything is read: what is changed from then on is heard.
+        await self._attend(plan.names)
+        changes: list[KernelChange] = []
+        for _ in range(ROUNDS):
+            changes += await apply(self.node, plan.node, plan.node_owned)
+            inside = await apply(plan.names.namespace, plan.inside, plan.inside_owned)
+            changes += [each.within(plan.names.namespace) for each in inside]
+            # A pair that was made from inside has an end in the node's namespace that is new.
+            if KernelChange(f"link {called.INSIDE} made") not in inside:
+                break
+        return changes
+
+    async def compare(self, plan: PeerPlan) -> list[str]:
+        """The changes that :meth:`apply` would make. It makes none.
+
+        Raises:
+            NetworkError: the kernel cannot be asked.
+        """
+        if not namespaces.exists(plan.names.namespace):
+            return [f"there is no network namespace {plan.names.namespace}"]
+        node = await compare(self.node, plan.node, plan.node_owned)
+        inside = await compare(plan.names.namespace, plan.inside, plan.inside_owned)
+        there = (each.within(plan.names.namespace) for each in inside)
+        return [each.text for each in (*node, *there)]
+
+    async def wait_disturbed(self, names: Names) -> None:
+        """Wait until something of a peer's has changed since it was applied, by whomever.
+
+        Each call continues where the last one ended: what happens between two is not missed. So
+        the first call after an application that changed something returns at once, for that.
+        :meth:`run` has to run.
+
+        Raises:
+            NetworkError: nothing can be observed.
+        """
+        attended = await self._attend(names)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(attended.monitor.run, attended.inside)
+                await attended.rung.wait()
+                # One who takes a link away takes its addresses and routes along.
+                await trio.sleep(SETTLED)
+                attended.rung = trio.Event()
+                nursery.cancel_scope.cancel()
+        except* trio.ClosedResourceError:
+            # The namespace was made anew or taken away, or nothing is heard of the node any more.
+            pass
+
+    async def remove(self, names: Names) -> list[str]:
+        """Have nothing of a peer's on this machine any more; what was removed.
+
+        Raises:
+            NetworkError: something does not go.
+        """
+        self._disregard(names.hash)
+        owned = PeerPlan(names, NOTHING, NOTHING).node_owned
+        changes = [each.text for each in await apply(self.node, NOTHING, owned)]
+        # A tunnel that was never moved inside, and whose owner is gone.
+        unmoved = partial(_delete_link, names.tunnel)
+        if await namespaces.inside(self.node, unmoved):
+            changes.append(f"link {names.tunnel} deleted")
+        if await namespaces.delete(names.namespace):
+            changes.append(f"network namespace {names.namespace} deleted")
+        return changes
+
+    async def leave(self) -> list[str]:
+        """Have nothing of any peer's in the node's own namespace; what was removed.
+
+        For a node whose tunnels are ended because another one has them: what leads into them would
+        swallow packets that are to go there.
+
+        Raises:
+            NetworkError: something does not go.
+        """
+        changes: list[str] = []
+        prefix = called.marks_of(self._own_id)
+        for digits, mark in sorted((await namespaces.inside(self.node, _marked)).items()):
+            if mark.startswith(prefix):
+                names = UnknownPeerNames(self._own_id, "", digits, mark)
+                plan = PeerPlan(names, NOTHING, NOTHING)
+                gone = await apply(self.node, NOTHING, plan.node_owned)
+                changes += [each.text for each in gone]
+        return changes
+
+    async def leftovers(self, known: Collection[Names]) -> list[Names]:
+        """Garbage of this cluster's peers that are not known: of a crash, or of a forgotten one.
+
+        Only what carries this cluster's mark is found, so that nothing of another daemon's on the
+        same machine is.
+
+        Raises:
+            NetworkError: the kernel cannot be asked.
+        """
+        found: dict[str, str] = {}
+        for name in namespaces.names(called.NAMESPACE_PREFIX):
+            with suppress(NetworkError):
+                # One that is not a namespace, or is being deleted, has nothing inside.
+                found[name.removeprefix(called.NAMESPACE_PREFIX)] = await namespaces.mark(name)
+        found |= await namespaces.inside(self.node, _marked)
+        kept = {names.hash for names in known}
+        prefix = called.marks_of(self._own_id)
+        return [
+            UnknownPeerNames(self._own_id, "", digits, mark)
+            for digits, mark in sorted(found.items())
+            if mark.startswith(prefix) and digits not in kept
+        ]
+
+    async def sweep(self, known: Collection[Names]) -> list[str]:
+        """Remove what is here of peers of this cluster that are not known; what was removed.
+
+        Raises:
+            NetworkError: something does not go.
+        """
+        changes = []
+        for names in await self.leftovers(known):
+            changes += await self.remove(names)
+        return changes
+
+    async def _attend(self, names: Names) -> "_Attended":
+        """The peer's monitor, which observes from its opening on, whether anybody waits or not."""
+        attended = self._attended.get(names.hash)
+        if attended is None:
+            plan = PeerPlan(names, NOTHING, NOTHING)
+            attended = _Attended(
+                await Monitor.open(names.namespace), plan.node_owned, plan.inside_owned
+            )
+            self._attended[names.hash] = attended
+        return attended
+
+    def _disregard(self, digits: str) -> None:
+        """An open monitor would keep the namespace alive, with all that is inside."""
+        attended = self._attended.pop(digits, None)
+        if attended is not None:
+            attended.monitor.close()
+
+
+class UnknownPeerNames(Names, frozen=True):
+    """Names of a peer of which no more is known than what was found.
+
+    Attributes:
+        digits: the hash that is in all names.
+        words: the mark that was found.
+    """
+
+    digits: str = ""
+    words: str = ""
+
+    @property
+    def hash(self) -> str:
+        """As it was found."""
+        return self.digits
+
+    @property
+    def mark(self) -> str:
+        """As it was found."""
+        return self.words
+
+
+class _Attended:
+    """Observes one peer's two namespaces."""
+
+    def __init__(self, monitor: Monitor, of_node: Owned, of_inside: Owned) -> None:
+        self.monitor = monitor
+        self.rung = trio.Event()
+        self._of_node = of_node
+        self._of_inside = of_inside
+
+    def node(self, touched: Touched) -> None:
+        """Something was changed in the node's namespace."""
+        if touched.is_of(self._of_node):
+            self.rung.set()
+
+    def inside(self, touched: Touched) -> None:
+        """Something was changed in the peer's namespace."""
+        if touched.is_of(self._of_inside):
+            self.rung.set()
+
+
+def _delete_link(name: str) -> bool:
+    with netlink.Netlink() as asking:
+        link = links.find(asking, name)
+        if link is not None:
+            links.delete(asking, link.index)
+        return link is not None
+
+
+def _marked() -> dict[str, str]:
+    """Marks in the node's namespace, by the hash in the names of what carries them."""
+    found = {}
+    with netlink.Netlink() as asking:
+        for link in links.everyone(asking):
+            if link.name.startswith(called.VETH_PREFIX):
+                found[link.name.removeprefix(called.VETH_PREFIX)] = link.alias
+    for table, mark in nft.marks().items():
+        _, _, name = table.partition(" ")
+        if name.startswith(called.TABLE_PREFIX):
+            found[name.removeprefix(called.TABLE_PREFIX)] = mark
+    return found

@@ -1,0 +1,383 @@
+"""Makes a network namespace as a value says, by the difference alone.
+
+The actual state is read, and only differences are written. The new is made before the old is taken
+away, tables of nftables first and last: no packet passes a way whose rules are not there yet, or
+are gone already. A call that stops half-way is continued by the next one.
+"""
+
+import errno
+import os
+from collections.abc import Callable
+from functools import partial
+from ipaddress import ip_address, ip_interface, ip_network
+from typing import Any
+
+import msgspec
+
+from liqod.errors import NetworkError
+from liqod.netlink import Netlink, Refused
+from liqod.network.dataplane.kernel import flows, links, namespaces, nft, routing, sysctls
+from liqod.network.dataplane.kernel.links import KernelLink
+from liqod.network.dataplane.values import (
+    Address,
+    ForeignLink,
+    Forwarding,
+    KernelChange,
+    Link,
+    Namespace,
+    Neighbour,
+    Owned,
+    Rule,
+    Veth,
+    Vxlan,
+)
+
+_GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENXIO, errno.EADDRNOTAVAIL)
+
+
+async def apply(namespace: str | None, want: Namespace, owned: Owned) -> list[KernelChange]:
+    """Has a namespace hold what is wanted, and nothing else of what the owner may have there.
+
+    Args:
+        namespace: its name; None for the one that this process is in.
+        want: all that the owner is to have in it.
+        owned: who that is, and what else may be its.
+
+    Returns:
+        What was changed; empty where nothing had to be.
+
+    Raises:
+        NetworkError: a part is somebody else's, or the kernel refuses it; other parts may be done.
+        ValueError: an address or a prefix is none.
+    """
+    return await namespaces.inside(namespace, partial(change, want, owned))
+
+
+async def compare(namespace: str | None, want: Namespace, owned: Owned) -> list[KernelChange]:
+    """The changes that :func:`apply` would make. It makes none."""
+    return await namespaces.inside(namespace, partial(change, want, owned, only_look=True))
+
+
+def change(want: Namespace, owned: Owned, *, only_look: bool = False) -> list[KernelChange]:
+    """As :func:`apply`, in the namespace of this thread, which is blocked meanwhile."""
+    want = _canonical(want)
+    _check(want, owned)
+    with Netlink() as netlink:
+        run = _Run(netlink, want, owned, only_look)
+        run.sysctls()
+        run.tables()
+        run.links()
+        run.sysctls(last=True)
+        run.of_links()
+        run.routes()
+        run.rules()
+        run.without_the_old()
+        run.flows()
+        return run.changes
+
+
+class _Run:
+    """One application: what was changed so far, and what is to be taken away at its end."""
+
+    def __init__(self, netlink: Netlink, want: Namespace, owned: Owned, only_look: bool) -> None:
+        self.changes: list[KernelChange] = []
+        self._netlink = netlink
+        self._want = want
+        self._owned = owned
+        self._only_look = only_look
+        self._links: dict[str, KernelLink] = {}
+        self._absent: set[str] = set()
+        self._later: set[str] = set()
+        self._reached: list[str] = []
+        self._old: list[tuple[str, Callable[[], None]]] = []
+
+    def sysctls(self, *, last: bool = False) -> None:
+        """Sets those that are there; those of interfaces are when these are."""
+        for path, value in sysctls.differing(self._want.sysctls).items():
+            if not self._absent.isdisjoint(path.split("/")):
+                continue
+            if path in self._later if last else sysctls.exists(path):
+                self._do(f"{path} set to {value}", partial(sysctls.write, path, value))
+            elif not last:
+                self._later.add(path)
+
+    def tables(self) -> None:
+        """Writes the tables of nftables that differ."""
+        differing = nft.differing(self._want.tables, self._owned.mark)
+        if differing:
+            wanted = {name: self._want.tables[name] for name in differing}
+            for name in differing:
+                self.changes.append(KernelChange(f"table {name} written", table=True))
+            if not self._only_look:
+                nft.write(wanted, self._owned.mark)
+
+    def links(self) -> None:
+        """Makes links, and has them be as they should."""
+        found = links.by_name(self._netlink, self._owned.links)
+        for wanted in self._want.links:
+            link = found.get(wanted.name)
+            if link is not None:
+                self._not_others(link, wanted)
+                if _is_another(link, wanted):
+                    delete = partial(links.delete, self._netlink, link.index)
+                    self._do(f"link {link.name} deleted, to be made anew", delete)
+                    link = None
+            made = link is None
+            if made:
+                self._make(wanted)
+                link = None if self._only_look else links.find(self._netlink, wanted.name)
+            if link is not None:
+                self._links[wanted.name] = link
+                self._set_up(link, wanted, made)
+        unwanted = found.keys() - {wanted.name for wanted in self._want.links}
+        for name in sorted(unwanted):
+            # A tunnel's link has no mark of ours; it is taken away by who made it.
+            if found[name].alias == self._owned.mark:
+                delete = partial(links.delete, self._netlink, found[name].index)
+                self._old.append((f"link {name} deleted", delete))
+
+    def of_links(self) -> None:
+        """Addresses, neighbours and forwarding entries of the wanted links."""
+        for wanted in self._want.links:
+            name = wanted.name
+            if name not in self._absent:
+                # Again where one was taken away, which may take others of its network along.
+                while self._addresses(name):
+                    pass
+                self._neighbours(name)
+                # Where a tunnel's frames go is known to who made it, or learned by the device.
+                if not isinstance(wanted, ForeignLink):
+                    self._forwarding(name)
+
+    def routes(self) -> None:
+        """The routes of the owner's tables."""
+        names = {link.index: link.name for link in self._links.values()}
+        have = routing.routes(self._netlink, self._owned.tables, names)
+        present = {entry.route for entry in have}
+        want = {(route.table, route.to): route for route in self._want.routes}
+        for route in sorted(set(want.values()) - present):
+            if route.link not in self._absent:
+                do = partial(routing.set_route, self._netlink, route, self._index(route.link))
+                self._do(f"route {route.to} in table {route.table} set", do)
+        for entry in have:
+            wanted = want.get((entry.route.table, entry.route.to))
+            # What was set above took the place of another with the usual priority.
+            replaced = wanted is not None and wanted not in present and entry.usual
+            if entry.route != wanted and not replaced:
+                said = f"route {entry.route.to} in table {entry.route.table} deleted"
+                self._old.append((said, partial(routing.delete_route, self._netlink, entry)))
+
+    def rules(self) -> None:
+        """The owner's rules."""
+        have = {rule for rule in routing.rules(self._netlink) if _is_of(rule, self._owned)}
+        for rule in sorted(set(self._want.rules) - have):
+            self._do(f"{_said(rule)} added", partial(routing.add_rule, self._netlink, rule))
+            if rule.to:
+                self._reached.append(rule.to)
+        for rule in sorted(have - set(self._want.rules)):
+            do = partial(routing.delete_rule, self._netlink, rule)
+            # Before what they lead to.
+            self._old.insert(0, (f"{_said(rule)} deleted", do))
+
+    def flows(self) -> None:
+        """Where a range has a way that it had not, what began before begins anew."""
+        if self._reached and not self._only_look:
+            forgotten = flows.forget(self._reached)
+            if forgotten:
+                self.changes.append(KernelChange(f"{forgotten} flows from before forgotten"))
+
+    def without_the_old(self) -> None:
+        """Takes away what is wanted no more."""
+        for said, do in self._old:
+            try:
+                self._do(said, do)
+            except Refused as error:
+                # It went with something that was taken away before it, or by another's hand.
+                if error.errno not in _GONE:
+                    raise
+        unwanted = set(self._owned.nftables) - self._want.tables.keys()
+        if unwanted:
+            for table in nft.present(sorted(unwanted), self._owned.mark):
+                self._do(f"table {table} deleted", partial(nft.delete, table))
+        if self._absent and not self._only_look:
+            raise NetworkError(f"there is no interface {', '.join(sorted(self._absent))}")
+
+    def _make(self, wanted: Link) -> None:
+        mark = self._owned.mark
+        match wanted:
+            case Veth():
+                self._do(f"link {wanted.name} made", partial(self._make_pair, wanted))
+            case Vxlan():
+                make = partial(links.add_vxlan, self._netlink, wanted, mark)
+                self._do(f"link {wanted.name} made", make)
+            case ForeignLink():
+                self._absent.add(wanted.name)
+
+    def _make_pair(self, wanted: Veth) -> None:
+        path = namespaces.path(wanted.namespace or None)
+        try:
+            other = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise NetworkError(f"no namespace {wanted.namespace or path}: {error}") from error
+        try:
+            links.add_veth(self._netlink, wanted, self._owned.mark, other)
+        except Refused as error:
+            if error.errno != errno.EEXIST:
+                raise
+            # The other end stands there alone: somebody has given this end another name or place.
+            namespaces.enter_path(path, partial(_delete_link, wanted.peer))
+            links.add_veth(self._netlink, wanted, self._owned.mark, other)
+        finally:
+            os.close(other)
+
+    def _not_others(self, link: KernelLink, wanted: Link) -> None:
+        """One without a mark was being made when somebody was killed."""
+        if not isinstance(wanted, ForeignLink) and nft.is_anothers(link.alias, self._owned.mark):
+            raise NetworkError(f"the interface {link.name} is of {link.alias}")
+
+    def _set_up(self, link: KernelLink, wanted: Link, made: bool) -> None:
+        differing: dict[str, Any] = {}
+        if link.mtu != wanted.mtu:
+            differing["mtu"] = wanted.mtu
+        if not isinstance(wanted, ForeignLink):
+            if link.mac != wanted.mac:
+                differing["mac"] = wanted.mac
+            if link.alias != self._owned.mark:
+                differing["alias"] = self._owned.mark
+        if differing or not link.up:
+            do = partial(links.set_up, self._netlink, link.index, **differing)
+            if made:
+                do()
+            else:
+                said = ", ".join(f"{name} {value}" for name, value in differing.items())
+                self._do(f"link {link.name} set up{f' with {said}' if said else ''}", do)
+
+    def _addresses(self, name: str) -> bool:
+        """Applies the addresses of a link; True if any was deleted."""
+        link = self._links.get(name)
+        have = links.addresses(self._netlink, link) if link is not None else set()
+        want = {address for address in self._want.addresses if address.link == name}
+        for address in sorted(want - have):
+            do = partial(links.add_address, self._netlink, address, self._index(name))
+            self._do(f"address {address.prefix} of {name} added", do)
+        for address in sorted(have - want):
+            do = partial(links.delete_address, self._netlink, address, self._index(name))
+            self._do(f"address {address.prefix} of {name} deleted", do)
+        return bool(have - want) and not self._only_look
+
+    def _neighbours(self, name: str) -> None:
+        link = self._links.get(name)
+        have = links.neighbours(self._netlink, link) if link is not None else set()
+        want = {entry for entry in self._want.neighbours if entry.link == name}
+        for entry in sorted(want - have):
+            do = partial(links.set_neighbour, self._netlink, entry, self._index(name))
+            self._do(f"neighbour {entry.address} of {name} at {entry.mac}", do)
+        places = {entry.address for entry in want}
+        for entry in sorted(have - want):
+            if entry.address not in places:
+                do = partial(links.delete_neighbour, self._netlink, entry, self._index(name))
+                self._old.append((f"neighbour {entry.address} of {name} deleted", do))
+
+    def _forwarding(self, name: str) -> None:
+        link = self._links.get(name)
+        overlay = link is not None and link.kind == "vxlan"
+        have = links.forwarding(self._netlink, link) if link is not None and overlay else set()
+        want = {entry for entry in self._want.forwarding if entry.link == name}
+        for entry in sorted(want - have):
+            do = partial(links.set_forwarding, self._netlink, entry, self._index(name))
+            self._do(f"frames for {entry.mac} leave {name} to {entry.to}", do)
+        places = {entry.mac for entry in want}
+        for entry in sorted(have - want):
+            if entry.mac not in places:
+                do = partial(links.delete_forwarding, self._netlink, entry, self._index(name))
+                self._old.append((f"frames for {entry.mac} leave {name} nowhere", do))
+
+    def _index(self, name: str) -> int:
+        """The number of a link; none where it is only looked what would be done."""
+        link = self._links.get(name)
+        return link.index if link is not None else 0
+
+    def _do(self, said: str, do: Callable[[], None]) -> None:
+        if not self._only_look:
+            try:
+                do()
+            except Refused as error:
+                error.doing = said
+                raise
+        self.changes.append(KernelChange(said))
+
+
+def _canonical(want: Namespace) -> Namespace:
+    """The same in the kernel's writing, since it is compared as text."""
+    return msgspec.structs.replace(
+        want,
+        addresses=tuple(
+            Address(entry.link, str(ip_interface(entry.prefix))) for entry in want.addresses
+        ),
+        routes=tuple(
+            msgspec.structs.replace(route, to=str(ip_network(route.to)), via=_plain(route.via))
+            for route in want.routes
+        ),
+        rules=tuple(
+            msgspec.structs.replace(
+                rule,
+                to=str(ip_network(rule.to)) if rule.to else "",
+                source=str(ip_network(rule.source)) if rule.source else "",
+            )
+            for rule in want.rules
+        ),
+        neighbours=tuple(
+            Neighbour(entry.link, _plain(entry.address), entry.mac.lower())
+            for entry in want.neighbours
+        ),
+        forwarding=tuple(
+            Forwarding(entry.link, entry.mac.lower(), _plain(entry.to)) for entry in want.forwarding
+        ),
+    )
+
+
+def _plain(address: str) -> str:
+    return str(ip_address(address)) if address else ""
+
+
+def _check(want: Namespace, owned: Owned) -> None:
+    """A plan that wants what is not its owner's would leave it behind."""
+    strange = [link.name for link in want.links if link.name not in owned.links]
+    strange += [f"route {route.to}" for route in want.routes if route.table not in owned.tables]
+    strange += [_said(rule) for rule in want.rules if not _is_of(rule, owned)]
+    strange += [name for name in want.tables if name not in owned.nftables]
+    if strange:
+        raise NetworkError(f"not of {owned.mark}: {', '.join(strange)}")
+
+
+def _is_of(rule: Rule, owned: Owned) -> bool:
+    low, high = owned.priorities
+    # A rule for packets of one's link may look into another's table: the overlay's is shared.
+    theirs = rule.incoming in owned.links if rule.incoming else rule.table in owned.tables
+    return low <= rule.priority <= high and theirs
+
+
+def _is_another(link: KernelLink, wanted: Link) -> bool:
+    """True if no change would turn this link into the wanted one."""
+    match wanted:
+        case Veth():
+            return link.kind != "veth"
+        case Vxlan():
+            return link.overlay != (wanted.vni, wanted.port, wanted.local, False)
+        case ForeignLink():
+            return False
+
+
+def _delete_link(name: str) -> None:
+    with Netlink() as netlink:
+        link = links.find(netlink, name)
+        if link is not None:
+            links.delete(netlink, link.index)
+
+
+def _said(rule: Rule) -> str:
+    parts = [f"rule {rule.priority}"]
+    parts += [f"from {rule.source}"] if rule.source else []
+    parts += [f"to {rule.to}"] if rule.to else []
+    parts += [f"iif {rule.incoming}"] if rule.incoming else []
+    return " ".join([*parts, f"table {rule.table}"])

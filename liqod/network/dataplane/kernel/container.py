@@ -1,0 +1,43 @@
+"""Prepares the container of a daemon in a pod for networks: it is new after each restart.
+
+The names of network namespaces, and the right to write the network's sysctls, are the machine's on
+a host; here they are the container's, and gone with it. There is a keeper where this is so.
+"""
+
+import logging
+
+import trio
+
+from liqod.errors import NetworkError
+from liqod.keeper.client import keeper
+from liqod.network.dataplane.kernel import namespaces, sysctls
+
+log = logging.getLogger(__name__)
+
+
+async def settle_in() -> None:
+    """Have the network's sysctls be writable, and take over the namespaces that are kept.
+
+    On a host nothing is done. In a pod it may come again. A keeper that is silent may only begin
+    just now: it is asked for each namespace again before that is made.
+
+    Raises:
+        NetworkError: a right is missing.
+    """
+    kept = keeper()
+    if kept is None:
+        return
+    await trio.to_thread.run_sync(_unlock)
+    try:
+        await trio.to_thread.run_sync(kept.attend)
+    except OSError as error:
+        raise NetworkError(f"this daemon cannot be known to the keeper: {error}") from error
+    try:
+        await namespaces.adopt()
+    except NetworkError as error:
+        log.warning("%s", error)
+
+
+def _unlock() -> None:
+    if sysctls.is_locked():
+        sysctls.unlock()

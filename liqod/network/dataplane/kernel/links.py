@@ -1,0 +1,310 @@
+"""Links and what hangs on them: addresses, neighbours, forwarding entries, in netlink's form.
+
+Every function here works in the namespace of the :class:`~.netlink.Netlink` that it is given.
+"""
+
+import errno
+import ipaddress
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from liqod.errors import NetworkError
+from liqod.netlink import (
+    CREATE,
+    EXCLUSIVE,
+    REPLACE,
+    Netlink,
+    Refused,
+    attribute,
+    attributes,
+    nest,
+    number,
+    read_number,
+    read_text,
+    text,
+)
+from liqod.network.dataplane.values import Address, Forwarding, Neighbour, Veth, Vxlan
+
+_LINK = struct.Struct("=BxHiII")
+_ADDRESS = struct.Struct("=BBBBI")
+_NEIGHBOUR = struct.Struct("=BBHiHBB")
+
+NEW_LINK, DELETE_LINK, GET_LINK = 16, 17, 18
+NEW_ADDRESS, DELETE_ADDRESS, GET_ADDRESS = 20, 21, 22
+NEW_NEIGHBOUR, DELETE_NEIGHBOUR, GET_NEIGHBOUR = 28, 29, 30
+
+# Attributes of links.
+_MAC, _NAME, _MTU, _INFO, _ALIAS, _NAMESPACE, _WANTED = 1, 3, 4, 18, 20, 28, 29
+_KIND, _DATA, _PEER = 1, 2, 1
+_BY_FAMILY, _GENERATION, _NO_ADDRESSES = 26, 8, 1
+_VNI, _LOCAL, _LEARNING, _PORT, _LOCAL_6 = 1, 4, 7, 15, 17
+_NO_STATISTICS = 8
+UP = 1
+
+# Attributes and states of addresses and neighbours.
+_PREFIX, _OWN, _PROTOCOL = 1, 2, 11
+_BY_KERNEL = (1, 2, 3)
+_NO_DETECTION = 0x02
+_TO, _LINK_ADDRESS, _BY_INDEX = 1, 2, 8
+_PERMANENT, _STATIC, _ON_DEVICE = 0x80, 0xC0, 2
+BRIDGE, INET, INET6 = 7, 2, 10
+
+
+class KernelLink(msgspec.Struct, frozen=True):
+    """A link as the kernel has it.
+
+    Attributes:
+        index: its number in its namespace.
+        name, mac, mtu, alias: as ``ip link`` shows them.
+        up: whether it is set up.
+        kind: such as ``veth``; empty for hardware and the loopback device.
+        overlay: number, port, local address and whether it learns, of a VXLAN device.
+    """
+
+    index: int
+    name: str
+    mac: str
+    mtu: int
+    alias: str
+    up: bool
+    kind: str
+    overlay: tuple[int, int, str, bool] | None = None
+
+
+def find(netlink: Netlink, name: str) -> KernelLink | None:
+    """The link of this name, if there is one."""
+    try:
+        answer = netlink.get(
+            GET_LINK,
+            _LINK.pack(0, 0, 0, 0, 0) + text(_NAME, name) + number(_WANTED, _NO_STATISTICS),
+        )
+    except Refused as error:
+        if error.errno == errno.ENODEV:
+            return None
+        raise
+    return _found(answer)
+
+
+def everyone(netlink: Netlink) -> list[KernelLink]:
+    """Every link of the namespace."""
+    body = _LINK.pack(0, 0, 0, 0, 0) + number(_WANTED, _NO_STATISTICS)
+    return [_found(answer) for answer in netlink.dump(GET_LINK, body)]
+
+
+def named(body: bytes) -> tuple[int, str]:
+    """Number and name of the link that a message is about."""
+    return _LINK.unpack_from(body)[2], read_text(attributes(body, _LINK.size).get(_NAME))
+
+
+def index(netlink: Netlink, name: str) -> int:
+    """The number of a link.
+
+    Raises:
+        NetworkError: there is none of that name.
+    """
+    found = find(netlink, name)
+    if found is None:
+        raise NetworkError(f"there is no interface {name}")
+    return found.index
+
+
+def set_up(
+    netlink: Netlink,
+    number_of: int,
+    *,
+    mac: str = "",
+    mtu: int = 0,
+    alias: str = "",
+    up: bool = True,
+) -> None:
+    """Changes what is said of a link, and whether it is up."""
+    body = _LINK.pack(0, 0, number_of, UP if up else 0, UP)
+    if mac:
+        body += attribute(_MAC, _mac(mac))
+    if mtu:
+        body += number(_MTU, mtu)
+    if alias:
+        body += attribute(_ALIAS, alias.encode())
+        body += _UNADDRESSED if Path("/proc/net/if_inet6").exists() else b""
+    netlink.request(NEW_LINK, 0, body)
+
+
+def add_veth(netlink: Netlink, link: Veth, mark: str, peers_namespace: int) -> None:
+    """Makes a pair; the other end goes into the namespace of an open file."""
+    other = _LINK.pack(0, 0, 0, 0, 0) + text(_NAME, link.peer)
+    other += number(_MTU, link.mtu) + number(_NAMESPACE, peers_namespace)
+    data = nest(_DATA, attribute(_PEER, other))
+    _add(netlink, link.name, link.mac, link.mtu, mark, text(_KIND, "veth") + data)
+
+
+def add_vxlan(netlink: Netlink, link: Vxlan, mark: str) -> None:
+    """Makes an overlay device that learns nothing."""
+    local = ipaddress.ip_address(link.local)
+    data = nest(
+        _DATA,
+        number(_VNI, link.vni),
+        attribute(_LOCAL if local.version == 4 else _LOCAL_6, local.packed),
+        attribute(_LEARNING, b"\0"),
+        attribute(_PORT, struct.pack(">H", link.port)),
+    )
+    _add(netlink, link.name, link.mac, link.mtu, mark, text(_KIND, "vxlan") + data)
+
+
+def delete(netlink: Netlink, number_of: int) -> None:
+    """Takes a link away."""
+    netlink.request(DELETE_LINK, 0, _LINK.pack(0, 0, number_of, 0, 0))
+
+
+def addresses(netlink: Netlink, link: KernelLink) -> set[Address]:
+    """The addresses of a link, but those that the kernel gave it."""
+    found = set()
+    for answer in netlink.dump(GET_ADDRESS, _ADDRESS.pack(0, 0, 0, 0, link.index)):
+        _, length, _, _, number_of = _ADDRESS.unpack_from(answer)
+        said = attributes(answer, _ADDRESS.size)
+        by_kernel = said.get(_PROTOCOL, b"\0")[0] in _BY_KERNEL
+        if number_of == link.index and not by_kernel:
+            address = ipaddress.ip_address(said.get(_OWN, said.get(_PREFIX, b"")))
+            found.add(Address(link.name, f"{address}/{length}"))
+    return found
+
+
+def add_address(netlink: Netlink, address: Address, number_of: int) -> None:
+    """Gives a link an address, which is used at once."""
+    netlink.request(NEW_ADDRESS, CREATE | REPLACE, _an_address(address, number_of))
+
+
+def delete_address(netlink: Netlink, address: Address, number_of: int) -> None:
+    """Takes an address from a link; one of its network may take those of the same network along."""
+    try:
+        netlink.request(DELETE_ADDRESS, 0, _an_address(address, number_of))
+    except Refused as error:
+        if error.errno != errno.EADDRNOTAVAIL:
+            raise
+
+
+def neighbours(netlink: Netlink, link: KernelLink) -> set[Neighbour]:
+    """The neighbours of a link that are never asked for."""
+    found = set()
+    for family in (INET, INET6):
+        # The kernel takes the interface for this dump by an attribute only.
+        body = _NEIGHBOUR.pack(family, 0, 0, 0, 0, 0, 0) + number(_BY_INDEX, link.index)
+        for answer in netlink.dump(GET_NEIGHBOUR, body):
+            _, _, _, number_of, state, _, _ = _NEIGHBOUR.unpack_from(answer)
+            said = attributes(answer, _NEIGHBOUR.size)
+            if number_of == link.index and state & _PERMANENT and _TO in said:
+                address = str(ipaddress.ip_address(said[_TO]))
+                found.add(Neighbour(link.name, address, _readable(said.get(_LINK_ADDRESS))))
+    return found
+
+
+def set_neighbour(netlink: Netlink, neighbour: Neighbour, number_of: int) -> None:
+    """Writes down where a neighbour is, in place of what was known of it."""
+    netlink.request(NEW_NEIGHBOUR, CREATE | REPLACE, _a_neighbour(neighbour, number_of))
+
+
+def delete_neighbour(netlink: Netlink, neighbour: Neighbour, number_of: int) -> None:
+    """Forgets a neighbour."""
+    netlink.request(DELETE_NEIGHBOUR, 0, _a_neighbour(neighbour, number_of))
+
+
+def forwarding(netlink: Netlink, link: KernelLink) -> set[Forwarding]:
+    """Where an overlay device sends frames."""
+    found = set()
+    body = _NEIGHBOUR.pack(BRIDGE, 0, 0, link.index, 0, 0, 0)
+    for answer in netlink.dump(GET_NEIGHBOUR, body):
+        _, _, _, number_of, _, _, _ = _NEIGHBOUR.unpack_from(answer)
+        said = attributes(answer, _NEIGHBOUR.size)
+        if number_of == link.index and _TO in said and _LINK_ADDRESS in said:
+            to = str(ipaddress.ip_address(said[_TO]))
+            found.add(Forwarding(link.name, _readable(said[_LINK_ADDRESS]), to))
+    return found
+
+
+def set_forwarding(netlink: Netlink, entry: Forwarding, number_of: int) -> None:
+    """Sends frames for a link-layer address to one node, in place of another."""
+    netlink.request(NEW_NEIGHBOUR, CREATE | REPLACE, _an_entry(entry, number_of))
+
+
+def delete_forwarding(netlink: Netlink, entry: Forwarding, number_of: int) -> None:
+    """Sends frames for a link-layer address nowhere."""
+    netlink.request(DELETE_NEIGHBOUR, 0, _an_entry(entry, number_of))
+
+
+def by_name(netlink: Netlink, wanted: Iterable[str]) -> dict[str, KernelLink]:
+    """Those of the links that there are."""
+    found = ((name, find(netlink, name)) for name in wanted)
+    return {name: link for name, link in found if link is not None}
+
+
+def _add(netlink: Netlink, name: str, mac: str, mtu: int, mark: str, info: bytes) -> None:
+    body = _LINK.pack(0, 0, 0, 0, 0) + text(_NAME, name) + attribute(_MAC, _mac(mac))
+    body += number(_MTU, mtu) + nest(_INFO, info)
+    netlink.request(NEW_LINK, CREATE | EXCLUSIVE, body)
+    # The kernel takes none of this for a link that is only being made.
+    set_up(netlink, index(netlink, name), alias=mark, up=False)
+
+
+_UNADDRESSED = nest(_BY_FAMILY, nest(INET6, attribute(_GENERATION, bytes([_NO_ADDRESSES]))))
+"""Has the kernel give the link no address by itself."""
+
+
+def _found(answer: bytes) -> KernelLink:
+    _, _, number_of, flags, _ = _LINK.unpack_from(answer)
+    said = attributes(answer, _LINK.size)
+    info = attributes(said.get(_INFO, b""))
+    kind = read_text(info.get(_KIND))
+    return KernelLink(
+        number_of,
+        read_text(said.get(_NAME)),
+        _readable(said.get(_MAC)),
+        read_number(said.get(_MTU)),
+        read_text(said.get(_ALIAS)),
+        bool(flags & UP),
+        kind,
+        _overlay(attributes(info.get(_DATA, b""))) if kind == "vxlan" else None,
+    )
+
+
+def _overlay(data: dict[int, bytes]) -> tuple[int, int, str, bool]:
+    local = data.get(_LOCAL, data.get(_LOCAL_6, b""))
+    return (
+        read_number(data.get(_VNI)),
+        int.from_bytes(data.get(_PORT, b""), "big"),
+        str(ipaddress.ip_address(local)) if local else "",
+        data.get(_LEARNING, b"\0") != b"\0",
+    )
+
+
+def _an_address(address: Address, number_of: int) -> bytes:
+    of = ipaddress.ip_interface(address.prefix)
+    family = INET if of.version == 4 else INET6
+    head = _ADDRESS.pack(family, of.network.prefixlen, _NO_DETECTION, _scope(of.ip), number_of)
+    return head + attribute(_OWN, of.ip.packed) + attribute(_PREFIX, of.ip.packed)
+
+
+def _scope(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
+    return 253 if address.version == 6 and address.is_link_local else 0
+
+
+def _a_neighbour(neighbour: Neighbour, number_of: int) -> bytes:
+    address = ipaddress.ip_address(neighbour.address)
+    family = INET if address.version == 4 else INET6
+    head = _NEIGHBOUR.pack(family, 0, 0, number_of, _PERMANENT, 0, 0)
+    return head + attribute(_TO, address.packed) + attribute(_LINK_ADDRESS, _mac(neighbour.mac))
+
+
+def _an_entry(entry: Forwarding, number_of: int) -> bytes:
+    head = _NEIGHBOUR.pack(BRIDGE, 0, 0, number_of, _STATIC, _ON_DEVICE, 0)
+    to = ipaddress.ip_address(entry.to).packed
+    return head + attribute(_LINK_ADDRESS, _mac(entry.mac)) + attribute(_TO, to)
+
+
+def _mac(readable: str) -> bytes:
+    return bytes.fromhex(readable.replace(":", ""))
+
+
+def _readable(mac: bytes | None) -> str:
+    return ":".join(f"{byte:02x}" for byte in mac or b"")

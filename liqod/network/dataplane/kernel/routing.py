@@ -1,0 +1,208 @@
+"""Routes and routing rules, in netlink's form.
+
+Every function here works in the namespace of the :class:`~.netlink.Netlink` that it is given. Our
+routes and rules carry a protocol number of our own, by which an administrator knows them.
+"""
+
+import errno
+import ipaddress
+import struct
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from liqod.netlink import (
+    CREATE,
+    EXCLUSIVE,
+    REPLACE,
+    Netlink,
+    Refused,
+    attribute,
+    attributes,
+    nest,
+    number,
+    read_number,
+    read_text,
+    text,
+)
+from liqod.network.dataplane.kernel.links import INET, INET6
+from liqod.network.dataplane.values import Family, Route, Rule
+
+PROTOCOL = 87
+"""Ours, as ``ip route`` and ``ip rule`` show it: not among those of ``rtnetlink.h``."""
+
+NEW_ROUTE, DELETE_ROUTE, GET_ROUTE = 24, 25, 26
+NEW_RULE, DELETE_RULE, GET_RULE = 32, 33, 34
+
+_ROUTE = struct.Struct("=BBBBBBBBI")
+_TO, _SOURCE, _OUT, _GATEWAY, _METRIC, _METRICS, _TABLE = 1, 2, 4, 5, 6, 8, 15
+_USUAL_6 = 1024
+_MTU = 2
+_UNICAST, _UNREACHABLE = 1, 7
+_ON_LINK = 4
+_EVERYWHERE, _HERE = 0, 253
+
+_INCOMING, _PRIORITY, _RULE_PROTOCOL = 3, 6, 21
+_LOOK = 1
+_INVERTED = 2
+_KNOWN = {1, 2, 3, 6, 13, 14, 15, 18, 21}
+"""Attributes that a :class:`Rule` may have; a mark or a port would make it another rule."""
+_ANY_SCOPE = 255
+
+_FAMILIES: tuple[tuple[int, Family], ...] = ((INET, 4), (INET6, 6))
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A route as the kernel has it.
+
+    Attributes:
+        route: what it says. The name of a link that is not known is its number.
+        priority: among routes to the same destination.
+        index: number of its link; 0 for none.
+        usual: whether the priority is the one that a :class:`Route` is written with.
+    """
+
+    route: Route
+    priority: int
+    index: int
+    usual: bool
+
+
+def routes(netlink: Netlink, tables: Iterable[int], names: Mapping[int, str]) -> list[Entry]:
+    """The routes of the tables; links are named by their numbers."""
+    found = []
+    for table in tables:
+        for family, _ in _FAMILIES:
+            body = _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + number(_TABLE, table)
+            try:
+                answers = netlink.dump(GET_ROUTE, body)
+            except Refused as error:
+                if error.errno == errno.ENOENT:
+                    # Nobody has written to that table yet.
+                    continue
+                raise
+            found += [_a_route(answer, names) for answer in answers]
+    return found
+
+
+def place(body: bytes, *, rule: bool) -> tuple[int, str]:
+    """The table that a message about a route or a rule names, and a rule's incoming link."""
+    said = attributes(body, _ROUTE.size)
+    table = read_number(said.get(_TABLE), _ROUTE.unpack_from(body)[4])
+    return table, read_text(said.get(_INCOMING)) if rule else ""
+
+
+def set_route(netlink: Netlink, route: Route, number_of: int) -> None:
+    """Writes a route in place of the one to the same destination."""
+    netlink.request(NEW_ROUTE, CREATE | REPLACE, _as_route(route, number_of))
+
+
+def delete_route(netlink: Netlink, entry: Entry) -> None:
+    """Takes a route away, whoever wrote it and whatever it does."""
+    route = entry.route
+    to = ipaddress.ip_network(route.to)
+    family = INET if to.version == 4 else INET6
+    body = _ROUTE.pack(family, to.prefixlen, 0, 0, 0, 0, _ANY_SCOPE, 0, 0)
+    body += number(_TABLE, route.table) + number(_METRIC, entry.priority)
+    if to.prefixlen:
+        body += attribute(_TO, to.network_address.packed)
+    if entry.index:
+        body += number(_OUT, entry.index)
+    if route.via:
+        body += attribute(_GATEWAY, ipaddress.ip_address(route.via).packed)
+    netlink.request(DELETE_ROUTE, 0, body)
+
+
+def rules(netlink: Netlink) -> list[Rule]:
+    """Every rule that looks into a table by nothing but what a :class:`Rule` can say."""
+    found = []
+    for family, version in _FAMILIES:
+        body = _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)
+        for answer in netlink.dump(GET_RULE, body):
+            _, to, source, service, table, _, _, action, flags = _ROUTE.unpack_from(answer)
+            said = attributes(answer, _ROUTE.size)
+            plain = action == _LOOK and not service and not flags & _INVERTED
+            if plain and said.keys() <= _KNOWN:
+                found.append(
+                    Rule(
+                        read_number(said.get(_PRIORITY)),
+                        version,
+                        read_number(said.get(_TABLE), table),
+                        _prefix(said.get(_TO), to),
+                        _prefix(said.get(_SOURCE), source),
+                        read_text(said.get(_INCOMING)),
+                    )
+                )
+    return found
+
+
+def add_rule(netlink: Netlink, rule: Rule) -> None:
+    """Writes a rule, which is not there yet."""
+    netlink.request(NEW_RULE, CREATE | EXCLUSIVE, _as_rule(rule) + _BY_US)
+
+
+def delete_rule(netlink: Netlink, rule: Rule) -> None:
+    """Takes a rule away."""
+    netlink.request(DELETE_RULE, 0, _as_rule(rule))
+
+
+_BY_US = attribute(_RULE_PROTOCOL, bytes([PROTOCOL]))
+
+
+def _a_route(answer: bytes, names: Mapping[int, str]) -> Entry:
+    family, length, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(answer)
+    said = attributes(answer, _ROUTE.size)
+    gateway = said.get(_GATEWAY)
+    priority = read_number(said.get(_METRIC))
+    index = read_number(said.get(_OUT))
+    route = Route(
+        read_number(said.get(_TABLE), table),
+        _prefix(said.get(_TO), length) or ("0.0.0.0/0" if family == INET else "::/0"),
+        # IPv6 routes that refuse stand on the loopback device.
+        names.get(index, f"#{index}") if kind != _UNREACHABLE else "",
+        str(ipaddress.ip_address(gateway)) if gateway else "",
+        read_number(attributes(said.get(_METRICS, b"")).get(_MTU)),
+    )
+    return Entry(route, priority, index, priority == (0 if family == INET else _USUAL_6))
+
+
+def _as_route(route: Route, number_of: int) -> bytes:
+    to = ipaddress.ip_network(route.to)
+    family = INET if to.version == 4 else INET6
+    kind = _UNICAST if route.link else _UNREACHABLE
+    scope = _HERE if route.link and not route.via and family == INET else _EVERYWHERE
+    flags = _ON_LINK if route.via else 0
+    body = _ROUTE.pack(family, to.prefixlen, 0, 0, 0, PROTOCOL, scope, kind, flags)
+    body += number(_TABLE, route.table)
+    if to.prefixlen:
+        body += attribute(_TO, to.network_address.packed)
+    if route.link:
+        body += number(_OUT, number_of)
+    if route.via:
+        body += attribute(_GATEWAY, ipaddress.ip_address(route.via).packed)
+    if route.mtu:
+        body += nest(_METRICS, number(_MTU, route.mtu))
+    return body
+
+
+def _as_rule(rule: Rule) -> bytes:
+    to = ipaddress.ip_network(rule.to) if rule.to else None
+    source = ipaddress.ip_network(rule.source) if rule.source else None
+    body = _ROUTE.pack(
+        INET if rule.family == 4 else INET6,
+        to.prefixlen if to else 0,
+        source.prefixlen if source else 0,
+        *(0, 0, 0, 0, _LOOK, 0),
+    )
+    body += number(_TABLE, rule.table) + number(_PRIORITY, rule.priority)
+    if to:
+        body += attribute(_TO, to.network_address.packed)
+    if source:
+        body += attribute(_SOURCE, source.network_address.packed)
+    if rule.incoming:
+        body += text(_INCOMING, rule.incoming)
+    return body
+
+
+def _prefix(address: bytes | None, length: int) -> str:
+    return f"{ipaddress.ip_address(address)}/{length}" if address else ""

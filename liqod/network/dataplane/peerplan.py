@@ -1,0 +1,203 @@
+"""A peer's whole data path on the gateway, from a pod to the tunnel and back, as values. Pure.
+
+On the wire a packet has the sender's own source and the receiver's own destination. Each side
+translates only what it sees of the other, in a network namespace of the peer's own, since both
+clusters may use the same addresses::
+
+    node's namespace                 │ the peer's namespace
+                                     │
+    pod ─► rule "to alias" ─► table ─┼► gw0 ─► alias becomes the peer's own ─► tunnel ─► peer
+    pod ◄─ main table, or overlay ◄──┼─ gw0 ◄─ the peer's own becomes alias ◄─ filter ◄─ tunnel
+
+A packet out of the tunnel is accepted only where its source is the peer's own and its destination
+a pod here or an address that was lent; others are dropped and counted before anything is
+translated. The text of nftables is in :mod:`.filters`.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from liqod.model.network.ranges import PeerRanges
+from liqod.network.dataplane import names, nftables
+from liqod.network.dataplane.families import Family, families, of_family
+from liqod.network.dataplane.names import INSIDE, Names, Side
+from liqod.network.dataplane.values import (
+    Address,
+    ForeignLink,
+    Namespace,
+    Neighbour,
+    Owned,
+    Route,
+    Rule,
+    Veth,
+)
+
+LEAST_MTU: Final = 1280
+"""No network of IPv6 may have less."""
+EVERYWHERE: Final[dict[Family, str]] = {4: "0.0.0.0/0", 6: "::/0"}
+OUTER: Final[dict[Family, str]] = {4: names.OUTER_ADDRESS, 6: names.OUTER_ADDRESS6}
+INNER: Final[dict[Family, str]] = {4: names.INNER_ADDRESS, 6: names.INNER_ADDRESS6}
+ALONE: Final[dict[Family, int]] = {4: 32, 6: 128}
+OTHER: Final[dict[Side, Side]] = {"server": "client", "client": "server"}
+
+
+class PeerPlan(msgspec.Struct, frozen=True):
+    """One peer's part of the network on the gateway.
+
+    Attributes:
+        names: what its things are called.
+        node: its part of the node's namespace.
+        inside: all of its own namespace, ``names.namespace``.
+    """
+
+    names: Names
+    node: Namespace
+    inside: Namespace
+
+    @property
+    def node_owned(self) -> Owned:
+        """This peer's part of the node's namespace."""
+        return Owned(
+            mark=self.names.mark,
+            links=(self.names.veth,),
+            tables=(self.names.table,),
+            priorities=names.PRIORITIES,
+            nftables=(self.names.nftables,),
+        )
+
+    @property
+    def inside_owned(self) -> Owned:
+        """liqod's part of the peer's own namespace."""
+        return Owned(
+            mark=self.names.mark,
+            links=(INSIDE, self.names.tunnel),
+            tables=(names.OUTWARD_TABLE, names.INWARD_TABLE),
+            priorities=names.PRIORITIES,
+            nftables=(names.INSIDE_TABLE,),
+        )
+
+
+def plan(
+    called: Names,
+    ranges: PeerRanges,
+    side: Side,
+    mtu: int,
+    *,
+    carries: int = 0,
+    active: bool = True,
+) -> PeerPlan:
+    """The data path of a peer.
+
+    Args:
+        called: what its things are called.
+        ranges: of both clusters; they have been checked (:mod:`liqod.model.network.rangechecks`).
+        side: which end of the tunnel this cluster has.
+        mtu: of the tunnel, in bytes.
+        carries: the largest packet that the way was found to carry; 0 for the MTU. Routes and
+            segments go by it, while the interfaces keep theirs, so that larger ones can be tried.
+        active: whether packets go this way; on a node that stands by, all is there but the rules
+            that lead to it.
+
+    Raises:
+        ValueError: the MTU is too small.
+    """
+    carries = min(carries or mtu, mtu)
+    if carries < LEAST_MTU:
+        raise ValueError(f"the MTU {carries} is below {LEAST_MTU}, the least that IPv6 works with")
+    node = _node(called, ranges, mtu, carries)
+    if not active:
+        node = msgspec.structs.replace(node, rules=())
+    return PeerPlan(called, node, _inside(called, ranges, side, mtu, carries))
+
+
+def _node(called: Names, ranges: PeerRanges, mtu: int, carries: int) -> Namespace:
+    """The peer's part of the gateway's own namespace, where only aliases are known of it."""
+    aliases = (*ranges.seen.pod, *ranges.seen.external)
+    used = families(*aliases)
+    routes: list[Route] = []
+    rules: list[Rule] = []
+    for family in used:
+        routes += (
+            Route(called.table, alias, called.veth, via=INNER[family], mtu=carries)
+            for alias in of_family(family, aliases)
+        )
+        # Where the way is gone nothing may look for another: main tables have a default route.
+        routes.append(Route(called.table, EVERYWHERE[family], ""))
+        rules += (
+            Rule(names.ALIAS_PRIORITY, family, called.table, to=alias)
+            for alias in of_family(family, aliases)
+        )
+        rules.append(Rule(names.PODS_PRIORITY, family, names.PODS_TABLE, incoming=called.veth))
+    pair = Veth(called.veth, called.outer_mac, mtu, INSIDE, called.namespace)
+    return Namespace(
+        links=(pair,),
+        addresses=tuple(_alone(called.veth, OUTER, used)),
+        routes=tuple(routes),
+        rules=tuple(rules),
+        neighbours=tuple(Neighbour(called.veth, INNER[each], called.inner_mac) for each in used),
+        sysctls=_sysctls(used, loose=(called.veth,)),
+        tables={called.nftables: nftables.node(called, ranges)},
+    )
+
+
+def _inside(called: Names, ranges: PeerRanges, side: Side, mtu: int, carries: int) -> Namespace:
+    """The peer's own namespace: two interfaces, and what comes from one leaves by the other."""
+    used = families(*ranges.seen.pod, *ranges.seen.external)
+    other, least = OTHER[side], carries if carries < mtu else 0
+    ends: dict[Family, str] = {4: names.TUNNEL_ADDRESSES[other], 6: names.TUNNEL_ADDRESSES6[other]}
+    addresses = [
+        Address(called.tunnel, f"{names.TUNNEL_ADDRESSES[side]}/30"),
+        *_alone(INSIDE, INNER, used),
+    ]
+    if 6 in used:
+        addresses.append(Address(called.tunnel, f"{names.TUNNEL_ADDRESSES6[side]}/64"))
+    routes: list[Route] = []
+    rules: list[Rule] = []
+    for family in used:
+        everywhere = EVERYWHERE[family]
+        routes += (
+            Route(names.OUTWARD_TABLE, everywhere, called.tunnel, ends[family], least),
+            Route(names.INWARD_TABLE, everywhere, INSIDE, via=OUTER[family]),
+        )
+        for incoming, table in (
+            (INSIDE, names.OUTWARD_TABLE),
+            (called.tunnel, names.INWARD_TABLE),
+        ):
+            rules.append(Rule(names.INSIDE_PRIORITY, family, table, incoming=incoming))
+    # The other end is in the node's own namespace, which has no name.
+    pair = Veth(INSIDE, called.inner_mac, mtu, called.veth, "")
+    return Namespace(
+        links=(pair, ForeignLink(called.tunnel, mtu)),
+        addresses=tuple(addresses),
+        routes=tuple(routes),
+        rules=tuple(rules),
+        neighbours=tuple(Neighbour(INSIDE, OUTER[each], called.outer_mac) for each in used),
+        # The same source may come from both sides: which way it came is no sign of forgery.
+        sysctls=_sysctls(used, off=("all", "default", INSIDE, called.tunnel)),
+        tables={names.INSIDE_TABLE: nftables.inside(called, ranges, side, carries)},
+    )
+
+
+def _alone(link: str, addresses: dict[Family, str], used: tuple[Family, ...]) -> Iterator[Address]:
+    for family in used:
+        # An address of IPv6 that is link-local has the network that all of them have.
+        length = ALONE[family] if family == 4 else 64
+        yield Address(link, f"{addresses[family]}/{length}")
+
+
+def _sysctls(
+    used: tuple[Family, ...], loose: tuple[str, ...] = (), off: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """Forwarding on, and the check of sources by their way back loose or off."""
+    found: dict[str, str] = {}
+    if 4 in used:
+        found["net/ipv4/ip_forward"] = "1"
+        found |= {f"net/ipv4/conf/{each}/rp_filter": "2" for each in loose}
+        found |= {f"net/ipv4/conf/{each}/rp_filter": "0" for each in off}
+    if 6 in used:
+        found["net/ipv6/conf/all/forwarding"] = "1"
+        # Addresses that are ours alone on a pair need not be asked about, which takes a second.
+        found |= {f"net/ipv6/conf/{each}/accept_dad": "0" for each in (*loose, *off)}
+    return found

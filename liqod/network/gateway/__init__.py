@@ -1,0 +1,1 @@
+"""Gateways of a peer as objects: servers and clients, keys, Services, and the desired tunnel."""

@@ -1,0 +1,160 @@
+"""How a gateway in a cluster is exposed: by a Service, and where that is reached. Pure.
+
+A gateway listens on its node's own network; the Service leads there by an EndpointSlice, since no
+pod could be selected. On a host there is none, and peers get the machine's address.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta, owner_reference
+from liqod.model import ids
+from liqod.model.crossing.addresses import family
+from liqod.network.gateway.gatewayplan import Gateway, Refusal
+from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
+
+Json = dict[str, Any]
+
+EXPOSED: Final = "Exposed"
+"""Condition of a GatewayServer that has a Service: whether that has the address it asks for."""
+PENDING: Final = "LoadBalancerPending"
+NOBODY: Final = "NoLoadBalancer"
+TYPES: Final = ("LoadBalancer", "NodePort")
+"""Those by which a Service is made. ``ClusterIP`` is the gateway's own address, without one."""
+TAKEN_UP_WITHIN: Final = 5.0
+"""Seconds in which whoever makes load balancers marks a Service as his, or gives it an address."""
+
+
+class Exposed(msgspec.Struct, frozen=True):
+    """Where a gateway's Service is reached.
+
+    Attributes:
+        uid: of the GatewayServer.
+        addresses: the preferred one first; none while there is none.
+        port: its port there.
+        why: what is to be said of it; None where all is as asked for.
+    """
+
+    uid: str = ""
+    addresses: tuple[str, ...] = ()
+    port: int = 0
+    why: Refusal | None = None
+
+
+def is_wanted(server: GatewayServer) -> bool:
+    """True if the server asks for a Service."""
+    return server.spec.endpoint is not None and server.spec.endpoint.service_type in TYPES
+
+
+def allots_port(server: GatewayServer) -> bool:
+    """True if the server's port is the one that the cluster allots to its NodePort Service."""
+    asked = server.spec.endpoint
+    return asked is not None and asked.service_type == "NodePort" and not asked.node_port
+
+
+def node_port(live: Json | None) -> int:
+    """The port of all nodes that a Service has; 0 for none."""
+    ports = ((live or {}).get("spec") or {}).get("ports") or [{}]
+    return int(ports[0].get("nodePort") or 0)
+
+
+def exposed(
+    server: GatewayServer, live: Json, port: int, own: tuple[str, ...], age: float
+) -> Exposed:
+    """Where a gateway's Service is reached.
+
+    Args:
+        server: the gateway.
+        live: its Service.
+        port: where the gateway listens.
+        own: addresses of its node, as peers reach it.
+        age: seconds since the Service was made.
+    """
+    uid = server.metadata.uid
+    if live["spec"].get("type") == "NodePort":
+        return Exposed(uid, own, node_port(live) or port)
+    ingress = (live.get("status") or {}).get("loadBalancer", {}).get("ingress") or ()
+    given = tuple(each.get("ip") or each.get("hostname") or "" for each in ingress)
+    if any(given):
+        return Exposed(uid, tuple(filter(None, given)), port)
+    if live["metadata"].get("finalizers") or age < TAKEN_UP_WITHIN:
+        why = Refusal(PENDING, "the Service waits for an address of its load balancer")
+        return Exposed(uid, why=why)
+    why = Refusal(
+        NOBODY,
+        "nobody here makes load balancers for Services: peers are told the node's own address; "
+        "ask for NodePort or ClusterIP instead",
+    )
+    return Exposed(uid, own, port, why)
+
+
+def service(
+    peer: str,
+    namespace: str,
+    server: GatewayServer,
+    gateway: Gateway,
+    *,
+    allowed: tuple[str, ...] = (),
+    live: Json | None = None,
+) -> Json:
+    """The Service of a gateway.
+
+    Args:
+        peer: the peer's id.
+        namespace: its tenant namespace here.
+        server, gateway: the gateway.
+        allowed: keys of annotations that it may have: a peer may have written it.
+        live: the Service that is there; it keeps the port that it was given.
+    """
+    asked = server.spec.endpoint
+    assert asked is not None
+    made: Json = {"name": "tunnel", "port": gateway.port, "targetPort": gateway.port}
+    made["protocol"] = gateway.transport
+    given = asked.node_port or (node_port(live) if allots_port(server) else 0)
+    if given:
+        made["nodePort"] = given
+    spec: Json = {"type": asked.service_type, "ports": [made]}
+    if gateway.websocket and asked.service_type == "LoadBalancer":
+        # Of the types it is the one that leads to a port as low as that.
+        also = {"name": "websocket", "port": gateway.websocket, "targetPort": gateway.websocket}
+        spec["ports"].append({**also, "protocol": "TCP"})
+    if asked.service_type == "LoadBalancer" and asked.load_balancer_ip:
+        spec["loadBalancerIP"] = asked.load_balancer_ip
+    metadata = _metadata(peer, namespace, gateway)
+    told = server.spec.service_annotations
+    metadata["annotations"] = {key: told[key] for key in allowed if key in told}
+    return {"metadata": metadata, "spec": spec}
+
+
+def endpoint_slice(peer: str, namespace: str, gateway: Gateway, address: str) -> Json:
+    """Where that Service leads: to the gateway's node."""
+    metadata = _metadata(peer, namespace, gateway)
+    metadata["labels"][labels.SERVICE_NAME] = metadata["name"]
+    metadata["labels"][labels.ENDPOINT_SLICE_MANAGED_BY] = "liqod"
+    return {
+        "metadata": metadata,
+        "addressType": family(address),
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "ports": [
+            {"name": "tunnel", "port": gateway.port, "protocol": gateway.transport},
+            *_also(gateway),
+        ],
+    }
+
+
+def _also(gateway: Gateway) -> list[Json]:
+    if not gateway.websocket:
+        return []
+    return [{"name": "websocket", "port": gateway.websocket, "protocol": "TCP"}]
+
+
+def _metadata(peer: str, namespace: str, gateway: Gateway) -> Json:
+    owner = ObjectMeta(name=gateway.name, uid=gateway.uid)
+    return {
+        "name": ids.gateway_resource(gateway.name),
+        "namespace": namespace,
+        "labels": {labels.STAND_IN: labels.TRUE, labels.REMOTE_CLUSTER_ID: peer},
+        "ownerReferences": [owner_reference(GATEWAY_SERVERS, owner)],
+    }

@@ -1,0 +1,438 @@
+"""Judges a peer's gateway objects: the one that counts, or why one is refused. Pure.
+
+Of all GatewayServers and GatewayClients of a peer one counts: the oldest that can be had. The
+template that it names selects the backend of its tunnel: ``<backend>-server``,
+``<backend>-client``, in liqod's own namespace, as Liqo's ``wireguard-server``.
+"""
+
+import ipaddress
+import re
+from collections.abc import Container, Iterable, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import Kind
+from liqod.model.crossing.addresses import parse
+from liqod.model.objects import conditions
+from liqod.network.dataplane.names import OVERLAY_PORT
+from liqod.network.failover.messages import PORT as CANDIDATES
+from liqod.resources.base import ObjectRef
+from liqod.resources.networking import (
+    GATEWAY_CLIENTS,
+    GATEWAY_SERVERS,
+    GROUP,
+    VERSION,
+    Endpoint,
+    GatewayClient,
+    GatewayServer,
+)
+
+Side = Literal["server", "client"]
+Object = GatewayServer | GatewayClient
+
+ACCEPTED: Final = "Accepted"
+"""Condition of a gateway that can be, and is the one."""
+NOT_MADE: Final = "BackendNotAllowed"
+"""The reason where this cluster makes no tunnels of that kind; :func:`made_instead` reads which."""
+_MAKES: Final = ": this cluster makes "
+OTHER_NAMESPACE: Final = "OtherNamespace"
+"""The reason where it is not in the peer's tenant namespace."""
+CANNOT_JOIN: Final = "CannotJoin"
+"""The reason where this machine lacks something, or was not asked to."""
+PORT: Final = 51840
+"""Port of the first gateway of a machine where nothing else is said: Liqo's."""
+PORTS: Final = 1024
+"""How many ports from there are tried where one is another gateway's already."""
+MTU: Final = 1340
+"""Default MTU of a tunnel, in bytes: Liqo's, which fits through most clouds."""
+LEAST_MTU: Final = 1280
+"""The least MTU of IPv6, in bytes."""
+MOST_MTU: Final = 9000
+LEAST_PORT: Final = 1024
+KEPT: Final = frozenset(
+    (2379, 2380, 4789, OVERLAY_PORT, 5353, 6081, 6443, 8472, *range(10248, 10260), CANDIDATES)
+)
+"""Ports that no gateway has, of neither protocol, besides those below and those of liqod's own
+(:attr:`Here.kept`), but for its backend's own: who may write a GatewayServer is not to take the
+place of a kubelet, an API server, a store, a CNI's overlay or this daemon that is down."""
+ENDPOINTS: Final = 8
+"""Addresses of a peer's gateway that are tried."""
+WEBSOCKET: Final = "websocket"
+"""The backend by whose rules tunnels are carried where no UDP passes."""
+WEBSOCKET_TOLD: Final = "WebSocket"
+"""Condition of a server that takes its tunnel in a websocket, too."""
+TEMPLATES: Final = {"server": "WgGatewayServerTemplate", "client": "WgGatewayClientTemplate"}
+"""Kinds of Liqo's templates, by the side."""
+_NAME = re.compile(
+    r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.?",
+    re.IGNORECASE,
+)
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a gateway is not.
+
+    Attributes:
+        reason: one word, for programs.
+        message: a sentence, for people.
+    """
+
+    reason: str
+    message: str
+
+
+class Listening(msgspec.Struct, frozen=True, kw_only=True):
+    """How a backend's servers listen.
+
+    Attributes:
+        transport: ``UDP`` or ``TCP``.
+        port: where, if nothing else is said.
+        shared: whether those of several peers listen at one port.
+        carried: whether its datagrams can go in a websocket.
+    """
+
+    transport: Literal["UDP", "TCP"] = "UDP"
+    port: int = PORT
+    shared: bool = False
+    carried: bool = False
+
+
+USUAL: Final = Listening()
+
+
+class LocalFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of this cluster by which gateways are judged.
+
+    Attributes:
+        namespace: liqod's own.
+        backends: those that may be used, by name.
+        networks: this cluster's own, textual prefixes.
+        problem: why no tunnel can be here at all, a clause; empty where one can.
+        websocket: whether servers take their tunnels in a websocket, too.
+        kept: ports at which this daemon listens itself, when it runs.
+    """
+
+    namespace: str
+    backends: Mapping[str, Listening]
+    networks: tuple[str, ...] = ()
+    problem: str = ""
+    websocket: bool = False
+    kept: frozenset[int] = frozenset()
+
+
+class Gateway(msgspec.Struct, frozen=True, kw_only=True):
+    """This cluster's end of a tunnel, as an object asks for it.
+
+    Attributes:
+        side: whether it is dialled, or dials.
+        backend: what makes the tunnel.
+        name, uid: of the object.
+        mtu: in bytes.
+        port: where it listens; 0 for any.
+        transport: ``UDP`` or ``TCP``.
+        endpoints: ``address:port`` of the other side, the preferred one first.
+        websocket: TCP port at which a server takes the tunnel in a websocket, too; 0 for none.
+    """
+
+    side: Side
+    backend: str
+    name: str
+    uid: str
+    mtu: int
+    port: int = 0
+    transport: Literal["UDP", "TCP"] = "UDP"
+    endpoints: tuple[str, ...] = ()
+    websocket: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        """Of the object."""
+        return GATEWAY_SERVERS if self.side == "server" else GATEWAY_CLIENTS
+
+
+def made_by(side: Side, name: str, namespace: str, uid: str) -> dict[str, str]:
+    """The reference to what Liqo's tools take for the maker of a gateway: its WgGateway*."""
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": TEMPLATES[side].removesuffix("Template"),
+        "name": name,
+        "namespace": namespace,
+        "uid": uid,
+    }
+
+
+def side_of(one: Object) -> Side:
+    """On which side a gateway is."""
+    return "server" if isinstance(one, GatewayServer) else "client"
+
+
+def age(one: Object) -> tuple[str, bool, str, str]:
+    """Sort key of gateways by age; of the same second, first the one that counted so far."""
+    late = not conditions.holds(one.status.conditions, ACCEPTED)
+    return (one.metadata.creation_timestamp or "", late, one.KIND.name, one.metadata.name)
+
+
+def judged(
+    found: Iterable[Object], peer: str, here: LocalFacts
+) -> tuple[Object | None, dict[str, Refusal]]:
+    """The one that counts, and by UID why the others do not.
+
+    Args:
+        found: all of the peer's tenant namespace, without those that are being deleted.
+        peer: its id.
+        here: what decides.
+    """
+    chosen: Object | None = None
+    refused: dict[str, Refusal] = {}
+    for one in sorted(found, key=age):
+        problem = refusal(one, peer, here)
+        if problem is None and chosen is not None:
+            first = f"{chosen.KIND.name} {chosen.metadata.name}"
+            problem = Refusal("AnotherIsFirst", f"{first} is there since before: one peer, one way")
+        if problem is not None:
+            refused[one.metadata.uid] = problem
+        else:
+            chosen = one
+    return chosen, refused
+
+
+def elsewhere(one: Object, peer: str, namespace: str) -> Refusal:
+    """Why a gateway outside of its peer's tenant namespace is none.
+
+    `liqoctl create` makes it in the namespace of the kubeconfig where it is told no other.
+    """
+    message = (
+        f"gateways of {peer} belong into the namespace {namespace}: delete this one, and make it "
+        f"there (liqoctl create {one.KIND.name.lower()} … -n {namespace})"
+    )
+    return Refusal(OTHER_NAMESPACE, message)
+
+
+def refusal(one: Object, peer: str, here: LocalFacts) -> Refusal | None:
+    """Why a gateway cannot be; None where it can."""
+    if here.problem:
+        return Refusal(CANNOT_JOIN, f"the network cannot be joined here: {here.problem}")
+    marked = one.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+    if marked != peer:
+        whose = f"of {marked!r}" if marked else "without the label of a peer"
+        message = f"it is a gateway {whose}, in the tenant namespace of {peer}"
+        return Refusal("ForeignPeer", message)
+    backend = backend_of(one, here)
+    if isinstance(backend, Refusal):
+        return backend
+    if one.spec.mtu and not LEAST_MTU <= one.spec.mtu <= MOST_MTU:
+        message = f"mtu {one.spec.mtu}: {LEAST_MTU} to {MOST_MTU} can be"
+        return Refusal("MtuOutOfRange", message)
+    if isinstance(one, GatewayServer):
+        return _server(one, here, backend)
+    return _client(one, here)
+
+
+def backend_of(one: Object, here: LocalFacts) -> str | Refusal:
+    """The backend that the template means."""
+    side = side_of(one)
+    named = one.spec.server_template_ref if isinstance(one, GatewayServer) else None
+    if isinstance(one, GatewayClient):
+        named = one.spec.client_template_ref
+    ref = named or ObjectRef()
+    backend, dash, which = ref.name.rpartition("-")
+    ours = (
+        ref.kind == TEMPLATES[side]
+        and ref.api_version == f"{GROUP}/{VERSION}"
+        and ref.namespace == here.namespace
+        and dash
+        and which == side
+    )
+    if not ours:
+        shown = f"{ref.kind or 'no kind'} {ref.namespace}/{ref.name}"
+        return Refusal(
+            "ForeignTemplate",
+            f"it names the template {shown}; {TEMPLATES[side]} {here.namespace}/<backend>-{side} "
+            "is what this cluster has",
+        )
+    if backend not in here.backends:
+        known = ", ".join(sorted(here.backends)) or "none"
+        return Refusal(NOT_MADE, f"tunnels by {backend!r}{_MAKES}{known}")
+    return backend
+
+
+def made_instead(message: str) -> tuple[str, ...]:
+    """The backends that a cluster makes, of what it says where it refuses one."""
+    known = message.partition(_MAKES)[2]
+    return tuple(known.split(", ")) if known and known != "none" else ()
+
+
+def _server(one: GatewayServer, here: LocalFacts, backend: str) -> Refusal | None:
+    endpoint = one.spec.endpoint
+    if endpoint is None:
+        return None
+    if endpoint.service_type == "ExternalName":
+        return Refusal("ServiceType", "a gateway cannot be an ExternalName")
+    found = (endpoint.port, *endpoint.ports, endpoint.node_port, *endpoint.node_ports)
+    named = [port for port in found if port is not None]
+    how = here.backends[backend]
+    # One that has its port already keeps it: a version before may have given it.
+    closed = (each for each in named if _kept(each, how, here.kept) and each != told_port(one))
+    kept = next(closed, None)
+    if kept is not None and not _ports(named):
+        said = f"{how.transport} port {kept} is kept for other programs"
+        return Refusal("PortKept", said)
+    return _ports(named)
+
+
+def _kept(port: int, how: Listening, ours: Container[int] = ()) -> bool:
+    """True for a port of what else runs on a gateway's machine, and may just not now."""
+    return port != how.port and (port < LEAST_PORT or port in KEPT or port in ours)
+
+
+def _client(one: GatewayClient, here: LocalFacts) -> Refusal | None:
+    endpoint = one.spec.endpoint or Endpoint()
+    if not endpoint.addresses or first_port(endpoint) is None:
+        return Refusal("NoEndpoint", "it does not say where the peer's gateway is")
+    if len(endpoint.addresses) > ENDPOINTS:
+        return Refusal("TooManyEndpoints", f"{len(endpoint.addresses)} addresses: {ENDPOINTS} do")
+    problem = _ports(port for port in (endpoint.port, *endpoint.ports) if port is not None)
+    if problem is not None:
+        return problem
+    for address in endpoint.addresses:
+        why = endpoint_problem(address, here)
+        if why is not None:
+            return Refusal("BadEndpoint", f"the peer's gateway at {address!r}: {why}")
+    return None
+
+
+def _ports(ports: Iterable[int]) -> Refusal | None:
+    wrong = next((port for port in ports if not 1 <= port <= 65535), None)
+    return None if wrong is None else Refusal("PortOutOfRange", f"port {wrong}: 1 to 65535 can be")
+
+
+def endpoint_problem(address: str, here: LocalFacts) -> str | None:
+    """Why a peer's gateway cannot be there, as a clause; None where it can."""
+    parsed = parse(address)
+    if parsed is None:
+        return None if _NAME.fullmatch(address) else "it is neither an address nor a name"
+    if parsed.is_loopback or parsed.is_unspecified or parsed.is_multicast:
+        return "nobody else is there"
+    if parsed.is_link_local:
+        return "it is good on one link only"
+    for prefix in here.networks:
+        if parsed in ipaddress.ip_network(prefix, strict=False):
+            return f"it lies in this cluster's own network {prefix}"
+    return None
+
+
+def first_port(endpoint: Endpoint) -> int | None:
+    """The port of an endpoint, or the first of its ports."""
+    return endpoint.port if endpoint.port is not None else next(iter(endpoint.ports), None)
+
+
+def asked_port(one: GatewayServer, usual: int = PORT) -> tuple[int, bool]:
+    """The port that a server asks for, and whether it must be that one.
+
+    Args:
+        one: the server.
+        usual: the one where it asks for none.
+
+    There is no Service in between: the gateway listens on the machine itself. A node port is a word
+    that others rely on; the port of the Service is where to begin.
+    """
+    endpoint = one.spec.endpoint
+    if endpoint is None:
+        return usual, False
+    exact = endpoint.node_port or next(iter(endpoint.node_ports), 0)
+    if exact:
+        return exact, True
+    return endpoint.port or next(iter(endpoint.ports), usual), False
+
+
+def port_of(
+    one: GatewayServer, others: Iterable[GatewayServer], how: Listening = USUAL
+) -> int | Refusal:
+    """Where a server listens: as before, where it may, else where nobody else does.
+
+    Two that took the same at once both see it; the younger one moves.
+
+    Args:
+        one: the server.
+        others: those of all peers; it may be among them.
+        how: its backend's servers listen.
+    """
+    asked, exact = asked_port(one, how.port)
+    others = [each for each in others if _hinders(each, one, how)]
+    if how.shared and not exact:
+        # Nothing is gained by another port, but for where somebody else has it.
+        exact = True
+    taken: dict[int, tuple[str, bool, str, str]] = {}
+    for other in sorted(others, key=age, reverse=True):
+        held = told_port(other)
+        if held and other.metadata.uid != one.metadata.uid:
+            taken[held] = age(other)
+    had = told_port(one)
+    if exact:
+        if asked in taken and (had != asked or taken[asked] < age(one)):
+            return Refusal("PortTaken", f"port {asked} is another peer's on this machine")
+        return asked
+    near = range(asked, min(asked + PORTS, 65536))
+    if had in near and (had not in taken or taken[had] > age(one)):
+        return had
+    free = next((port for port in near if port not in taken and not _kept(port, how)), 0)
+    return free or Refusal("PortTaken", f"no port from {asked} on is free on this machine")
+
+
+def _hinders(other: GatewayServer, one: GatewayServer, how: Listening) -> bool:
+    """True if two servers cannot listen at one port."""
+    told = other.status.endpoint
+    if told is not None and (told.protocol or "UDP") != how.transport:
+        return False
+    return not how.shared or _named(other) != _named(one)
+
+
+def _named(one: GatewayServer) -> str:
+    return one.spec.server_template_ref.name if one.spec.server_template_ref else ""
+
+
+def websocket_of(one: Object, backend: str, here: LocalFacts) -> int:
+    """TCP port at which the server of a gateway takes the tunnel in a websocket, too; 0 for none.
+
+    A server's own configuration says whether it does, and a client by an annotation.
+    """
+    how = here.backends.get(WEBSOCKET)
+    if how is None or not here.backends[backend].carried:
+        return 0
+    if isinstance(one, GatewayServer):
+        return how.port if here.websocket else 0
+    said = one.metadata.annotations.get(labels.WEBSOCKET, "")
+    port = int(said) if said.isascii() and said.isdecimal() and len(said) <= 5 else 0
+    return port if port <= 65535 else 0
+
+
+def offered(port: int) -> str:
+    """The message of a server's condition :data:`WEBSOCKET_TOLD` for that port."""
+    return f"TCP {port}"
+
+
+def told_websocket(one: GatewayServer) -> int:
+    """The port of that condition; 0 where there is none."""
+    found = conditions.of_type(one.status.conditions, WEBSOCKET_TOLD)
+    said = (
+        found.message.removeprefix("TCP ") if found is not None and found.status == "True" else ""
+    )
+    return int(said) if said.isascii() and said.isdecimal() else 0
+
+
+def told_port(one: GatewayServer) -> int:
+    """The port at which a server listens, by its status; 0 where that has none."""
+    told = one.status.endpoint
+    return (first_port(told) or 0) if told is not None else 0
+
+
+def endpoints_of(one: GatewayClient) -> tuple[str, ...]:
+    """``address:port`` of each address of the peer's gateway."""
+    endpoint = one.spec.endpoint or Endpoint()
+    port = first_port(endpoint) or PORT
+    return tuple(
+        f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        for address in endpoint.addresses
+    )

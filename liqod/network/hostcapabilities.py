@@ -1,0 +1,168 @@
+"""Finds out what this machine can do for the networks of peers, when the daemon begins to lead."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final, NoReturn
+
+import msgspec
+
+from liqod.cluster.context import ClusterContext
+from liqod.errors import LiqodError
+from liqod.kube.http.wire import Wire, connect
+from liqod.model.crossing.addresses import parse
+from liqod.network.backends import Backend, backend
+from liqod.network.connectproxy import ConnectProxy, place_of
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.names import Names, Side
+from liqod.network.failover.role import Role
+from liqod.network.gateway.gatewayplan import Listening
+from liqod.network.gatewayhost import GatewayHost, PeerHello, ProbeResult
+from liqod.network.overlay.kernel import NodeKernel
+from liqod.network.probing.conncheck import Prober
+from liqod.network.probing.pathprobe import KernelPathProbe
+from liqod.plugins.host import PluginHost
+from liqod.plugins.providers import TunnelProvider, TunnelServices
+from liqod.runtime.account import PROXY, Account
+from liqod.runtime.gather import gather
+from liqod.runtime.supervise import Failure, Supervision
+
+FOLDER: Final = "/run/liqod-network"
+"""Where backends keep what must last until the machine starts anew."""
+NOBODY: Final = Names("liqod", "nobody")
+"""By these names it is asked what a backend lacks here; nothing is made."""
+
+log = logging.getLogger(__name__)
+
+
+async def look(
+    context: ClusterContext, plugins: PluginHost, callers: Account, role: Role
+) -> tuple[GatewayHost, KernelDatapath]:
+    """Finds this machine's capabilities, and its kernel, to be attended while networks are kept.
+
+    Args:
+        context: this cluster.
+        plugins: the plugins, and their calls.
+        callers: what callers may take.
+        role: whether this machine is the gateway.
+    """
+    settings = context.config.network
+    kernel = KernelDatapath(context.cluster_id)
+    if not settings.enabled:
+        return GatewayHost(problem="the configuration says so ([network] enabled)"), kernel
+    lacks = await kernel.problem()
+    if lacks is not None:
+        log.warning("the networks of peers cannot be joined: %s", lacks)
+        return GatewayHost(problem=lacks), kernel
+    services = TunnelServices(cluster_id=context.cluster_id, host=kernel, folder=FOLDER)
+    tunnels: dict[str, Backend] = {}
+    quiet: set[str] = set()
+    listening: dict[str, Listening] = {}
+    why = "there is no backend for tunnels"
+    found = sorted(plugins.loaded.network, key=lambda each: each.order)
+    allowed = [each for each in found if is_allowed(each, settings.backends)]
+    builds = [how(plugins, provider, services) for provider in allowed]
+    # Side by side: one that does not answer is waited for, and the others with it only once.
+    lacking = await gather(*(partial(lacks_of, build) for build in builds))
+    for provider, build, problem in zip(allowed, builds, lacking, strict=True):
+        if problem is None:
+            tunnels[provider.name] = build
+            if provider.stands_by:
+                quiet.add(provider.name)
+            listening[provider.name] = Listening(
+                transport=provider.transport,
+                port=provider.port,
+                shared=provider.shared_port,
+                carried=provider.carried,
+            )
+        else:
+            why = f"tunnels by {provider.name}: {problem}"
+            log.warning("%s", why)
+    return (
+        GatewayHost(
+            problem="" if tunnels else why,
+            addresses=settings.advertise or own_addresses(context.node_address),
+            providers=plugins.loaded.network,
+            tunnels=tunnels,
+            listening=listening,
+            datapath=kernel,
+            probes=probe,
+            gauge=KernelPathProbe(kernel),
+            proxy=ConnectProxy(
+                *(context.endpoint.server, partial(to_server, context), kernel.within),
+                places=callers[PROXY],
+                idle=context.config.handshake.stream_idle,
+            ),
+            stands_by=frozenset(quiet),
+            role=role,
+        ),
+        kernel,
+    )
+
+
+def folder_of(machine: GatewayHost) -> Path | None:
+    """Where this machine's programs find each other; None where no networks can be joined."""
+    return None if machine.problem else Path(FOLDER)
+
+
+async def to_server(context: ClusterContext) -> Wire:
+    """A connection to this cluster's API server, by the way that the daemon itself goes.
+
+    Raises:
+        Unreachable: there is none.
+    """
+    host, port = place_of(context.client.server)
+    return await connect(host, port)
+
+
+async def probe(
+    names: Names,
+    side: Side,
+    heard: Callable[[ProbeResult], None],
+    tells: Callable[[], PeerHello],
+    /,
+) -> NoReturn:
+    """As :class:`liqod.network.gatewayhost.Probes`."""
+    await Prober(names, side, heard, tells).run()
+
+
+async def attend(kernel: KernelDatapath | NodeKernel) -> NoReturn:
+    """Observe changes in the kernel until cancelled."""
+
+    def report(failure: Failure | None, error: BaseException | None) -> None:
+        if failure is not None:
+            log.warning("changes of the network are not heard: %s", failure.reason)
+
+    await Supervision(kernel.run, report).forever()
+
+
+def is_allowed(provider: TunnelProvider, named: tuple[str, ...]) -> bool:
+    """True if a backend may be used: those that are named, or else those that need no naming."""
+    if named:
+        return provider.name in named
+    return provider.encrypted and not provider.on_request
+
+
+def how(plugins: PluginHost, provider: TunnelProvider, services: TunnelServices) -> Backend:
+    """How a tunnel of a backend is had, for the names of a peer."""
+    settings = plugins.settings("network", provider.name)
+    if settings is None:
+        settings = msgspec.convert({}, provider.config_type)
+    return backend(provider, settings, services, plugins.gauge("network", provider.name))
+
+
+async def lacks_of(build: Backend) -> str | None:
+    """Why a backend cannot be used on this machine; None where it can."""
+    try:
+        return await build(NOBODY).problem()
+    except LiqodError as error:
+        return str(error)
+
+
+def own_addresses(node: str) -> tuple[str, ...]:
+    """Where peers reach this machine, where nobody says it: the address by which it is a node."""
+    parsed = parse(node)
+    if parsed is None or parsed.is_loopback or parsed.is_unspecified or parsed.is_link_local:
+        return ()
+    return (node,)

@@ -1,0 +1,125 @@
+"""This cluster's own ranges, as Networks with Liqo's labels: ``liqoctl`` and peers read them there.
+
+A range that was once announced stays: peers know it. A later one, such as that of nodes with pods
+elsewhere, is announced beside it.
+"""
+
+import re
+from typing import Any, Final
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES
+from liqod.cluster.context import ClusterContext
+from liqod.cluster.ownnetworks import own_networks
+from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
+from liqod.kube.ensure import ensure
+from liqod.kube.watched import Watched
+from liqod.model.network.ownranges import uncovered, whole
+from liqod.network.dataplane.families import addresses_of, family_of
+from liqod.network.dataplane.names import OVERLAY_NETWORK
+from liqod.network.ipam.networks import TOPIC
+from liqod.resources import NETWORKS, Network
+
+OWN: Final = "own"
+EXTERNAL: Final = {4: "10.70.0.0/20", 6: "fd18:6c71:70::/112"}
+"""Where addresses are lent from if nothing else is said and it is free."""
+UNKNOWN_SOURCES: Final = 1
+"""Addresses at its start that are not lent: peers see under it whoever has none they know."""
+
+
+class OwnRanges(Controller[str]):
+    """Keeps the Networks of this cluster's own ranges; there is one key.
+
+    Args:
+        context: this cluster.
+    """
+
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
+        self._nodes = Watched(NODES, _one)
+        self._networks = Watched(NETWORKS, _one, within=(context.namespace,))
+        # There may be neither a node nor a Network yet.
+        super().__init__(
+            context, TOPIC, self._nodes, self._networks, name="own ranges", first=(OWN,)
+        )
+
+    async def reconcile(self, key: str) -> float | None:
+        """Announce the ranges that are not announced yet."""
+        context = self._context
+        services = context.addressing.service_cidrs
+        pods = self._pods(services)
+        for prefix in pods:
+            await self._tell(labels.POD_CIDR, prefix)
+        if services and not self._told(labels.SERVICE_CIDR):
+            for place, prefix in enumerate(services):
+                await self._tell(labels.SERVICE_CIDR, prefix, second=place > 0)
+        for prefix in context.config.network.reserved:
+            await self._tell(labels.RESERVED_CIDR, prefix)
+        if not self._told(labels.INTERNAL_CIDR):
+            await self._tell(labels.INTERNAL_CIDR, OVERLAY_NETWORK)
+        families = {family_of(each) for each in (*pods, *self._told(labels.POD_CIDR))} or {4}
+        there = {family_of(each) for each in self._told(labels.EXTERNAL_CIDR)}
+        said = context.config.network.external_cidr
+        for family in sorted(families - there):
+            chosen = said if said and family_of(said) == family else ""
+            prefix = chosen or EXTERNAL[family]
+            await self._tell(
+                labels.EXTERNAL_CIDR, prefix, fixed=bool(chosen), second=family > min(families)
+            )
+        return None
+
+    def _pods(self, services: tuple[str, ...]) -> tuple[str, ...]:
+        """The ranges of pods that are not announced yet."""
+        own = own_networks(self._nodes.informer)
+        configured = self._context.config.cluster.pod_cidrs
+        # What nodes say may be no pods' range at all ([network] node_pods): then it is configured.
+        found = tuple(configured) or whole(own.pod_cidrs, (*addresses_of(own.addresses), *services))
+        return uncovered(found, self._told(labels.POD_CIDR))
+
+    def _told(self, kind: str) -> tuple[str, ...]:
+        return tuple(
+            each.spec.cidr
+            for each in self._networks.store.values(Network)
+            if each.namespace == self._context.namespace and each.kind_of_range == kind
+        )
+
+    async def _tell(
+        self, kind: str, prefix: str, *, fixed: bool = True, second: bool = False
+    ) -> None:
+        wanted = network(kind, prefix, self._context.namespace, fixed=fixed, second=second)
+        live = self._networks.store.get((self._context.namespace, wanted["metadata"]["name"]))
+        if live is None:
+            await ensure(self._context.client, NETWORKS, wanted, live=None)
+
+
+def network(
+    kind: str, prefix: str, namespace: str, *, fixed: bool, second: bool = False
+) -> dict[str, Any]:
+    """A Network of one of this cluster's own ranges.
+
+    Args:
+        kind: what it is of, such as :data:`labels.POD_CIDR`.
+        prefix: the range.
+        namespace: liqod's own.
+        fixed: whether it is just that, and not another where that is taken.
+        second: whether Liqo's tools are to find another one when they look for this kind.
+    """
+    type_ = labels.SECOND_NETWORK_TYPE if second else labels.NETWORK_TYPE
+    marks = {type_: kind, labels.MANAGED_BY_LIQOD: labels.TRUE}
+    if fixed:
+        marks[labels.NETWORK_NOT_REMAPPED] = labels.TRUE
+    spec: dict[str, Any] = {"cidr": prefix}
+    if kind == labels.EXTERNAL_CIDR:
+        spec["preAllocated"] = UNKNOWN_SOURCES
+    name = f"{kind}-{escaped(prefix)}"
+    return {"metadata": {"name": name, "namespace": namespace, "labels": marks}, "spec": spec}
+
+
+def escaped(prefix: str) -> str:
+    """A range as a part of an object's name."""
+    return re.sub("[/.:]", "-", prefix.lower())
+
+
+def _one(change: Change) -> tuple[str]:
+    return (OWN,)

@@ -1,0 +1,232 @@
+"""Hands the address ranges of one peer's Configuration to the rooms that use them.
+
+``spec.remote`` is the peer's word, ``spec.local`` and ``status.remote`` are this cluster's: nothing
+is believed of the first until the last says under which aliases it is seen. IPs with an alias are
+what this cluster lends to peers.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+import msgspec
+
+from liqod.apimachinery import labels
+from liqod.kube.cache.store import Change, Key
+from liqod.kube.controller import Controller
+from liqod.kube.watched import Watched
+from liqod.model.crossing.addresses import parse
+from liqod.model.network.ranges import Entrance, PeerRanges, Ranges
+from liqod.model.objects import conditions
+from liqod.network.connectproxy import place_of
+from liqod.network.dataplane.entrances import (
+    ServerEntrance,
+    is_named,
+    of_gateways,
+    of_pods,
+    of_relay,
+    of_server,
+)
+from liqod.network.gateway.gatewayplan import ACCEPTED, told_port
+from liqod.network.ipam.ips import is_opened, server_ip
+from liqod.peers.peer import Peer
+from liqod.peers.peernetwork import NOT_JOINED
+from liqod.resources import CONFIGURATIONS, IPS, Configuration
+from liqod.resources.networking import (
+    GATEWAY_SERVERS,
+    RANGES_REFUSED,
+    ClusterRanges,
+    Endpoint,
+    GatewayServer,
+)
+
+RANGES: Final = "ranges"
+CONDITION: Final = "NetworkCIDRsConfigured"
+
+
+class _Lent(msgspec.Struct):
+    ip: str = ""
+    masquerade: bool | None = None
+
+
+class _Marks(msgspec.Struct):
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class _IP(msgspec.Struct):
+    metadata: _Marks = msgspec.field(default_factory=_Marks)
+    spec: _Lent = msgspec.field(default_factory=_Lent)
+    status: _Lent = msgspec.field(default_factory=_Lent)
+
+
+class PeerCIDRs(Controller[str]):
+    """Keeps ``peer.network.ranges`` as the Configuration and the IPs say; there is one key.
+
+    Args:
+        peer: the peer.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        within = (peer.tenant_namespace,)
+        self._configurations = Watched(CONFIGURATIONS, self._on_configuration, within=within)
+        self._ips = Watched(IPS, lambda change: (RANGES,))
+        self._servers = Watched(GATEWAY_SERVERS, lambda change: (RANGES,))
+        peer.network.whose = self._whose
+        self._last = ("", "")
+        """The address that was asked for last, and whose it is: it is asked for time and again."""
+        self._relayed = is_named(peer.id, peer.context.config.network.relayed_by)
+        gateways = (self._servers,) if self._relayed else ()
+        super().__init__(
+            peer,
+            "network",
+            self._configurations,
+            self._ips,
+            *gateways,
+            name="known ranges",
+            # That there is nothing is said, too: whoever starts waits for the first word.
+            first=(RANGES,),
+        )
+
+    def _whose(self, address: str) -> str:
+        """Another peer among whose aliases an address is; empty where it is nobody's."""
+        if address != self._last[0]:
+            every = (
+                (name, self._configurations.store.decode((place, name), Configuration))
+                for place, name in self._configurations.store
+                if name != self._peer.id
+            )
+            having = (
+                name
+                for name, found in every
+                if found is not None and address in _ranges(found.status.remote)
+            )
+            self._last = address, next(having, "")
+        return self._last[1]
+
+    def _on_configuration(self, change: Change) -> Iterator[str]:
+        if change.key[1] == self._peer.id:
+            yield RANGES
+
+    async def reconcile(self, key: str) -> float | None:
+        """Say what is so now."""
+        at = (self._peer.tenant_namespace, self._peer.id)
+        found = self._configurations.store.decode(at, Configuration)
+        if found is None:
+            self._peer.network.know(None, NOT_JOINED)
+            return None
+        waits = waited_for(found)
+        if waits:
+            self._peer.network.know(None, waits)
+            return None
+        assert found.spec.local is not None  # or it would be waited for
+        entrances = tuple(self._entrances(found.spec.local.cidr.external))
+        self._peer.network.know(ranges_of(found, tuple(self._lent()), entrances))
+        return None
+
+    def _entrances(self, external: tuple[str, ...]) -> Iterator[Entrance]:
+        """The entrances that are open to this peer alone.
+
+        Args:
+            external: this cluster's external ranges.
+        """
+        context, peer = self._peer.context, self._peer.id
+        settings = context.config.network
+        found = self._ips.store.decode(server_ip(context.namespace), _IP)
+        server = server_of(found) if found is not None else None
+        if server is not None and is_named(peer, settings.in_band):
+            yield from of_server(server)
+        by_tunnel = not context.config.api_server.for_pods
+        if server is not None and by_tunnel and self._peer.settings.api_server != "none":
+            yield of_pods(server)
+        if is_named(peer, settings.relay):
+            for key, each in self._opened():
+                to = relayed(each) if key[0] == context.namespace else None
+                if to is not None and to[0] != peer:
+                    yield of_relay(each.status.ip, to[1], settings.relay_rate)
+        if self._relayed:
+            yield from of_gateways(external, self._ports())
+
+    def _ports(self) -> set[int]:
+        """Where this cluster's gateways listen for other peers."""
+        found = (
+            each
+            for each in self._servers.store.values(GatewayServer)
+            if each.namespace != self._peer.tenant_namespace
+            and conditions.holds(each.status.conditions, ACCEPTED)
+            and (each.status.endpoint or Endpoint()).protocol in ("", "UDP")
+        )
+        return {port for each in found if (port := told_port(each))}
+
+    def _lent(self) -> Iterator[_IP]:
+        for key in sorted(self._ips.store):
+            found = self._ips.store.decode(key, _IP)
+            if found is None or is_opened(key, found.metadata.labels, self._peer.context.namespace):
+                continue
+            if parse(found.spec.ip) and found.status.ip:
+                yield found
+
+    def _opened(self) -> Iterator[tuple[Key, _IP]]:
+        for key in sorted(self._ips.store):
+            found = self._ips.store.decode(key, _IP)
+            if found is not None and found.metadata.labels.get(labels.IP_TYPE) == labels.RELAY:
+                yield key, found
+
+
+def waited_for(found: Configuration) -> str:
+    """The reason why addresses cannot be translated by a Configuration yet; empty for none."""
+    name = found.metadata.name
+    if not found.spec.remote.cidr.pod:
+        return f"Configuration {name} does not say the peer's ranges (spec.remote)"
+    if found.spec.local is None or not found.spec.local.cidr.pod:
+        return f"Configuration {name} does not have this cluster's own ranges yet (spec.local)"
+    told = next((each for each in found.status.conditions if each.type == CONDITION), None)
+    if told is not None and told.status == "False" and told.reason == RANGES_REFUSED:
+        return f"the ranges of Configuration {name} are refused: {told.message or told.reason}"
+    if told is not None and told.observed_generation not in (None, found.metadata.generation):
+        # Aliases stand in the order of the ranges, which may be others by now.
+        return f"the ranges of Configuration {name} have changed, and their aliases not yet"
+    seen = found.status.remote.cidr if found.status.remote is not None else ClusterRanges().cidr
+    wanted = found.spec.remote.cidr
+    if (len(seen.pod), len(seen.external)) != (len(wanted.pod), len(wanted.external)):
+        return f"Configuration {name} does not have aliases for the peer's ranges yet (status)"
+    return ""
+
+
+def relayed(found: _IP) -> tuple[str, str] | None:
+    """The peer to which an IP of a relay leads, and the alias of its gateway; None: nowhere yet."""
+    told = found.metadata.annotations
+    peer, gateway = told.get(labels.RELAYS_TO, ""), told.get(labels.RELAYED_AT, "")
+    whole = peer and parse(gateway) and parse(found.status.ip)
+    return (peer, gateway) if whole else None
+
+
+def server_of(found: _IP) -> ServerEntrance | None:
+    """The API server, as its IP object says; None where that does not say all."""
+    try:
+        host, port = place_of(f"//{found.metadata.annotations.get(labels.API_SERVER, '')}")
+    except ValueError:
+        return None
+    whole = parse(found.status.ip) and parse(host)
+    return ServerEntrance(found.status.ip, host, port) if whole else None
+
+
+def ranges_of(
+    found: Configuration, lent: Collection[_IP] = (), entrances: tuple[Entrance, ...] = ()
+) -> PeerRanges:
+    """The ranges that a complete Configuration has, with what is lent and opened."""
+    real = {each.status.ip: str(parse(each.spec.ip)) for each in lent}
+    # A host may have several; where one of them has it see the gateway, it may know no other way.
+    masked = {real[each.status.ip] for each in lent if each.spec.masquerade is not False}
+    return PeerRanges(
+        entrances=entrances,
+        own=_ranges(found.spec.local),
+        peer=_ranges(found.spec.remote),
+        seen=_ranges(found.status.remote),
+        lent=real,
+        unmasked=tuple(sorted({*real.values()} - masked)),
+    )
+
+
+def _ranges(side: ClusterRanges | None) -> Ranges:
+    return Ranges() if side is None else Ranges(side.cidr.pod, side.cidr.external)

@@ -1,0 +1,339 @@
+"""Measures what a peer's probes do not report of its network, while that exists.
+
+Seldom at rest, at once when something turns, and each second while nothing answers or somebody
+looks: bytes and endpoint of the tunnel, packets dropped, the largest packet that the way carries,
+and a packet from an address among this cluster's pods to one among the peer's and back, through
+all that pods' packets go through on both gateways. Nothing of it ends anything.
+"""
+
+import errno
+import ipaddress
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import Final, NoReturn
+
+import msgspec
+import trio
+
+from liqod.errors import LiqodError, NetworkError, PluginError
+from liqod.model.network.podpath import NOT_TRIED, PodPath
+from liqod.model.network.ranges import PeerRanges
+from liqod.network.dataplane.names import Names, Side
+from liqod.network.dataplane.peerplan import LEAST_MTU
+from liqod.network.dataplane.values import KernelChange
+from liqod.network.gatewayhost import PathProbe, ProbeResult
+from liqod.plugins.providers import Tunnel, TunnelStatus
+
+REST: Final = 30.0
+"""Seconds between two looks while all is well."""
+SOON: Final = 1.0
+"""The same while nothing answers, and the least between two."""
+RAISE: Final = 600.0
+"""Seconds until more than the way carried is tried again."""
+LISTENS: Final = 12.0
+"""Seconds for which it is listened at a time: handshakes are tried each 5.3 s at the most."""
+ARRIVALS: Final = 2
+"""Datagrams within that time of which one may be anybody's."""
+FOUGHT: Final = 3
+"""Times that the same was mended within :data:`MINUTE` from which on somebody takes it away."""
+MINUTE: Final = 60.0
+
+log = logging.getLogger(__name__)
+
+
+class RoundTrip(msgspec.Struct, frozen=True):
+    """A packet from a pod's address here to one there and back.
+
+    Attributes:
+        at: when it was made, by Trio's clock.
+        way: from where to where.
+        took: seconds; None where nothing came back.
+    """
+
+    at: float
+    way: str
+    took: float | None
+
+
+class ProbeTarget(msgspec.Struct, frozen=True):
+    """The network to measure.
+
+    Attributes:
+        tunnel: the tunnel.
+        side: which end of it this cluster has.
+        mtu: of its interface, in bytes.
+        ranges: of both clusters.
+        port: UDP port at which this side listens; 0 where it is any, or no UDP.
+        endpoint: where the other side may be; empty where that is not known.
+    """
+
+    tunnel: Tunnel
+    side: Side
+    mtu: int
+    ranges: PeerRanges
+    port: int = 0
+    endpoint: str = ""
+
+
+class PathMetrics:
+    """Measures the network of one peer.
+
+    Args:
+        names: of the peer.
+        gauge: what measures; None where nothing does but the tunnel itself.
+        turned: called when the way carries another size, and when a trip turns out otherwise.
+        goes: notified at each look which way the tunnel goes.
+
+    Attributes:
+        own: address among this cluster's pods at which this gateway answers; empty for none.
+        status: of the tunnel; None where there is none, or nobody has looked.
+        broken: why its backend cannot say how it is, where that is the plugin's fault.
+        looked: when the tunnel was looked at last; ``-inf`` for never.
+        received_at: when bytes were last seen to have come; ``-inf`` for never.
+        arrived_at: when datagrams last came that the tunnel may have refused; ``-inf`` for never.
+            It is looked for while nothing answers.
+        unreachable: why packets to the other gateway do not leave this machine; empty for nothing.
+        guards: chains of this machine that drop what passes through, unless a rule lets it; None
+            while nobody has looked.
+        dropped: packets by counter, of this daemon's time and of what it found.
+        passes: the largest packet that was found to pass, in bytes; None: not tried.
+        trip: the newest.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        gauge: PathProbe | None,
+        turned: Callable[[], None],
+        goes: Callable[[TunnelStatus], None] = lambda status: None,
+    ) -> None:
+        self.own = self.unreachable = self.broken = ""
+        self.status: TunnelStatus | None = None
+        self.looked = self.received_at = self.arrived_at = -inf
+        self.guards: list[str] | None = None
+        self.dropped: Counter[str] = Counter()
+        self.passes: int | None = None
+        self.trip: RoundTrip | None = None
+        self._names = names
+        self._gauge = gauge
+        self._turned = turned
+        self._goes = goes
+        self._heard = ProbeResult(False)
+        self._counted: dict[str, int] = {}
+        self._received = 0
+        self._sized_at = self._checked_at = self._tripped_at = -inf
+        self._wake, self._fell = trio.Event(), trio.Event()
+        self._mended: deque[tuple[float, KernelChange]] = deque(maxlen=256)
+
+    @property
+    def pods(self) -> PodPath:
+        """The path of a packet from a pod's address here to one there and back."""
+        if self._gauge is None:
+            return NOT_TRIED
+        if self.trip is not None:
+            if self.trip.took is None:
+                return PodPath("failed", f"nothing came back, {self.trip.way}")
+            return PodPath("reached")
+        if not self.own:
+            return PodPath("untried", "this gateway has no address among its pods")
+        if self._heard.alive and not self._heard.told.pod_address:
+            return PodPath("untried", "the peer's gateway names no address that answers")
+        return PodPath("trying")
+
+    def carries(self, mtu: int) -> int:
+        """Bytes for which routes and segments are to be made; never below what IPv6 needs."""
+        return mtu if self.passes is None else max(LEAST_MTU, min(self.passes, mtu))
+
+    def heard(self, heard: ProbeResult) -> None:
+        """The probes say this; what that changes is measured at once."""
+        before, self._heard = self._heard, heard
+        if heard.alive:
+            self._fell = trio.Event()
+        else:
+            self._fell.set()
+        if heard.alive and not before.alive:
+            # It may be another way than before.
+            self._sized_at = self._checked_at = -inf
+        if (heard.alive, heard.told) != (before.alive, before.told):
+            self._tripped_at = -inf
+            self._wake.set()
+
+    def nudge(self) -> None:
+        """Somebody looks: what is cheap is read again."""
+        self._wake.set()
+
+    def mended(self, changes: Iterable[KernelChange]) -> None:
+        """Records that something of the network had to be made again, by these changes."""
+        now = trio.current_time()
+        self._mended.extend((now, each) for each in changes)
+        self._tripped_at = -inf
+        self._wake.set()
+
+    def lately(self) -> Counter[KernelChange]:
+        """Repairs within the last minute, and how many times each."""
+        since = trio.current_time() - MINUTE
+        return Counter(each for at, each in self._mended if at >= since)
+
+    @property
+    def _slow(self) -> float:
+        """Seconds that answers take, by the probes."""
+        return self._heard.latency or 0.0
+
+    @property
+    def quarrel(self) -> bool:
+        """True if somebody takes away again what is repaired."""
+        return any(times >= FOUGHT for times in self.lately().values())
+
+    async def run(self, stands: Callable[[], ProbeTarget]) -> NoReturn:
+        """Measure until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._listen, stands)
+            await self._rounds(stands)
+        raise AssertionError("measuring ends by cancellation only")
+
+    async def _rounds(self, stands: Callable[[], ProbeTarget]) -> NoReturn:
+        while True:
+            self._wake = trio.Event()
+            began = trio.current_time()
+            await self._round(stands())
+            with trio.move_on_after(REST if self._heard.alive else SOON):
+                await self._wake.wait()
+            await trio.sleep_until(began + SOON)
+
+    async def _round(self, stands: ProbeTarget) -> None:
+        for look in (self._look, self._count, self._size, self._travel):
+            try:
+                await look(stands)
+            except (LiqodError, OSError) as error:
+                # Those who keep the network say what is wrong with it; here it is not known.
+                log.debug("%s of %s: %s", look.__name__, self._names.peer_id, error)
+
+    async def _listen(self, stands: Callable[[], ProbeTarget]) -> NoReturn:
+        """While nothing answers, whether anything of the other gateway's comes at all."""
+        while True:
+            now = stands()
+            status = self.status
+            endpoint = (status.endpoint if status is not None else "") or now.endpoint
+            if self._heard.alive:
+                await self._fell.wait()
+                continue
+            if self._gauge is None or not (now.port or endpoint):
+                await trio.sleep(SOON)
+                continue
+            began = trio.current_time()
+            try:
+                found = await self._gauge.arriving(endpoint, now.port, LISTENS)
+                if found >= ARRIVALS:
+                    self.arrived_at = trio.current_time()
+            except (NetworkError, OSError, ValueError) as error:
+                log.debug("datagrams of %s: %s", self._names.peer_id, error)
+            # It ends at once where nothing can be told, and early where a stranger sends many.
+            await trio.sleep_until(began + LISTENS)
+
+    async def _look(self, stands: ProbeTarget) -> None:
+        """The tunnel's own word."""
+        try:
+            self.status = status = await stands.tunnel.status()
+        except PluginError as error:
+            self.status, self.broken = None, str(error)
+            raise
+        self.broken = ""
+        now, self.looked = trio.current_time(), trio.current_time()
+        if status is None:
+            self._received = 0
+            return
+        self._goes(status)
+        # Of what had come before nobody knows when it did.
+        if status.received > self._received and self._received:
+            self.received_at = now
+        self._received = status.received
+        if self._gauge is not None:
+            there = "" if self._heard.alive else status.endpoint
+            self.unreachable = await self._gauge.way_to(there) if there else ""
+
+    async def _count(self, stands: ProbeTarget) -> None:
+        """Packets dropped; a counter that begins anew adds to what there was."""
+        if self._gauge is None:
+            return
+        found = await self._gauge.dropped(self._names)
+        for name, packets in found.items():
+            before = self._counted.get(name, 0)
+            self.dropped[name] += packets - before if packets >= before else packets
+        self._counted = found
+
+    async def _size(self, stands: ProbeTarget) -> None:
+        """How large a packet passes: looked for where one of today's size does not, and seldom."""
+        if self._gauge is None or not self._heard.alive:
+            return
+        now, known, mtu = trio.current_time(), self.passes, stands.mtu
+        more = known is not None and known < mtu and now - self._sized_at >= RAISE
+        if known is not None and not more:
+            if now - self._checked_at < REST:
+                return
+            self._checked_at = now
+            if await self._gauge.passes(self._names, stands.side, min(known, mtu), self._slow):
+                return
+        before = self.carries(mtu)
+        found = await self._gauge.largest(self._names, stands.side, mtu, self._slow)
+        self._sized_at = self._checked_at = trio.current_time()
+        if found is None or not self._heard.alive:
+            return  # nothing passes at all, or whoever is there answers no echo
+        self.passes = found
+        if self.carries(mtu) != before:
+            log.info("the way to %s carries %d of %d bytes", self._names.peer_id, found, mtu)
+            self._turned()
+
+    async def find_own(self, ranges: PeerRanges) -> None:
+        """Find the address at which this gateway answers; there may be one later.
+
+        Raises:
+            NetworkError: the kernel cannot be asked.
+        """
+        if self._gauge is not None:
+            self.own = await self._gauge.answering(ranges.own.pod)
+
+    async def _travel(self, stands: ProbeTarget) -> None:
+        """From a pod's address to one of the peer's, and back."""
+        if self._gauge is None:
+            return
+        if not self.own:
+            await self.find_own(stands.ranges)
+        target = alias_of(self._heard.told.pod_address, stands.ranges)
+        now = trio.current_time()
+        if not (self.own and target and self._heard.alive) or now - self._tripped_at < REST:
+            return
+        self._tripped_at = now
+        try:
+            took = await self._gauge.trip(self.own, target, self._slow)
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                self.own = ""
+            raise
+        if took is None and not self._heard.alive:
+            return  # nothing comes through at all, which the probes say
+        if took is None or self.guards is None:
+            self.guards = await self._gauge.guards()
+        before = self.pods
+        self.trip = RoundTrip(trio.current_time(), f"{self.own} to {target}", took)
+        if took is None:
+            self._tripped_at = -inf  # it is tried again soon
+        if self.pods != before:
+            self._turned()
+
+
+def alias_of(address: str, ranges: PeerRanges) -> str:
+    """How an address among the peer's pods is seen here; empty where it is none of them.
+
+    It is the peer's word: what is not in its own ranges is not asked for anything.
+    """
+    try:
+        wanted = ipaddress.ip_address(address)
+    except ValueError:
+        return ""
+    for own, seen in zip(ranges.peer.pod, ranges.seen.pod, strict=False):
+        theirs, alias = ipaddress.ip_network(own), ipaddress.ip_network(seen)
+        if wanted in theirs:
+            return str(alias[int(wanted) - int(theirs.network_address)])
+    return ""

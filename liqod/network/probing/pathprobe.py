@@ -1,0 +1,126 @@
+"""Measures a peer's network in this machine's kernel: by echoes, and by what it has counted."""
+
+import ipaddress
+import socket
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from liqod.netlink import NETFILTER, Netlink
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.kernel import legacytables, links, ruleset
+from liqod.network.dataplane.names import INSIDE_TABLE, TUNNEL_ADDRESSES, VETH_PREFIX, Names, Side
+from liqod.network.dataplane.nftables import COUNTERS
+from liqod.network.probing import packettap
+from liqod.network.probing.icmp import PATIENCE, echoes, largest_packet, other_end
+
+TRIP_SIZE: Final = 64
+"""Bytes of a packet that goes from pod to pod and back."""
+TRIP_TRIES: Final = 5
+"""Those that are lost before none is taken to come: of ten thousand rounds on a way that loses a
+tenth of all packets each way, two."""
+TRIP_PATIENCE: Final = 0.5
+"""Seconds for each."""
+SLACK: Final = 2.0
+"""Times that answers are known to take, for which is waited besides: a queue on a narrow way fills
+and empties, and a full packet needs longer than a probe."""
+
+
+class KernelPathProbe:
+    """As :class:`liqod.network.gatewayhost.PathProbe`.
+
+    Args:
+        kernel: of this machine, or of a namespace in its place.
+    """
+
+    def __init__(self, kernel: KernelDatapath) -> None:
+        self._kernel = kernel
+
+    async def largest(self, names: Names, side: Side, mtu: int, slow: float) -> int | None:
+        """Bytes of the largest packet that passes; a smaller one than before is tried twice."""
+        found = await largest_packet(names, side, mtu, patience=PATIENCE + SLACK * slow)
+        if found is not None and found < mtu and await self.passes(names, side, mtu, slow):
+            return mtu
+        return found
+
+    async def passes(self, names: Names, side: Side, size: int, slow: float) -> bool:
+        """True if a packet of a size passes."""
+        async with echoes(names.namespace, TUNNEL_ADDRESSES[side]) as asking:
+            return await asking.passes(other_end(side), size, PATIENCE + SLACK * slow)
+
+    async def answering(self, pods: Sequence[str]) -> str:
+        """The bridge's address, mostly: CNIs give a node one of its own pods' range."""
+        ranges = [ipaddress.ip_network(each) for each in pods]
+
+        def look() -> str:
+            with Netlink() as netlink:
+                for link in links.everyone(netlink):
+                    if link.name.startswith(VETH_PREFIX):
+                        continue
+                    for entry in sorted(links.addresses(netlink, link)):
+                        address = ipaddress.ip_interface(entry.prefix).ip
+                        if any(address in each for each in ranges):
+                            return str(address)
+            return ""
+
+        return await self._kernel.within("", look)
+
+    async def trip(self, source: str, target: str, slow: float) -> float | None:
+        """Seconds of a round trip of one of some echoes."""
+        async with echoes(self._kernel.node, source) as asking:
+            for _ in range(TRIP_TRIES):
+                took = await asking.ask(target, TRIP_SIZE, TRIP_PATIENCE + SLACK * slow)
+                if took is not None:
+                    return took
+        return None
+
+    async def way_to(self, endpoint: str) -> str:
+        """The kernel's error for a way to an endpoint, empty for none; nothing is sent."""
+        host, _, port = endpoint.rpartition(":")
+        family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+
+        def look() -> str:
+            with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as made:
+                try:
+                    made.connect((host.strip("[]"), int(port)))
+                except OSError as error:
+                    return error.strerror or str(error)
+            return ""
+
+        return await self._kernel.within("", look)
+
+    async def arriving(self, endpoint: str, port: int, seconds: float) -> int:
+        """Number of datagrams that come, authentic or not; 0 where they cannot be counted."""
+        if not packettap.is_ipv4(endpoint) or not (endpoint or port):
+            return 0
+        made = await self._kernel.within("", partial(packettap.listening, endpoint, port))
+        return await packettap.count(made, endpoint, port, seconds)
+
+    async def guards(self) -> list[str]:
+        """Chains for packets on their way through, whose policy is to drop."""
+
+        def look() -> list[str]:
+            with Netlink(NETFILTER) as netlink:
+                found = ruleset.forward_drops(netlink)
+            # Those of another kernel than is known are passed over.
+            with suppress(OSError, struct.error):
+                found += legacytables.forward_drops()
+            return found
+
+        return await self._kernel.within("", look)
+
+    async def dropped(self, names: Names) -> dict[str, int]:
+        """Packets that both of a peer's tables have dropped, by counter."""
+        inside = await self._kernel.within(
+            names.namespace, partial(_counters, INSIDE_TABLE, COUNTERS)
+        )
+        outside = await self._kernel.within("", partial(_counters, names.nftables, ("strangers",)))
+        return dict(Counter(inside) + Counter(outside))
+
+
+def _counters(table: str, wanted: Sequence[str]) -> dict[str, int]:
+    with Netlink(NETFILTER) as netlink:
+        return {name: ruleset.counter(netlink, table, name)[0] for name in wanted}
