@@ -26,11 +26,11 @@ from benchmarks.report import Aim, Report
 from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused
 from liqod.handshake.protocol.messages import Report as Told
-from liqod.handshake.protocol.outputs import Expected, Own, Peer
-from liqod.handshake.transport.channel import Door
-from liqod.handshake.transport.interfaces import Lasting
-from liqod.handshake.transport.peerdialler import Dialler
-from liqod.handshake.transport.peerlistener import Listener
+from liqod.handshake.protocol.outputs import ExpectedPeer, LocalIdentity, VerifiedPeer
+from liqod.handshake.transport.channel import StreamBackend
+from liqod.handshake.transport.interfaces import OnPending
+from liqod.handshake.transport.peerdialler import PeerDialler
+from liqod.handshake.transport.peerlistener import PeerListener
 from liqod.handshake.transport.peertls import dialler_context, listener_context
 from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
@@ -45,24 +45,24 @@ PIECE = bytes(1 << 16)
 
 
 class Everybody:
-    """Lets everybody in (:class:`liqod.handshake.transport.interfaces.Host`)."""
+    """Lets everybody in (:class:`liqod.handshake.transport.interfaces.BorrowRequestHandler`)."""
 
     async def asked(
-        self, peer: Peer, source: str, ask: Ask, pending: Lasting
+        self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
         """Nobody asks."""
         return Denied()
 
-    async def attached(self, peer: Peer) -> Refused | None:
+    async def attached(self, peer: VerifiedPeer) -> Refused | None:
         """Everybody is a tenant."""
         return None
 
-    async def distrusted(self, peer: Peer) -> str:
+    async def distrusted(self, peer: VerifiedPeer) -> str:
         """And stays one."""
         await trio.sleep_forever()
         return ""
 
-    async def reported(self, peer: Peer, report: Told) -> None:
+    async def reported(self, peer: VerifiedPeer, report: Told) -> None:
         """Nothing is kept."""
 
 
@@ -77,7 +77,7 @@ async def flood(stream: trio.SocketStream) -> None:
 
 async def listen() -> None:
     """The process that listens: it prints its ports, and then works until it is killed."""
-    own = Own(cluster_id="milan", private=keys.generate())
+    own = LocalIdentity(cluster_id="milan", private=keys.generate())
     context = listener_context(certificate_of(own.private))
 
     async def secured(stream: trio.SocketStream) -> None:
@@ -94,10 +94,10 @@ async def listen() -> None:
         tls = await trio.open_tcp_listeners(0, host="127.0.0.1")
         here = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=512)
         ports = [each[0].socket.getsockname()[1] for each in (here, tls, plain)]
-        door: Door = partial(connect, "127.0.0.1", ports[2])
+        door: StreamBackend = partial(connect, "127.0.0.1", ports[2])
         nursery.start_soon(trio.serve_listeners, flood, plain)
         nursery.start_soon(trio.serve_listeners, secured, tls)
-        nursery.start_soon(Listener(own, Everybody(), {"api": door}).run, here)
+        nursery.start_soon(PeerListener(own, Everybody(), {"api": door}).run, here)
         print(*ports, flush=True)
         await trio.sleep_forever()
 
@@ -133,8 +133,8 @@ async def processes(chosen: argparse.Namespace) -> dict[str, float]:
         async with AsyncExitStack() as stack:
             meetings = []
             for _ in range(chosen.channels):
-                own = Own(cluster_id="rome", private=keys.generate())
-                meeting = Dialler(own, environ={}).meet([f"127.0.0.1:{port}"], Expected())
+                own = LocalIdentity(cluster_id="rome", private=keys.generate())
+                meeting = PeerDialler(own, environ={}).meet([f"127.0.0.1:{port}"], ExpectedPeer())
                 meetings.append(await stack.enter_async_context(meeting))
                 await meetings[-1].attach()
             await trio.sleep(1.0)

@@ -42,7 +42,7 @@ def announcement(number: int) -> bytes:
     """The packet with which one cluster is announced."""
     name = f"cluster-{number}"
     values = Advert(cluster_id=name, serial=int(time.time()), capabilities=("streams",))
-    advert = advertcodec.announce(values, keys.generate())
+    advert = advertcodec.sign(values, keys.generate())
     ttl = round(KEPT * Settings().every)
     info = ServiceInfo(
         TYPE,

@@ -11,7 +11,7 @@ import trio
 
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.identities.clusterkeys import RETRY, ClusterKeys, cluster_keys
-from liqod.discovery.sightings import Verified
+from liqod.discovery.sightings import AdvertContent
 from liqod.errors import ConfigError, LiqodError, TransientError
 from liqod.handshake.protocol import advertcodec
 from liqod.handshake.protocol.advertcodec import Advert
@@ -96,17 +96,17 @@ class SignedAdverts:
             free=dict(free),
         )
         try:
-            text = advertcodec.announce(advert, self._private)
+            text = advertcodec.sign(advert, self._private)
         except LiqodError as error:
             log.warning("this cluster is not announced: %s", error)
             return None
         return Announcement(advert=text, port=port, addresses=advert.addresses)
 
-    def read(self, advert: str) -> Verified:
+    def read(self, advert: str) -> AdvertContent:
         """Read an advert. Raises ProtocolError where its signature does not hold."""
         found = advertcodec.verify(advert)
         told = found.advert
-        return Verified(
+        return AdvertContent(
             cluster_id=told.cluster_id,
             key=found.key,
             serial=told.serial,

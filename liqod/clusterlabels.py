@@ -22,7 +22,7 @@ ARGUMENT: Final = "--cluster-labels"
 """The argument of a container from which ``liqoctl`` takes the labels."""
 
 
-class ShownLabels(Controller[str]):
+class ClusterLabels(Controller[str]):
     """Keeps the labels on the Deployment that stands for Liqo's; a key is its name.
 
     Args:

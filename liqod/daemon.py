@@ -27,7 +27,7 @@ from liqod.apimachinery.kinds import LEASES
 from liqod.cluster import memorylimits, preflight
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.podselection import select_pods
-from liqod.clusterlabels import ShownLabels
+from liqod.clusterlabels import ClusterLabels
 from liqod.config import Config, load
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.clusterkeys import KeyBootstrap, cluster_keys
@@ -37,9 +37,9 @@ from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.volumeprovisioner import VolumeProvisioner
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.podwebhook import PodWebhook
-from liqod.discovery.discoverymanager import Discovery
+from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
-from liqod.handshake.handshakemanager import Handshake
+from liqod.handshake.handshakemanager import HandshakeManager
 from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect import metrics
 from liqod.inspect.components import Components
@@ -50,7 +50,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.http.resolver import Resolver
 from liqod.kube.leaderelection import Election, LeadershipLost
-from liqod.leader import Working
+from liqod.leader import LeaderComponents
 from liqod.loopwatchdog import Stalls
 from liqod.model.view import whereabouts
 from liqod.model.view.rows import LEADING
@@ -64,7 +64,7 @@ from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
 from liqod.network.sweeping import sweep_once
-from liqod.ownkeycontroller import FollowedKeys, take_to
+from liqod.ownkeycontroller import OwnKeyController, pass_keys_to
 from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks
 from liqod.plugins import loader
@@ -79,7 +79,7 @@ from liqod.resources import DEFINITIONS
 from liqod.runtime import account, log, sdnotify
 from liqod.runtime.arguments import Parser
 from liqod.runtime.supervise import explain, walled
-from liqod.shutdown import Ending
+from liqod.shutdown import ShutdownWatchdog
 from liqod.telemetry import registry
 from liqod.telemetry.hub import Hub
 
@@ -141,7 +141,7 @@ class Daemon:
         self._plugins = PluginHost(plugins)
         self._read = read
         self._health = healthz.Health()
-        self._working: Working | None = None
+        self._working: LeaderComponents | None = None
         self._role = Role()
         self._inspector: Inspector | None = None
         self._hub = Hub()
@@ -154,7 +154,7 @@ class Daemon:
         trio.socket.set_custom_hostname_resolver(Resolver())
         self._account = account.derived()
         self._stalls = Stalls(self._hub)
-        ending = Ending()
+        ending = ShutdownWatchdog()
         async with trio.open_nursery() as outer:
             await outer.start(self._stalls.run)
             await outer.start(self._follow_signals, outer.cancel_scope, ending)
@@ -178,7 +178,7 @@ class Daemon:
     async def _follow_signals(
         self,
         scope: trio.CancelScope,
-        ending: Ending,
+        ending: ShutdownWatchdog,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
@@ -392,18 +392,18 @@ class Daemon:
                 signing_requests=signing_requests,
             )
             adverts = await advertsigner.adverts_of(context, lambda: handshake.port)
-            seen = self._components.discovery = Discovery(context, self._plugins, adverts)
+            seen = self._components.discovery = DiscoveryManager(context, self._plugins, adverts)
             pair = await cluster_keys(context.client, context.namespace)
             shared = hostcapabilities.folder_of(machine)
-            handshake = Handshake(
+            handshake = HandshakeManager(
                 context, pair.private, self._account, seen.seen, seen.everybody, shared
             )
             self._components.handshake = handshake
             peers = PeerController(context, tasks.run, arbiter.end)
-            self._working = working = Working(context, peers, seen, handshake)
+            self._working = working = LeaderComponents(context, peers, seen, handshake)
             nursery.start_soon(walled, "the hand-shake", handshake.run)
-            take = (take_to(handshake, context.client), adverts.take)
-            await nursery.start(FollowedKeys(context, *take).run)
+            take = (pass_keys_to(handshake, context.client), adverts.take)
+            await nursery.start(OwnKeyController(context, *take).run)
             await nursery.start(working.peers.run)
             await nursery.start(working.inbox.run)
             nursery.start_soon(working.tell)
@@ -426,7 +426,7 @@ class Daemon:
 
 async def _shown_labels(context: ClusterContext) -> NoReturn:
     """One that begins anew each time."""
-    await ShownLabels(context).run()
+    await ClusterLabels(context).run()
     raise AssertionError("controllers end by cancellation only")
 
 

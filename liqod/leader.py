@@ -8,8 +8,8 @@ import trio
 
 from liqod.cluster.context import ClusterContext
 from liqod.config import Config
-from liqod.discovery.discoverymanager import Discovery
-from liqod.handshake.handshakemanager import Handshake
+from liqod.discovery.discoverymanager import DiscoveryManager
+from liqod.handshake.handshakemanager import HandshakeManager
 from liqod.model.view.figures import counted
 from liqod.peers.peercontroller import PeerController
 from liqod.runtime import sdnotify
@@ -18,13 +18,13 @@ TELL_EVERY = 10.0
 
 
 @dataclass(frozen=True)
-class Working:
+class LeaderComponents:
     """The parts of a leader that a reload of the configuration reaches."""
 
     context: ClusterContext
     peers: PeerController
-    inbox: Discovery
-    handshake: Handshake
+    inbox: DiscoveryManager
+    handshake: HandshakeManager
 
     def reload(self, config: Config) -> list[str]:
         """Hand on another configuration; the peers that start anew."""

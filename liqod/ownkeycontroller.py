@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Final
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.identities.clusterkeys import ClusterKeys, CurrentKeys
 from liqod.consumer.identities.formerkey import Bound, bound, listener_of, needing
-from liqod.handshake.protocol.outputs import Expected
-from liqod.handshake.transport.localidentity import OwnSide, present_key
+from liqod.handshake.protocol.outputs import ExpectedPeer
+from liqod.handshake.transport.localidentity import LocalIdentities, present_key
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.resources.authentication import CONTROL_PLANE
 
 if TYPE_CHECKING:
-    from liqod.handshake.handshakemanager import Handshake
+    from liqod.handshake.handshakemanager import HandshakeManager
 
 KEY: Final = "own keys"
-Take = Callable[[ClusterKeys], None]
+UseKeys = Callable[[ClusterKeys], None]
 """Called with the keys that this cluster has now."""
 
 
-async def knows_former(client: Client, own: ClusterKeys, expected: Expected) -> bool:
+async def knows_former(client: Client, own: ClusterKeys, expected: ExpectedPeer) -> bool:
     """True if a peer knows this cluster by its former key alone.
 
     Args:
@@ -50,15 +50,15 @@ async def _holder(client: Client, found: Bound, key: str) -> str:
     return ""
 
 
-def own_side(client: Client, cluster_id: str, own: ClusterKeys) -> OwnSide:
+def own_side(client: Client, cluster_id: str, own: ClusterKeys) -> LocalIdentities:
     """This side of meetings, with these keys."""
-    made = OwnSide(cluster_id, own.private)
+    made = LocalIdentities(cluster_id, own.private)
     if own.former is not None:
         made.take(own.private, own.former.private, partial(knows_former, client, own))
     return made
 
 
-def take_to(handshake: "Handshake", client: Client) -> Take:
+def pass_keys_to(handshake: "HandshakeManager", client: Client) -> UseKeys:
     """The callback that passes this cluster's keys to the hand-shake."""
 
     def take(own: ClusterKeys) -> None:
@@ -68,7 +68,7 @@ def take_to(handshake: "Handshake", client: Client) -> Take:
     return take
 
 
-class FollowedKeys(Controller[str]):
+class OwnKeyController(Controller[str]):
     """Notifies the users of this cluster's keys when they change.
 
     Args:
@@ -76,7 +76,7 @@ class FollowedKeys(Controller[str]):
         take: called each time.
     """
 
-    def __init__(self, context: ClusterContext, *take: Take) -> None:
+    def __init__(self, context: ClusterContext, *take: UseKeys) -> None:
         self._own, self._take = CurrentKeys(context, KEY), take
         super().__init__(context, "ownkeys", self._own.watched, first=(KEY,))
 

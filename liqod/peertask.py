@@ -23,7 +23,7 @@ from liqod.peers.peer import Peer
 from liqod.plugins.host import PluginHost
 from liqod.provider.lending import lend
 from liqod.provider.timings import ORDINARY, ProviderTimings
-from liqod.reachability import follow
+from liqod.reachability import follow_reachability
 from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.telemetry.events import PeerRunning
 
@@ -77,7 +77,7 @@ class PeerTasks:
             # that: lending and borrowing go on while there is nothing to translate by.
             with trio.move_on_after(LOOK_DEADLINE):
                 await peer.network.looked.wait()
-            nursery.start_soon(follow, peer)
+            nursery.start_soon(follow_reachability, peer)
             shown = partial(self.components.borrows, peer.id)
             borrowed = partial(
                 borrow,

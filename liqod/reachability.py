@@ -26,7 +26,7 @@ WITHIN = 120.0
 KEPT = 8
 
 
-class _Stirred:
+class _ChangeFlag:
     """Notes a notification since the last look."""
 
     def __init__(self) -> None:
@@ -38,9 +38,9 @@ class _Stirred:
             self.event.set()
 
 
-async def follow(peer: ProviderPeer) -> NoReturn:
+async def follow_reachability(peer: ProviderPeer) -> NoReturn:
     """Keep ``peer.reach`` until cancelled."""
-    stirred = _Stirred()
+    stirred = _ChangeFlag()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stirred.by, peer.link.wait_changed)
         nursery.start_soon(stirred.by, peer.network.wait_changed)
@@ -48,7 +48,7 @@ async def follow(peer: ProviderPeer) -> NoReturn:
     raise AssertionError("it is followed until cancelled")
 
 
-async def _judge(peer: ProviderPeer, stirred: _Stirred) -> NoReturn:
+async def _judge(peer: ProviderPeer, stirred: _ChangeFlag) -> NoReturn:
     network, reach = peer.network, peer.reach
     began = trio.current_time()
     stood = False

@@ -32,7 +32,7 @@ MOST: Final = 5
 logger = logging.getLogger("liqod")
 
 
-class Ending:
+class ShutdownWatchdog:
     """Makes sure that the process ends after a signal. Made in the thread of the event loop.
 
     Args:

@@ -214,7 +214,7 @@ class Pair:
             self.peer.reach.know(None)  # whoever starts knows nothing yet
             async with trio.open_nursery() as own:
                 self._engine = own.cancel_scope
-                own.start_soon(reachability.follow, self.peer)
+                own.start_soon(reachability.follow_reachability, self.peer)
                 await engine.run(task_status=task_status)
 
         await nursery.start(lambda task_status: run(task_status))

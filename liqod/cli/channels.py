@@ -14,7 +14,7 @@ from liqod.kube.client import Client
 from liqod.kube.http.wire import Wire
 
 if TYPE_CHECKING:
-    from liqod.handshake.transport.channelmanager import Ways
+    from liqod.handshake.transport.channelmanager import ChannelManager
 
 
 class Channels:
@@ -29,7 +29,7 @@ class Channels:
         self, client: Callable[[], AbstractAsyncContextManager[Client]], nursery: trio.Nursery
     ) -> None:
         self._client, self._nursery = client, nursery
-        self._ways: Ways | None = None
+        self._ways: ChannelManager | None = None
 
     async def __call__(self, url: str) -> Wire:
         """A connection to the API server behind a listener. Raises Unconnected."""
@@ -37,16 +37,16 @@ class Channels:
             self._ways = await self._begin()
         return await self._ways(url)
 
-    async def _begin(self) -> "Ways":
+    async def _begin(self) -> "ChannelManager":
         from liqod.apimachinery import labels
         from liqod.cluster.ownid import own_cluster_id
         from liqod.consumer.identities.clusterkeys import cluster_keys
-        from liqod.handshake.protocol.outputs import Expected, Own
-        from liqod.handshake.transport.channelmanager import Ways, by_own_key
+        from liqod.handshake.protocol.outputs import ExpectedPeer, LocalIdentity
+        from liqod.handshake.transport.channelmanager import ChannelManager, by_own_key
         from liqod.handshake.transport.localidentity import present_key
         from liqod.ownkeycontroller import own_side
 
-        async def own(expected: Expected) -> Own:
+        async def own(expected: ExpectedPeer) -> LocalIdentity:
             async with self._client() as client:
                 pair = await cluster_keys(client)
                 here = await own_cluster_id(client, labels.LIQO_NAMESPACE)
@@ -56,6 +56,6 @@ class Channels:
             async with self._client() as client:
                 return await present_key(client, key)
 
-        ways = Ways(by_own_key(own), present=present)
+        ways = ChannelManager(by_own_key(own), present=present)
         await self._nursery.start(ways.run)
         return ways

@@ -35,7 +35,7 @@ async def show(frame: Frame, domain: str, addresses: Sequence[str], namespace: s
         pair = await cluster_keys(client, namespace)
     # Free resources are left out: DNS is read much later. The address is in SRV.
     values = Advert(cluster_id=name, serial=int(time.time()))
-    found = zone.records(domain, name, advertcodec.announce(values, pair.private), places)
+    found = zone.records(domain, name, advertcodec.sign(values, pair.private), places)
     key = keys.print_of(pair.public)
     if frame.show({"clusterID": name, "key": key, "records": found}):
         return

@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 
 from liqod.errors import ConfigError, Misuse
 from liqod.handshake.protocol import invitationtokens
-from liqod.handshake.protocol.invitationtokens import Token
+from liqod.handshake.protocol.invitationtokens import InvitationToken
 from liqod.model import endpoints, ids
 from liqod.model.objects.quantities import is_quantity
 
@@ -139,7 +139,7 @@ def is_line(text: str) -> bool:
     return text.lower().startswith(invitationtokens.SCHEME)
 
 
-def token(line: str) -> Token:
+def token(line: str) -> InvitationToken:
     """The contents of an invitation. Raises Misuse where it is none; nothing of it is shown."""
     try:
         return invitationtokens.parse_token(line)

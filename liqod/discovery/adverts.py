@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from liqod.discovery.sightings import Verified
+from liqod.discovery.sightings import AdvertContent
 from liqod.errors import LiqodError
 from liqod.plugins.providers import Announcement
 
@@ -19,7 +19,7 @@ class Adverts(Protocol):
         """This cluster's announcement to others; None for none."""
         ...
 
-    def read(self, advert: str) -> Verified:
+    def read(self, advert: str) -> AdvertContent:
         """The verified content of an advert. Raises LiqodError where its signature is not valid."""
         ...
 
@@ -33,6 +33,6 @@ class NoAdverts:
         """Nothing."""
         return None
 
-    def read(self, advert: str) -> Verified:
+    def read(self, advert: str) -> AdvertContent:
         """Raises LiqodError."""
         raise LiqodError("this daemon verifies no adverts")

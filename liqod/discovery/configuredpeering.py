@@ -38,7 +38,7 @@ async def until_expired(context: ClusterContext, peer: str) -> None:
                     return
 
 
-async def introduce(
+async def peer_with(
     context: ClusterContext, peer: str, path: Path, progress: Progress | None = None
 ) -> None:
     """Do what ``liqod peer`` does, with the daemon's own rights in this cluster.

@@ -24,7 +24,14 @@ from liqod.cluster.context import ClusterContext
 from liqod.discovery import configuredpeering
 from liqod.discovery.adverts import Adverts, NoAdverts
 from liqod.discovery.publishing import publish
-from liqod.discovery.sightings import Book, Entry, Seen, Verified, Worth, key_of
+from liqod.discovery.sightings import (
+    AdvertContent,
+    KeptSighting,
+    SeenCluster,
+    SightingRank,
+    SightingStore,
+    key_of,
+)
 from liqod.errors import LiqodError, PluginError
 from liqod.plugins.callguard import Gauge
 from liqod.plugins.host import PluginHost
@@ -54,7 +61,7 @@ TICK = 1.0
 logger = logging.getLogger(__name__)
 
 
-class Discovery:
+class DiscoveryManager:
     """Runs the discovery plugins and keeps what they have seen.
 
     Args:
@@ -72,7 +79,7 @@ class Discovery:
     ) -> None:
         self.context = context
         self._plugins = plugins
-        self.book = Book()
+        self.book = SightingStore()
         self._adverts: Adverts = adverts or NoAdverts()
         self._introductions: dict[str, tuple[str, trio.CancelScope]] = {}
         self._seldom = Seldom()
@@ -96,7 +103,7 @@ class Discovery:
     async def _run_plugins(self) -> None:
         """Begin with no sightings; until cancelled or restarted."""
         self._introductions.clear()
-        self.book = Book()
+        self.book = SightingStore()
         with trio.CancelScope() as self._restart:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._expire, nursery)
@@ -109,11 +116,11 @@ class Discovery:
         self.context = context
         self._restart.cancel()
 
-    def seen(self, cluster_id: str) -> Seen | None:
+    def seen(self, cluster_id: str) -> SeenCluster | None:
         """All that is seen of a cluster; None where that is nothing."""
         return self.book.seen(cluster_id)
 
-    def everybody(self) -> Iterator[Seen]:
+    def everybody(self) -> Iterator[SeenCluster]:
         """All that is seen."""
         return (seen for each in self.book.clusters() if (seen := self.seen(each)) is not None)
 
@@ -179,7 +186,7 @@ class Discovery:
             return
         self._keep(nursery, seen, now)
 
-    def _before(self, plugin: str, seen: Sighting) -> Entry | None:
+    def _before(self, plugin: str, seen: Sighting) -> KeptSighting | None:
         """The entry of a sighting that says nothing new, at most how long it holds."""
         if type(seen) is not Sighting or seen.plugin != plugin or type(seen.ttl) is not float:
             return None
@@ -198,7 +205,7 @@ class Discovery:
         verified, problem = self._read(seen)
         if verified is not None and verified.key == self._adverts.key:
             return  # it is this cluster that is seen
-        entry = Entry(
+        entry = KeptSighting(
             seen=seen,
             since=time.time(),
             until=_until(seen, now),
@@ -219,7 +226,7 @@ class Discovery:
             self._ending.set()
         self._changed(nursery, entry.seen, entry)
 
-    def _read(self, seen: Sighting) -> tuple[Verified | None, str]:
+    def _read(self, seen: Sighting) -> tuple[AdvertContent | None, str]:
         """The content of a sighting's advert, and why it is not valid."""
         if not seen.advert:
             return None, ""
@@ -231,13 +238,15 @@ class Discovery:
             return None, f"its advert is that of {verified.cluster_id}"
         return verified, ""
 
-    def _worth(self, cluster_id: str, verified: Verified | None) -> Worth:
+    def _worth(self, cluster_id: str, verified: AdvertContent | None) -> SightingRank:
         """The rank of a sighting where not all can be kept."""
         if cluster_id in self._named():
-            return Worth.NAMED
-        return Worth.CLAIMED if verified is None else Worth.VERIFIED
+            return SightingRank.NAMED
+        return SightingRank.CLAIMED if verified is None else SightingRank.VERIFIED
 
-    def _changed(self, nursery: trio.Nursery, seen: Sighting, entry: Entry | None = None) -> None:
+    def _changed(
+        self, nursery: trio.Nursery, seen: Sighting, entry: KeptSighting | None = None
+    ) -> None:
         """Report a sighting that is new, other than before, or gone, and act on it."""
         told = Sighted(
             plugin=seen.plugin,
@@ -301,7 +310,7 @@ class Discovery:
 
         async def live() -> NoReturn:
             while True:
-                await configuredpeering.introduce(context, peer, Path(path))
+                await configuredpeering.peer_with(context, peer, Path(path))
                 logger.info("peered, as the configuration asks")
                 await configuredpeering.until_expired(context, peer)
 

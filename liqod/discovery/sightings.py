@@ -27,11 +27,11 @@ MOST_ADDRESSES = 8
 MOST_SIGNED = MOST_ADDRESSES // 2
 """Of its newest advert, before those of other sources."""
 
-Key = tuple[str, str, str]
+SightingKey = tuple[str, str, str]
 """Plugin, cluster and source."""
 
 
-class Worth(IntEnum):
+class SightingRank(IntEnum):
     """The rank of a sighting where not all can be kept."""
 
     CLAIMED = 0
@@ -40,7 +40,7 @@ class Worth(IntEnum):
     """The operator has named the cluster."""
 
 
-class Verified(msgspec.Struct, frozen=True, kw_only=True):
+class AdvertContent(msgspec.Struct, frozen=True, kw_only=True):
     """The content of an advert with a valid signature.
 
     Attributes:
@@ -60,13 +60,13 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     free: Mapping[str, str] = {}
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class KeptSighting(msgspec.Struct, frozen=True, kw_only=True):
     """A sighting that is kept.
 
     Attributes:
         seen: as the plugin reports it.
         since: unix time since when this source shows this cluster.
-        until: when it ends, by the clock that :class:`Book` is given.
+        until: when it ends, by the clock that :class:`SightingStore` is given.
         verified: what its advert says; None where there is none, or it does not hold.
         problem: why the advert does not hold, in a clause.
         worth: what it is worth where not all can be kept.
@@ -75,22 +75,22 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     seen: Sighting
     since: float
     until: float = math.inf
-    verified: Verified | None = None
+    verified: AdvertContent | None = None
     problem: str = ""
-    worth: Worth = Worth.CLAIMED
+    worth: SightingRank = SightingRank.CLAIMED
 
     @property
-    def key(self) -> Key:
+    def key(self) -> SightingKey:
         """The key by which it is kept."""
         return key_of(self.seen)
 
 
-def key_of(seen: Sighting) -> Key:
+def key_of(seen: Sighting) -> SightingKey:
     """The key by which a sighting is kept."""
     return (seen.plugin, seen.cluster_id, seen.where)
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class SeenCluster(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster: all that is seen of it.
 
     Attributes:
@@ -99,7 +99,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     cluster_id: str
-    entries: tuple[Entry, ...]
+    entries: tuple[KeptSighting, ...]
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         """Path of a peering user's kubeconfig, where a source brings one; else empty."""
         return next((each.seen.kubeconfig for each in self.entries if each.seen.kubeconfig), "")
 
-    def newest(self, key: str = "") -> Verified | None:
+    def newest(self, key: str = "") -> AdvertContent | None:
         """The newest advert of that key (of the one key, if none is given); None without one."""
         wanted = key or self.key
         told = [each.verified for each in self.entries if each.verified is not None]
@@ -185,7 +185,7 @@ def _in_turn(lists: Sequence[Sequence[str]]) -> list[str]:
     return [each[at] for at in range(longest) for each in lists if at < len(each)]
 
 
-class Book:
+class SightingStore:
     """The sightings that are kept.
 
     Args:
@@ -198,22 +198,22 @@ class Book:
 
     def __init__(self, most: int = MOST_SEEN) -> None:
         self._most = most
-        self.entries: dict[Key, Entry] = {}
-        self._clusters: dict[str, list[Key]] = {}
+        self.entries: dict[SightingKey, KeptSighting] = {}
+        self._clusters: dict[str, list[SightingKey]] = {}
         self.counts: Counter[str] = Counter()
 
-    def seen(self, cluster_id: str) -> Seen | None:
+    def seen(self, cluster_id: str) -> SeenCluster | None:
         """All that is seen of one cluster; None where that is nothing."""
         keys = self._clusters.get(cluster_id)
         if not keys:
             return None
-        return Seen(cluster_id=cluster_id, entries=tuple(self.entries[key] for key in keys))
+        return SeenCluster(cluster_id=cluster_id, entries=tuple(self.entries[key] for key in keys))
 
     def clusters(self) -> tuple[str, ...]:
         """The ids of all clusters that are seen, in the order in which they came."""
         return tuple(self._clusters)
 
-    def take(self, entry: Entry) -> tuple[Entry, ...] | None:
+    def take(self, entry: KeptSighting) -> tuple[KeptSighting, ...] | None:
         """Keep an entry.
 
         Returns:
@@ -224,11 +224,11 @@ class Book:
         if before is not None:
             self.entries[key] = msgspec.structs.replace(entry, since=before.since)
             return ()
-        gone: tuple[Entry, ...] = ()
+        gone: tuple[KeptSighting, ...] = ()
         pool, fair = self._crowded(entry)
         if pool:
             weakest = self.entries[min(pool, key=lambda each: self.entries[each].worth)]
-            if not (weakest.worth < entry.worth or (fair and weakest.worth < Worth.NAMED)):
+            if not (weakest.worth < entry.worth or (fair and weakest.worth < SightingRank.NAMED)):
                 return None
             self.drop(weakest.key)
             gone = (weakest,)
@@ -237,7 +237,7 @@ class Book:
         self.counts[entry.seen.plugin] += 1
         return gone
 
-    def drop(self, key: Key) -> Entry | None:
+    def drop(self, key: SightingKey) -> KeptSighting | None:
         """Remove an entry; the removed one, or None where there was none."""
         entry = self.entries.pop(key, None)
         if entry is None:
@@ -249,7 +249,7 @@ class Book:
             del self._clusters[entry.seen.cluster_id]
         return entry
 
-    def expired(self, now: float) -> tuple[Entry, ...]:
+    def expired(self, now: float) -> tuple[KeptSighting, ...]:
         """Drop what has ended by now, and say what."""
         over = [key for key, entry in self.entries.items() if entry.until <= now]
         return tuple(entry for key in over if (entry := self.drop(key)) is not None)
@@ -266,7 +266,7 @@ class Book:
         """True if anything that is kept ends by itself."""
         return any(entry.until < math.inf for entry in self.entries.values())
 
-    def _crowded(self, entry: Entry) -> tuple[list[Key], bool]:
+    def _crowded(self, entry: KeptSighting) -> tuple[list[SightingKey], bool]:
         """From what one has to go for a new entry, newest first, and whether it is its fair share.
 
         Nothing has to go where the list is empty.

@@ -19,24 +19,24 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.handshake.protocol.requestphase import Standing
-from liqod.handshake.requests.borrowrequest import Pursuit
-from liqod.handshake.requests.discoverylookup import Look, Sighted, nothing
-from liqod.handshake.requests.incomingcontroller import Inbox
-from liqod.handshake.requests.incomingserver import Reception
+from liqod.handshake.protocol.requestphase import RequestPhase
+from liqod.handshake.requests.borrowrequest import BorrowRequest
+from liqod.handshake.requests.discoverylookup import DiscoveryLookup, FindSeenCluster, never_seen
+from liqod.handshake.requests.incomingcontroller import IncomingController
+from liqod.handshake.requests.incomingserver import IncomingServer
 from liqod.handshake.requests.invitations import Invitations
-from liqod.handshake.requests.lendoffer import Offering
-from liqod.handshake.requests.outgoingcontroller import Asking
-from liqod.handshake.requests.outgoingrequest import Pursued
-from liqod.handshake.requests.policyrequests import Everybody, Seeking, nobody
-from liqod.handshake.requests.reverseconnections import Lenders
-from liqod.handshake.transport.channel import Bounds, Door
-from liqod.handshake.transport.channelmanager import Ways
-from liqod.handshake.transport.localidentity import Knowing, OwnSide, present_key
-from liqod.handshake.transport.peerdialler import Dialler
-from liqod.handshake.transport.peerlistener import Listener
+from liqod.handshake.requests.lendoffer import LendOffer
+from liqod.handshake.requests.outgoingcontroller import OutgoingController
+from liqod.handshake.requests.outgoingrequest import OutgoingRequest
+from liqod.handshake.requests.policyrequests import ListSeenClusters, PolicyRequests, none_seen
+from liqod.handshake.requests.reverseconnections import ReverseConnections
+from liqod.handshake.transport.channel import StreamBackend, StreamLimits
+from liqod.handshake.transport.channelmanager import ChannelManager
+from liqod.handshake.transport.localidentity import KnowsFormerKey, LocalIdentities, present_key
+from liqod.handshake.transport.peerdialler import PeerDialler
+from liqod.handshake.transport.peerlistener import PeerListener
 from liqod.handshake.transport.peersession import API
-from liqod.handshake.transport.sessioncounters import Figures
+from liqod.handshake.transport.sessioncounters import SessionCounters
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.resources import OutgoingPeering
@@ -49,7 +49,7 @@ AGAIN: Final = 30.0
 log = logging.getLogger(__name__)
 
 
-class Handshake:
+class HandshakeManager:
     """Runs the hand-shake. Tasks that its creator starts afterwards use its channels, too.
 
     Args:
@@ -73,27 +73,29 @@ class Handshake:
         context: ClusterContext,
         private: bytes,
         callers: Account,
-        look: Look = nothing,
-        everybody: Everybody = nobody,
+        look: FindSeenCluster = never_seen,
+        everybody: ListSeenClusters = none_seen,
         shared: Path | None = None,
     ) -> None:
-        self._context, self._sighted, self._everybody = context, Sighted(look), everybody
+        self._context, self._sighted, self._everybody = context, DiscoveryLookup(look), everybody
         self._callers = callers
-        self._own = OwnSide(context.cluster_id, private)
-        self._listener: Listener | None = None
-        self.figures = Figures()
+        self._own = LocalIdentities(context.cluster_id, private)
+        self._listener: PeerListener | None = None
+        self.figures = SessionCounters()
         proxy = context.config.handshake.proxy
-        bounds = Bounds(callers[STREAMS], context.config.handshake.stream_idle)
-        self._dialler = Dialler(self._own.towards, proxy=proxy, figures=self.figures, bounds=bounds)
+        bounds = StreamLimits(callers[STREAMS], context.config.handshake.stream_idle)
+        self._dialler = PeerDialler(
+            self._own.towards, proxy=proxy, figures=self.figures, bounds=bounds
+        )
         self._shared = shared
-        self.lenders = Lenders(context)
+        self.lenders = ReverseConnections(context)
         present = partial(present_key, context.client)
-        self.ways = Ways(self._dialler.meet, self.lenders.dial, present)
+        self.ways = ChannelManager(self._dialler.meet, self.lenders.dial, present)
         # The tasks that begin from here inherit it: those of peers, above all.
         proxies.CHANNELS.set(self.ways)
-        self._inbox: Inbox | None = None
-        self._asking: Asking | None = None
-        self._seeking: Seeking | None = None
+        self._inbox: IncomingController | None = None
+        self._asking: OutgoingController | None = None
+        self._seeking: PolicyRequests | None = None
         self._noted: tuple[str | None] | None = None
         """The address of the listener that was last written; None for nothing yet."""
         self.port = 0
@@ -117,14 +119,16 @@ class Handshake:
         context = self._context
         async with trio.open_nursery() as nursery:
             await nursery.start(self.ways.run)
-            self._inbox = inbox = Inbox(context)
+            self._inbox = inbox = IncomingController(context)
             await nursery.start(inbox.run)
             await nursery.start(Invitations(context).run)
-            reception = Reception(inbox, self._sighted.by)
+            reception = IncomingServer(inbox, self._sighted.by)
             door = partial(_own_server, context)
-            asking = Asking(context, partial(self._pursuing, reception, door), self.lenders.left)
+            asking = OutgoingController(
+                context, partial(self._pursuing, reception, door), self.lenders.left
+            )
             await nursery.start(asking.run)
-            self._seeking = Seeking(context, self._everybody, asking.requests)
+            self._seeking = PolicyRequests(context, self._everybody, asking.requests)
             nursery.start_soon(self._seeking.run)
             self._asking = asking
             try:
@@ -133,7 +137,7 @@ class Handshake:
                 else:
                     # Where it listens, what the last run noted is overwritten, or taken back there:
                     # somebody beside it who takes it back could come after.
-                    self._listener = listener = Listener(
+                    self._listener = listener = PeerListener(
                         *(self._own.present, reception, {API: door}, self.lenders, self.figures),
                         account=self._callers,
                         idle=context.config.handshake.stream_idle,
@@ -147,8 +151,8 @@ class Handshake:
                 self.problem = ""
         raise AssertionError("sleeping for ever has ended")
 
-    def take(self, private: bytes, former: bytes, knowing: Knowing) -> None:
-        """Go by these keys from now on: see :meth:`.localidentity.OwnSide.take`."""
+    def take(self, private: bytes, former: bytes, knowing: KnowsFormerKey) -> None:
+        """Go by these keys from now on: see :meth:`.localidentity.LocalIdentities.take`."""
         self._own.take(private, former, knowing)
         if self._listener is not None:
             self._listener.take(self._own.present, self._own.former)
@@ -158,23 +162,27 @@ class Handshake:
         """Where it says that it is met, as ``HOST:PORT`` with commas between; empty for nowhere."""
         return "" if self._noted is None else self._noted[0] or ""
 
-    def requests(self) -> dict[str, Counter[Standing]]:
+    def requests(self) -> dict[str, Counter[RequestPhase]]:
         """How many requests there are in each phase: of others (``in``), and this cluster's."""
         components = {"in": self._inbox, "out": self._asking}
         return {way: room.phases() for way, room in components.items() if room is not None}
 
     def _pursuing(
-        self, reception: Reception, door: Door, context: ClusterContext, request: OutgoingPeering
-    ) -> Pursued:
+        self,
+        reception: IncomingServer,
+        door: StreamBackend,
+        context: ClusterContext,
+        request: OutgoingPeering,
+    ) -> OutgoingRequest:
         """Makes the task that pursues a request of this cluster's."""
         if request.spec.lend:
-            return Offering(context, request.name, self._dialler, reception, door)
+            return LendOffer(context, request.name, self._dialler, reception, door)
         dialling = self.lenders.meet if request.spec.awaited else self._dialler.meet
-        return Pursuit(context, request.name, dialling, self._sighted.where, self.ways.renew)
+        return BorrowRequest(context, request.name, dialling, self._sighted.where, self.ways.renew)
 
     async def _listen(
         self,
-        listener: Listener,
+        listener: PeerListener,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
@@ -203,7 +211,7 @@ class Handshake:
                     each.socket.close()
 
     async def _share(
-        self, folder: Path, listener: Listener, task_status: trio.TaskStatus[None]
+        self, folder: Path, listener: PeerListener, task_status: trio.TaskStatus[None]
     ) -> NoReturn:
         """Listen where the servers of tunnels do. Raises OSError where another program does."""
         os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -39,7 +39,7 @@ class Pair(msgspec.Struct, frozen=True):
     key: bytes
 
 
-class Facts(msgspec.Struct, frozen=True):
+class CertificateInfo(msgspec.Struct, frozen=True):
     """The contents of a certificate.
 
     Attributes:
@@ -167,7 +167,7 @@ def _requested(csr: bytes) -> tuple[x509.CertificateSigningRequest, x509.Name, P
     return request, name, public
 
 
-def read(pem: bytes) -> Facts:
+def read(pem: bytes) -> CertificateInfo:
     """The contents of the first certificate of a PEM text.
 
     Raises:
@@ -181,7 +181,7 @@ def read(pem: bytes) -> Facts:
         raise ProtocolError("this is no PEM certificate, or not one that can be read") from error
     if not isinstance(public, PublicKey):
         raise ProtocolError("the certificate's key is neither Ed25519 nor RSA nor ECDSA")
-    return Facts(
+    return CertificateInfo(
         common_name=next(iter(_texts(name, NameOID.COMMON_NAME)), ""),
         organizations=tuple(_texts(name, NameOID.ORGANIZATION_NAME)),
         begins=begins.timestamp(),
@@ -228,7 +228,7 @@ def is_issued_by(pem: bytes, authorities: bytes) -> bool:
     return False
 
 
-def renewal(facts: Facts, renew_at: float) -> float:
+def renewal(facts: CertificateInfo, renew_at: float) -> float:
     """The epoch second at which that share of the certificate's life has passed."""
     return facts.begins + (facts.ends - facts.begins) * renew_at
 

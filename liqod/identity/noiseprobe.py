@@ -37,7 +37,7 @@ EPOCH: Final = 0x400000000000000A
 _NONCE: Final = bytes(12)
 
 
-def asking_keys(private: bytes, public: bytes, peer: bytes, *, dialled: bool) -> TunnelKeys:
+def probe_keys(private: bytes, public: bytes, peer: bytes, *, dialled: bool) -> TunnelKeys:
     """The pair by which the end that is dialled is asked; both ends compute the same.
 
     Args:
@@ -56,7 +56,7 @@ def asking_keys(private: bytes, public: bytes, peer: bytes, *, dialled: bool) ->
     return of_private(HKDF(algorithm=SHA256(), length=32, salt=both, info=LABEL).derive(secret))
 
 
-class Question(msgspec.Struct, frozen=True):
+class NoiseProbe(msgspec.Struct, frozen=True):
     """One message that asks, and what is needed to know its answer.
 
     Attributes:
@@ -75,7 +75,7 @@ class Question(msgspec.Struct, frozen=True):
     digest: bytes
 
     def __repr__(self) -> str:
-        return f"Question({self.index.hex()})"
+        return f"NoiseProbe({self.index.hex()})"
 
     def is_answer(self, datagram: bytes) -> bool:
         """True if it is the answer of the asked WireGuard, to this very question."""
@@ -96,11 +96,11 @@ class Question(msgspec.Struct, frozen=True):
         return True
 
 
-def question(keys: TunnelKeys, peer: bytes, nanoseconds: int) -> Question:
+def make_probe(keys: TunnelKeys, peer: bytes, nanoseconds: int) -> NoiseProbe:
     """A message that asks. Of two with one pair of keys the later must have the later time.
 
     Args:
-        keys: of :func:`asking_keys`.
+        keys: of :func:`probe_keys`.
         peer: public key of who is asked.
         nanoseconds: Unix time.
 
@@ -125,7 +125,7 @@ def question(keys: TunnelKeys, peer: bytes, nanoseconds: int) -> Question:
     digest = _hash(digest + when)
     datagram = bytes((QUESTION, 0, 0, 0)) + index + own + sealed + when
     mac = hashlib.blake2s(datagram, key=_hash(MAC + peer), digest_size=16).digest()
-    return Question(datagram + mac + bytes(16), index, keys, ephemeral, chain, digest)
+    return NoiseProbe(datagram + mac + bytes(16), index, keys, ephemeral, chain, digest)
 
 
 def _agreed(private: bytes, public: bytes) -> bytes:

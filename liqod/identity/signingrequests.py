@@ -43,7 +43,7 @@ class _RequestStatus(msgspec.Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class _Request(msgspec.Struct, frozen=True):
+class _SignedRequest(msgspec.Struct, frozen=True):
     status: _RequestStatus = _RequestStatus()
 
 
@@ -180,7 +180,7 @@ async def _signed(client: Client, name: str, signer: str) -> bytes:
     pause = FIRST_POLL
     with trio.move_on_after(SIGN_DEADLINE):
         while True:
-            status = (await client.get(SIGNING_REQUESTS, name, decode=_Request)).status
+            status = (await client.get(SIGNING_REQUESTS, name, decode=_SignedRequest)).status
             if status.certificate:
                 return status.certificate
             for condition in status.conditions:

@@ -27,7 +27,7 @@ _KEY_LIMIT: Final = 600
 """Bytes of a public key, DER; RSA of 4096 bits has 550."""
 
 
-class _Payload(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _SuccessionPayload(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     cluster_id: Annotated[str, Meta(min_length=1, max_length=63)]
     former: Annotated[bytes, Meta(max_length=_KEY_LIMIT)]
     next: Annotated[bytes, Meta(max_length=_KEY_LIMIT)]
@@ -49,7 +49,7 @@ class Succession(msgspec.Struct, frozen=True):
     public: bytes
 
 
-_decoder: Final = msgspec.msgpack.Decoder(_Payload)
+_decoder: Final = msgspec.msgpack.Decoder(_SuccessionPayload)
 
 
 def state(cluster_id: str, former: bytes, following: bytes) -> str:
@@ -65,7 +65,7 @@ def state(cluster_id: str, former: bytes, following: bytes) -> str:
     was, comes = (keys.public_der(keys.public_pem(each)) for each in (former, following))
     if was == comes:
         raise ProtocolError("a key does not follow itself")
-    payload = msgspec.msgpack.encode(_Payload(cluster_id, was, comes))
+    payload = msgspec.msgpack.encode(_SuccessionPayload(cluster_id, was, comes))
     signatures = (
         keys.sign(former, CONTEXT + FORMER + payload),
         keys.sign(following, CONTEXT + NEXT + payload),
@@ -103,7 +103,7 @@ def verify(text: str) -> Succession:
     return Succession(found.cluster_id, *prints, following)
 
 
-def told(text: str, cluster_id: str, former: str) -> Succession:
+def verify_for(text: str, cluster_id: str, former: str) -> Succession:
     """The content of a statement, if it is this cluster's about the key by which it is known.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
-from liqod.discovery.configuredpeering import introduce
+from liqod.discovery.configuredpeering import peer_with
 from liqod.errors import ConfigError
 from liqod.inspect.components import Components
 from liqod.inspect.decisions import FLAGS, LESS, Decisions
@@ -111,7 +111,7 @@ class Actions:
 
     async def _do_peer(self, verb: str, cluster: str, options: Options, progress: Progress) -> str:
         context, path = self._introduced(cluster)
-        await introduce(context, cluster, path, progress)
+        await peer_with(context, cluster, path, progress)
         return f"peered: {cluster} is a node here"
 
     def _introduced(self, cluster: str) -> tuple[ClusterContext, Path]:

@@ -14,8 +14,8 @@ from liqod.consumer.nodes.podproxy import PodProxies
 from liqod.consumer.nodes.servingcertificate import ServingCertificate
 from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.consumer.webhook.webhookcontroller import WebhookController
-from liqod.discovery.discoverymanager import Discovery
-from liqod.handshake.handshakemanager import Handshake
+from liqod.discovery.discoverymanager import DiscoveryManager
+from liqod.handshake.handshakemanager import HandshakeManager
 
 
 class Components:
@@ -36,8 +36,8 @@ class Components:
         self.peers: dict[str, ProviderPeer] = {}
         self.guest_policies = GuestPolicies()
         self.pod_proxies = PodProxies()
-        self.discovery: Discovery | None = None
-        self.handshake: Handshake | None = None
+        self.discovery: DiscoveryManager | None = None
+        self.handshake: HandshakeManager | None = None
         self.former_key: FormerKey | None = None
         self.admission: PodWebhook | None = None
         self.serving: ServingCertificate | None = None

@@ -12,7 +12,7 @@ from liqod.runtime.connectionlimit import Places
 if TYPE_CHECKING:
     from collections import Counter
 
-    from liqod.handshake.transport.sessioncounters import Figures
+    from liqod.handshake.transport.sessioncounters import SessionCounters
     from liqod.inspect.inspector import Inspector
 
 
@@ -25,7 +25,9 @@ def _requests(inspector: "Inspector") -> Iterator[Sample]:
                 yield (direction, phase or "new"), count
 
 
-def _of_meetings(read: Callable[["Figures"], float]) -> Callable[["Inspector"], Iterable[Sample]]:
+def _of_meetings(
+    read: Callable[["SessionCounters"], float],
+) -> Callable[["Inspector"], Iterable[Sample]]:
     """One figure of all meetings."""
 
     def one(inspector: "Inspector") -> Iterator[Sample]:
@@ -37,7 +39,7 @@ def _of_meetings(read: Callable[["Figures"], float]) -> Callable[["Inspector"], 
 
 
 def _by_name(
-    read: Callable[["Figures"], "Counter[str]"],
+    read: Callable[["SessionCounters"], "Counter[str]"],
 ) -> Callable[["Inspector"], Iterable[Sample]]:
     """Counts of all meetings, by peer or by reason."""
 

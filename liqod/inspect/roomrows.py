@@ -23,7 +23,7 @@ MOST_KINDS = 100
 """Different ones that are shown."""
 
 if TYPE_CHECKING:
-    from liqod.discovery.sightings import Entry
+    from liqod.discovery.sightings import KeptSighting
     from liqod.inspect.components import Components
     from liqod.plugins.callguard import Gauge
     from liqod.plugins.loader import Loaded
@@ -149,7 +149,7 @@ def sightings(
     return rows
 
 
-def _sighting(whole: Sighting, entry: "Entry") -> Sighting:
+def _sighting(whole: Sighting, entry: "KeptSighting") -> Sighting:
     """The row of one source, of what is so of the cluster as a whole and of the source."""
     seen, told = entry.seen, entry.verified
     return msgspec.structs.replace(

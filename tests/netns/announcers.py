@@ -24,7 +24,7 @@ import trio
 
 from liqod.advertsigner import SignedAdverts
 from liqod.config import parse
-from liqod.discovery.discoverymanager import Discovery
+from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.identity import keys
 from liqod.plugins import loader
 from liqod.plugins.host import PluginHost
@@ -171,7 +171,7 @@ async def _main(plugin: str, told: dict[str, Any]) -> None:
     print(json.dumps({"at": time.time(), "cluster_id": "", "key": signed.key}), flush=True)
     threading.Thread(target=listen, daemon=True).start()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Discovery(context, PluginHost(loaded), signed).run)
+        nursery.start_soon(DiscoveryManager(context, PluginHost(loaded), signed).run)
         with trio.open_signal_receiver(15) as signals:
             async for _ in signals:
                 nursery.cancel_scope.cancel()

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 import trio
 
-from liqod.identity.noiseprobe import asking_keys
+from liqod.identity.noiseprobe import probe_keys
 from liqod.plugins.network import endpoints, uapi
 from liqod.plugins.network.asking import Asking
 from liqod.plugins.network.device import Change, PeerChange
@@ -91,7 +91,7 @@ class TestWireGuard(TunnelContract):
         async def body(both: Gateways) -> None:
             await both.join()
             live = both.spec("client").endpoints[0]
-            keys = asking_keys(*KEYS["server"], KEYS["client"][1], dialled=True)
+            keys = probe_keys(*KEYS["server"], KEYS["client"][1], dialled=True)
             gone = Change(peers=(PeerChange(public_key=keys.public, remove=True),))
             await uapi.write(both.server.place.interface, gone)
             better = f"198.51.100.77:{WIREGUARD.port}"
@@ -106,7 +106,7 @@ class TestWireGuard(TunnelContract):
 
         async def body(both: Gateways) -> None:
             await both.join()
-            keys = asking_keys(*KEYS["client"], KEYS["server"][1], dialled=False)
+            keys = probe_keys(*KEYS["client"], KEYS["server"][1], dialled=False)
             await both.tunnels["client"].down()
             both.build(both.client)
             pair: dict[str, Any] = {"private_key": keys.private, "public_key": keys.public}

@@ -10,19 +10,19 @@ import trio
 
 from liqod.config import parse
 from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused
-from liqod.handshake.protocol.outputs import Peer
-from liqod.handshake.requests.incomingcontroller import Inbox
-from liqod.handshake.requests.incomingserver import Reception
+from liqod.handshake.protocol.outputs import VerifiedPeer
+from liqod.handshake.requests.incomingcontroller import IncomingController
+from liqod.handshake.requests.incomingserver import IncomingServer
 from liqod.identity import keys
 from tests.simulated.peering import Member, members
 
 Answer = Accepted | Denied | Refused
 
 
-def somebody(cluster_id: str) -> Peer:
+def somebody(cluster_id: str) -> VerifiedPeer:
     """A cluster with a key of its own."""
     public = keys.public_pem(keys.generate())
-    return Peer(
+    return VerifiedPeer(
         cluster_id=cluster_id,
         public_key=public.decode(),
         key=keys.print_of(public),
@@ -40,15 +40,17 @@ def request(**more: object) -> Ask:
 
 
 @asynccontextmanager
-async def reception(settings: str = "") -> AsyncIterator[tuple[Member, Reception, trio.Nursery]]:
+async def reception(
+    settings: str = "",
+) -> AsyncIterator[tuple[Member, IncomingServer, trio.Nursery]]:
     """Where milan answers."""
     async with members("milan") as [milan], trio.open_nursery() as nursery:
-        kept = Inbox(milan.context)
+        kept = IncomingController(milan.context)
         await nursery.start(kept.run)
         if settings:
             config = parse(milan.settings + settings)
             kept.reload(dataclasses.replace(milan.context, config=config))
-        yield milan, Reception(kept), nursery
+        yield milan, IncomingServer(kept), nursery
         nursery.cancel_scope.cancel()
 
 

@@ -10,11 +10,11 @@ import trio
 
 from liqod.consumer.identities.clusterkeys import cluster_keys
 from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused, Report
-from liqod.handshake.protocol.outputs import Own, Peer
-from liqod.handshake.transport.channelmanager import Ways
-from liqod.handshake.transport.interfaces import Lasting
-from liqod.handshake.transport.peerdialler import Dialler
-from liqod.handshake.transport.peerlistener import Listener
+from liqod.handshake.protocol.outputs import LocalIdentity, VerifiedPeer
+from liqod.handshake.transport.channelmanager import ChannelManager
+from liqod.handshake.transport.interfaces import OnPending
+from liqod.handshake.transport.peerdialler import PeerDialler
+from liqod.handshake.transport.peerlistener import PeerListener
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
@@ -34,31 +34,32 @@ DEAD = "https://127.0.0.1:1"
 
 
 class TenantsOf:
-    """Keeps channels for a cluster's tenants, and grants nothing (:class:`.interfaces.Host`)."""
+    """Keeps channels for a cluster's tenants, and grants nothing
+    (:class:`.interfaces.BorrowRequestHandler`)."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
 
     async def asked(
-        self, peer: Peer, source: str, ask: Ask, pending: Lasting
+        self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
         """Nothing is decided here."""
         return Denied(reason="nobody decides here")
 
-    async def attached(self, peer: Peer) -> Refused | None:
+    async def attached(self, peer: VerifiedPeer) -> Refused | None:
         """None where a Tenant has exactly this key."""
         for tenant in await self._member.admin.list(TENANTS, Selection(), decode=Tenant):
             if keys.print_of(tenant.spec.public_key) == peer.key:
                 return None
         return Refused(code="unknown", reason="this is no tenant here")
 
-    async def distrusted(self, peer: Peer) -> str:
+    async def distrusted(self, peer: VerifiedPeer) -> str:
         """It looks now and then."""
         while await self.attached(peer) is None:  # noqa: ASYNC110
             await trio.sleep(0.05)
         return "it is no tenant any more"
 
-    async def reported(self, peer: Peer, report: Report) -> None:
+    async def reported(self, peer: VerifiedPeer, report: Report) -> None:
         """Nothing is kept."""
 
 
@@ -74,8 +75,8 @@ class Apart:
     def __init__(self, rome: Member, milan: Member) -> None:
         self.rome, self.milan = rome, milan
         self.url = ""
-        self.listener: Listener
-        self.ways: Ways
+        self.listener: PeerListener
+        self.ways: ChannelManager
 
     async def peer(self) -> None:
         """Rome becomes milan's consumer, as it does after an agreement."""
@@ -92,10 +93,10 @@ class Apart:
                 )
 
 
-async def own_of(member: Member) -> Own:
+async def own_of(member: Member) -> LocalIdentity:
     """A cluster with its key."""
     pair = await cluster_keys(member.admin)
-    return Own(cluster_id=member.id, private=pair.private)
+    return LocalIdentity(cluster_id=member.id, private=pair.private)
 
 
 async def server_of(member: Member) -> Wire:
@@ -124,14 +125,14 @@ async def apart(front: Front | None = None, **more: Any) -> AsyncIterator[Apart]
     ):
         made = Apart(rome, milan)
         own = await own_of(milan)
-        made.listener = Listener(own, TenantsOf(milan), {"api": partial(server_of, milan)})
+        made.listener = PeerListener(own, TenantsOf(milan), {"api": partial(server_of, milan)})
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         nursery.start_soon(made.listener.run, listeners)
         key = keys.print_of(keys.public_pem(own.private))
         port = listeners[0].socket.getsockname()[1]
         port = port if front is None else await front(port)
         made.url = proxies.listener_url(key, [f"127.0.0.1:{port}"])
-        made.ways = Ways(Dialler(await own_of(rome), environ={}).meet)
+        made.ways = ChannelManager(PeerDialler(await own_of(rome), environ={}).meet)
         await nursery.start(made.ways.run)
         here.append(made)
         yield made

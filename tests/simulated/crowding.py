@@ -15,8 +15,8 @@ import trio
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.errors import LiqodError
 from liqod.handshake.protocol.messages import Ask
-from liqod.handshake.protocol.outputs import Expected, Own
-from liqod.handshake.transport.peerdialler import Dialler
+from liqod.handshake.protocol.outputs import ExpectedPeer, LocalIdentity
+from liqod.handshake.transport.peerdialler import PeerDialler
 from liqod.kube.http.wire import Wire, wire_of
 from liqod.kube.selection import Selection
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
@@ -133,7 +133,7 @@ async def honest(milan: Site, ports: dict[str, int], turn: int) -> None:
         assert "no virtual node matches" in asked.err  # the daemon's own word
         address = f"127.0.0.1:{ports['handshake']}"
         async with (
-            Dialler(TURIN, environ={}).meet([address], Expected()) as meeting,
+            PeerDialler(TURIN, environ={}).meet([address], ExpectedPeer()) as meeting,
             trio.open_nursery() as nursery,
         ):
             waits = trio.Event()
@@ -186,15 +186,15 @@ async def from_elsewhere(host: str, port: int) -> Wire:
 
 
 @asynccontextmanager
-async def asking(own: Own, port: int, number: int) -> AsyncIterator[None]:
+async def asking(own: LocalIdentity, port: int, number: int) -> AsyncIterator[None]:
     """One from elsewhere that asks to be let in, and has an entry."""
     waits = trio.Event()
     async with trio.open_nursery() as nursery:
 
         async def run() -> None:
-            dialler = Dialler(own, environ={}, dial=from_elsewhere)
+            dialler = PeerDialler(own, environ={}, dial=from_elsewhere)
             with suppress(LiqodError):  # put out, as the last it may be
-                async with dialler.meet([f"127.0.0.1:{port}"], Expected()) as meeting:
+                async with dialler.meet([f"127.0.0.1:{port}"], ExpectedPeer()) as meeting:
                     asked = Ask(request=str(UUID(int=number)), lifetime=600)
                     await meeting.ask(asked, lambda lifetime: waits.set())
 

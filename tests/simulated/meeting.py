@@ -10,7 +10,7 @@ import trio
 from liqod.apimachinery.kinds import LEASES
 from liqod.consumer.identities.clusterkeys import cluster_keys
 from liqod.errors import LiqodError
-from liqod.handshake.protocol.invitationtokens import Token
+from liqod.handshake.protocol.invitationtokens import InvitationToken
 from liqod.handshake.requests import invitations
 from liqod.identity import keys
 from liqod.kube import times
@@ -48,16 +48,16 @@ async def key_of(member: Member) -> str:
     return keys.print_of((await cluster_keys(member.admin)).public)
 
 
-async def invite(host: Member, **more: Any) -> Token:
+async def invite(host: Member, **more: Any) -> InvitationToken:
     """An invitation of a cluster's."""
-    wanted = invitations.Wanted(
+    wanted = invitations.InvitationSpec(
         addresses=(address_of(host),), key=await key_of(host), **{"lifetime": 600, **more}
     )
     token, _ = await invitations.invite(host.admin, "liqo", wanted)
     return token
 
 
-def by_token(token: Token, **more: Any) -> PeeringRequest:
+def by_token(token: InvitationToken, **more: Any) -> PeeringRequest:
     """Returns the request that `liqod peer 'liqod://…'` makes."""
     return PeeringRequest(
         name=token.id,

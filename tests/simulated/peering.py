@@ -23,8 +23,8 @@ from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.clusterkeys import KeyBootstrap, cluster_keys
 from liqod.consumer.identities.formerkey import FormerKey
 from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
-from liqod.discovery.sightings import Seen
-from liqod.handshake.handshakemanager import Handshake
+from liqod.discovery.sightings import SeenCluster
+from liqod.handshake.handshakemanager import HandshakeManager
 from liqod.identity import keys
 from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.components import Components
@@ -35,7 +35,7 @@ from liqod.kube.leaderelection import Election
 from liqod.model import ids
 from liqod.network.gatewayhost import NOWHERE, GatewayHost
 from liqod.network.networkgc import NetworkGarbageCollector
-from liqod.ownkeycontroller import FollowedKeys, take_to
+from liqod.ownkeycontroller import OwnKeyController, pass_keys_to
 from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks
 from liqod.plugins.host import PluginHost
@@ -78,11 +78,11 @@ class Member:
     running: trio.CancelScope | None = None
     current: ClusterContext | None = None
     said: list[str] = field(default_factory=list)
-    handshake: Handshake | None = None
+    handshake: HandshakeManager | None = None
     components: Components = field(default_factory=Components)
     host: PluginHost = field(init=False)
     timings: ProviderTimings = ORDINARY
-    around: list[Seen] = field(default_factory=list)
+    around: list[SeenCluster] = field(default_factory=list)
     """Clusters that its discovery sees."""
 
     @property
@@ -124,12 +124,14 @@ class Member:
                 if self.meets:
                     pair = await cluster_keys(client)
                     everybody = partial(iter, self.around)
-                    self.handshake = Handshake(
+                    self.handshake = HandshakeManager(
                         context, pair.private, Account(), self._seen, everybody
                     )
                     self.components.handshake = self.handshake
                     await nursery.start(self.handshake.run)
-                    await nursery.start(FollowedKeys(context, take_to(self.handshake, client)).run)
+                    await nursery.start(
+                        OwnKeyController(context, pass_keys_to(self.handshake, client)).run
+                    )
                 tasks = PeerTasks(
                     self.host,
                     machine,
@@ -148,7 +150,7 @@ class Member:
         async with Election(client, labels.LEADER_LEASE, "liqo", f"{self.id}-host").held():
             yield
 
-    def _seen(self, cluster_id: str) -> Seen | None:
+    def _seen(self, cluster_id: str) -> SeenCluster | None:
         return next((each for each in self.around if each.cluster_id == cluster_id), None)
 
     def _context(self, client: Client, nursery: trio.Nursery) -> ClusterContext:

@@ -6,7 +6,7 @@ import trio
 
 from liqod.advertsigner import SignedAdverts
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES
-from liqod.discovery.discoverymanager import Discovery
+from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.identity import keys
 from liqod.plugins import loader
 from liqod.plugins.discovery import clusterprofile
@@ -55,7 +55,7 @@ async def test_profiles_are_waited_for_read_and_kept(monkeypatch, caplog):
     state = await defined("rome")
     async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as context:
         rome, milan = signed("rome"), signed("milan")
-        inbox = Discovery(context, PluginHost(plugins), rome)
+        inbox = DiscoveryManager(context, PluginHost(plugins), rome)
         async with trio.open_nursery() as nursery:
             await nursery.start(inbox.run)
             await context.client.create(NAMESPACES, {"metadata": {"name": "fleet"}})

@@ -13,8 +13,8 @@ import pytest
 from liqod.cli import inspector
 from liqod.consumer.identities.clusterkeys import cluster_keys
 from liqod.errors import LiqodError, Unconnected
-from liqod.handshake.protocol.outputs import Expected, Own
-from liqod.handshake.transport.peerdialler import Dialler
+from liqod.handshake.protocol.outputs import ExpectedPeer, LocalIdentity
+from liqod.handshake.transport.peerdialler import PeerDialler
 from liqod.handshake.transport.peersession import API
 from liqod.identity import certificates, keys
 from liqod.model.objects import webhook
@@ -111,14 +111,14 @@ async def test_who_has_shown_something_has_so_many_places_too(tmp_path: Path) ->
             await honest(milan, ports, 0)
         async with AsyncExitStack() as stack:
             for number in range(few[WAITING].of_one + 3):
-                own = Own(cluster_id=f"w-{number}", private=keys.generate())
+                own = LocalIdentity(cluster_id=f"w-{number}", private=keys.generate())
                 await stack.enter_async_context(asking(own, shake, 100 + number))
             shown = await figures(health, WAITING)
             assert (shown.taken, shown.refused) == (shown.of_one, {"source": 3})
             for number in range(few[STRANGERS].of_one + 3):
-                own = Own(cluster_id=f"s-{number}", private=keys.generate())
-                dialler = Dialler(own, environ={}, dial=from_elsewhere)
-                expected = Expected()
+                own = LocalIdentity(cluster_id=f"s-{number}", private=keys.generate())
+                dialler = PeerDialler(own, environ={}, dial=from_elsewhere)
+                expected = ExpectedPeer()
                 await stack.enter_async_context(dialler.meet([f"127.0.0.1:{shake}"], expected))
             shown = await figures(health, STRANGERS)
             assert (shown.taken, shown.refused) == (shown.of_one, {"source": 3})
@@ -147,11 +147,11 @@ async def test_a_tenant_has_its_share_of_streams_and_everything_else_goes_on(
         await met(milan)
         line = (await milan.liqod("invite", "--cpu", "2")).out.strip()
         await rome.liqod("peer", line)
-        own = Own(cluster_id="rome", private=(await cluster_keys(rome.admin)).private)
-        expected = Expected(
+        own = LocalIdentity(cluster_id="rome", private=(await cluster_keys(rome.admin)).private)
+        expected = ExpectedPeer(
             cluster_id="milan", key=keys.print_of((await cluster_keys(milan.admin)).public)
         )
-        dialler = Dialler(own, environ={})
+        dialler = PeerDialler(own, environ={})
         of_one = Account(files=FILES)[STREAMS].of_one
         async with dialler.meet([f"127.0.0.1:{port}"], expected) as meeting:
             channel = await meeting.attach()
@@ -177,7 +177,7 @@ async def test_a_tenant_has_its_share_of_streams_and_everything_else_goes_on(
 
 
 async def channels_have_an_end(
-    dialler: Dialler, expected: Expected, port: int, health: int
+    dialler: PeerDialler, expected: ExpectedPeer, port: int, health: int
 ) -> None:
     """A tenant that comes again and again, by its key, ends what it had first."""
     before = await figures(health, TENANTS)

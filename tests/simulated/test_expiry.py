@@ -7,7 +7,7 @@ import trio
 
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.discovery import configuredpeering
-from liqod.discovery.discoverymanager import Discovery
+from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.identity import certificates
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
@@ -32,7 +32,7 @@ async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expire
     async def introduce(context, peer, path):
         asked.append(peer)
 
-    monkeypatch.setattr(configuredpeering, "introduce", introduce)
+    monkeypatch.setattr(configuredpeering, "peer_with", introduce)
     state = await defined("rome")
     async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as context:
         await peer_of(context, "milan")
@@ -41,7 +41,10 @@ async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expire
         async with trio.open_nursery() as nursery:
             scope = trio.CancelScope()
             nursery.start_soon(
-                Discovery(context, PluginHost(Plugins()))._introduce, "milan", "/nowhere", scope
+                DiscoveryManager(context, PluginHost(Plugins()))._introduce,
+                "milan",
+                "/nowhere",
+                scope,
             )
             await context.client.create(IDENTITIES, identity(good), AT_ROME)
             await trio.sleep(0.5)

@@ -11,7 +11,7 @@ from liqod.advertsigner import free_now
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.errors import ConfigError
-from liqod.handshake.handshakemanager import Handshake
+from liqod.handshake.handshakemanager import HandshakeManager
 from liqod.procedures import peeringrequest
 from liqod.resources import INCOMING_PEERINGS, QUOTAS, RESOURCE_SLICES, IncomingPeering
 from tests.simulated.borrower import eventually
@@ -196,13 +196,13 @@ async def test_both_ask_each_other_at_once():
 
 async def test_one_that_takes_a_free_port_takes_nothing_back(monkeypatch: pytest.MonkeyPatch):
     said: list[str | None] = []
-    annotate = Handshake._annotate
+    annotate = HandshakeManager._annotate
 
-    async def recorded(room: Handshake, met_at: str | None) -> None:
+    async def recorded(room: HandshakeManager, met_at: str | None) -> None:
         said.append(met_at)
         await annotate(room, met_at)
 
-    monkeypatch.setattr(Handshake, "_annotate", recorded)
+    monkeypatch.setattr(HandshakeManager, "_annotate", recorded)
     async with meeting("milan") as [milan]:
         assert (milan.context.config.handshake.enabled, milan.context.config.handshake.port) == (
             True,

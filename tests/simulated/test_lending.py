@@ -8,7 +8,7 @@ import pytest
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, SECRETS
 from liqod.errors import ConfigError, Unconnected
-from liqod.handshake.protocol.invitationtokens import Token
+from liqod.handshake.protocol.invitationtokens import InvitationToken
 from liqod.kube.http import proxies
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
@@ -49,7 +49,7 @@ async def asks(milan: Member) -> IncomingPeering:
     return found
 
 
-async def lends(milan: Member, token: Token, **granted: str) -> None:
+async def lends(milan: Member, token: InvitationToken, **granted: str) -> None:
     """Lends as `liqod peer` does with a line that wants to borrow, and its operator's yes."""
     await peeringrequest.ask(milan.admin, "liqo", by_token(token, lend=True))
     entry = await asks(milan)
@@ -140,7 +140,7 @@ async def empty(kept: Any) -> bool:
     return len(kept) == 0
 
 
-async def mine(milan: Member, token: Token) -> Any:
+async def mine(milan: Member, token: InvitationToken) -> Any:
     """Returns the status of the lender's own record."""
     return (await outgoing(milan, token.id)).status
 

@@ -14,7 +14,7 @@ from liqod.cli.meet import asked_of
 from liqod.cli.typed import seconds
 from liqod.errors import ConfigError, Misuse
 from liqod.handshake.protocol import advertcodec
-from liqod.handshake.protocol.invitationtokens import Token, format_token
+from liqod.handshake.protocol.invitationtokens import InvitationToken, format_token
 from liqod.kube.selection import Selection
 from liqod.procedures import peeringrequest
 from liqod.procedures.resourcerequest import ResourceRequest
@@ -38,7 +38,9 @@ from tests.simulated.processes import command
 from tests.unit.plugins.nameserver import NameServer
 from tests.unit.plugins.test_dns_srv import rounds
 
-TOKEN = Token(addresses=("milan.example:6446",), id="invitation-1", secret=b"s" * 16, key="0" * 64)
+TOKEN = InvitationToken(
+    addresses=("milan.example:6446",), id="invitation-1", secret=b"s" * 16, key="0" * 64
+)
 
 
 async def waiting(host: Member) -> bool:

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from liqod.discovery.discoverymanager import Discovery
-from liqod.discovery.sightings import Entry
+from liqod.discovery.discoverymanager import DiscoveryManager
+from liqod.discovery.sightings import KeptSighting
 from liqod.errors import ConfigError
-from liqod.handshake.transport.sessioncounters import OTHER, Figures
+from liqod.handshake.transport.sessioncounters import OTHER, SessionCounters
 from liqod.inspect.inspector import Inspector
 from liqod.inspect.metrics import render
 from liqod.plugins import loader
@@ -91,16 +91,16 @@ async def test_channels_are_shown_while_they_are_open_and_their_bytes_afterwards
 
 async def test_sightings_are_counted_by_who_sees():
     async with meeting("rome") as [rome]:
-        discovery = rome.components.discovery = Discovery(rome.context, rome.host)
+        discovery = rome.components.discovery = DiscoveryManager(rome.context, rome.host)
         for cluster in ("milan", "turin"):
             seen = Sighting(cluster_id=cluster, plugin="mdns")
-            discovery.book.take(Entry(seen=seen, since=0.0))
+            discovery.book.take(KeptSighting(seen=seen, since=0.0))
         await reads(rome, 'liqod_sightings{plugin="mdns"}', 2)
         assert not named(rome, "milan")
 
 
 def test_a_code_that_nobody_knows_makes_no_label():
-    figures = Figures()
+    figures = SessionCounters()
     labels = set(figures.refused)
     for code in ("proof", "made-up", "gone", "cancelled", "denied", ""):
         figures.refuse(code)

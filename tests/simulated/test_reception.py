@@ -16,8 +16,8 @@ from liqod.config import parse
 from liqod.handshake.protocol.encoding import pack, unpack
 from liqod.handshake.protocol.messages import Accepted, Ask, Cancel, Denied, Done, Failed, Refused
 from liqod.handshake.requests import incomingcontroller, incomingrecord, invitations
-from liqod.handshake.requests.incomingcontroller import Inbox
-from liqod.handshake.requests.incomingserver import Reception
+from liqod.handshake.requests.incomingcontroller import IncomingController
+from liqod.handshake.requests.incomingserver import IncomingServer
 from liqod.kube.client import Client
 from liqod.kube.selection import EVERY, Selection
 from liqod.model import ids
@@ -140,7 +140,7 @@ async def test_a_decision_for_ever_lets_in_again_and_grants_no_more_than_the_fir
 async def test_who_was_never_let_in_ends_nothing_of_another_by_the_same_id():
     async with reception() as (milan, host, nursery):
         await peeringusers.generate(milan.admin, "rome", here="milan", server="https://x", ca=b"")
-        wanted = invitations.Wanted(
+        wanted = invitations.InvitationSpec(
             addresses=("192.0.2.9:6446",), key="0" * 64, lifetime=600, cluster_id="rome"
         )
         await invitations.invite(milan.admin, "liqo", wanted)
@@ -274,7 +274,9 @@ async def test_who_was_denied_for_ever_is_let_in_by_no_invitation_and_no_policy(
         await answering.taken_up(milan.admin, "liqo", found, within=30)
         if settings:
             config = parse(milan.settings + settings)
-            host = Reception(Inbox(dataclasses.replace(milan.context, config=config)))
+            host = IncomingServer(
+                IncomingController(dataclasses.replace(milan.context, config=config))
+            )
         for ask in (await invited(milan), request()):
             with trio.fail_after(30):
                 answer = await host.asked(rome, "192.0.2.1", ask, ignored)
@@ -377,7 +379,7 @@ async def test_who_was_interrupted_before_it_was_written_down_has_used_its_invit
 
 async def invited(milan: Member) -> Ask:
     """A request that brings an invitation."""
-    wanted = invitations.Wanted(addresses=("192.0.2.9:6446",), key="0" * 64, lifetime=600)
+    wanted = invitations.InvitationSpec(addresses=("192.0.2.9:6446",), key="0" * 64, lifetime=600)
     token, _ = await invitations.invite(milan.admin, "liqo", wanted)
     return request(invitation={"id": token.id, "secret": pack(token.secret)})
 

@@ -12,9 +12,9 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.tenancy import ensure_tenant_namespace, users_of
 from liqod.errors import ConfigError
 from liqod.handshake.protocol.messages import Accepted, Ask, Cancel, Done, Failed, Refused
-from liqod.handshake.protocol.outputs import Peer
+from liqod.handshake.protocol.outputs import VerifiedPeer
 from liqod.handshake.requests import incomingrecord
-from liqod.handshake.requests.incomingserver import Reception
+from liqod.handshake.requests.incomingserver import IncomingServer
 from liqod.kube.selection import Selection
 from liqod.procedures import answering
 from liqod.resources import (
@@ -94,13 +94,15 @@ async def test_the_word_that_a_key_replaces_another_is_good_for_one_peering():
                 assert refused.code == "key-changed"
 
 
-def in_order() -> tuple[Peer, Peer]:
+def in_order() -> tuple[VerifiedPeer, VerifiedPeer]:
     """Two clusters of one id, the one first whose entry is listed first."""
     one, other = sorted((somebody("rome") for _ in "ab"), key=lambda each: each.key)
     return one, other
 
 
-async def accepted_by_operator(milan: Member, host: Reception, who: Peer, ask: Ask) -> Answer:
+async def accepted_by_operator(
+    milan: Member, host: IncomingServer, who: VerifiedPeer, ask: Ask
+) -> Answer:
     """A strange key is let in where the operator says that it replaces the one before."""
     refused = await host.asked(who, "192.0.2.2", ask, ignored)
     assert isinstance(refused, Refused)
@@ -178,7 +180,7 @@ async def test_what_fails_ends_the_way_in_of_its_own_key_and_no_other():
             assert await milan.admin.list(ROLE_BINDINGS, users, decode=Partial) == []
 
 
-async def tenant_of(milan: Member, peer: Peer) -> None:
+async def tenant_of(milan: Member, peer: VerifiedPeer) -> None:
     """Writes the annotation of the daemon for an accepted Tenant of a consumer."""
     mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: peer.key}}}
     await milan.admin.patch(NAMESPACES, f"liqo-tenant-{peer.cluster_id}", mark)

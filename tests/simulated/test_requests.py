@@ -15,10 +15,10 @@ from liqod.cluster.tenancy import ensure_tenant_namespace
 from liqod.errors import Unreachable
 from liqod.handshake.protocol.encoding import pack
 from liqod.handshake.protocol.messages import Cancel, Offer, Report
-from liqod.handshake.requests.borrowrequest import Pursuit
-from liqod.handshake.requests.invitations import Wanted, invite
-from liqod.handshake.requests.reverseconnections import Lenders
-from liqod.handshake.transport.interfaces import Meeting
+from liqod.handshake.requests.borrowrequest import BorrowRequest
+from liqod.handshake.requests.invitations import InvitationSpec, invite
+from liqod.handshake.requests.reverseconnections import ReverseConnections
+from liqod.handshake.transport.interfaces import LenderSession
 from liqod.kube.client import Client
 from liqod.procedures import peeringrequest
 from liqod.procedures.peeringrequest import PeeringRequest
@@ -105,7 +105,7 @@ async def test_who_was_sent_away_since_asks_again_and_is_not_told_that_all_is_we
 async def test_a_request_is_given_up_in_its_time_whether_it_was_heard_or_not(phase: str):
     async with members("rome") as [rome]:
         await made(rome, phase=phase or None, ends="2026-01-01T00:00:00Z")
-        assert await Pursuit(rome.context, "milan", nobody).run()
+        assert await BorrowRequest(rome.context, "milan", nobody).run()
         assert (await found(rome)).status.phase == "Expired"
 
 
@@ -113,7 +113,7 @@ async def test_a_request_is_given_up_in_its_time_whether_it_was_heard_or_not(pha
 async def test_who_only_answered_first_is_not_known_by_that(phase: str, known: bool):
     async with members("rome") as [rome]:
         request = await made(rome, phase=phase, clusterID="milan", key=FIRST)
-        problem = await Pursuit(rome.context, "milan", nobody)._key_problem(
+        problem = await BorrowRequest(rome.context, "milan", nobody)._key_problem(
             request, "milan", SECOND
         )
         assert bool(problem) is known
@@ -134,9 +134,9 @@ async def test_who_finds_by_a_write_that_the_request_was_deleted_takes_it_back_o
 
     async with members("rome") as [rome]:
         request = await made(rome, phase="Waiting")
-        pursuit = Pursuit(rome.context, "milan", dialling)
+        pursuit = BorrowRequest(rome.context, "milan", dialling)
 
-        async def meets(meeting: Meeting) -> bool:
+        async def meets(meeting: LenderSession) -> bool:
             await rome.admin.delete(OUTGOING_PEERINGS, "milan", "liqo")
             await pursuit._tell("it has to agree")
             return False
@@ -151,9 +151,11 @@ async def test_a_lender_that_was_revoked_comes_back_by_an_invitation_for_its_key
         namespace = await ensure_tenant_namespace(rome.admin, "milan")
         mark = {"metadata": {"annotations": {labels.REVOKED_PROVIDER: "2026-01-01T00:00:00Z"}}}
         await rome.admin.patch(NAMESPACES, namespace, mark)
-        milan, lenders = somebody("milan"), Lenders(rome.context)
+        milan, lenders = somebody("milan"), ReverseConnections(rome.context)
         for key, comes in ("", False), (milan.key, True):
-            wanted = Wanted(addresses=("192.0.2.9:6446",), key=FIRST, lifetime=600, borrow=True)
+            wanted = InvitationSpec(
+                addresses=("192.0.2.9:6446",), key=FIRST, lifetime=600, borrow=True
+            )
             line, _ = await invite(rome.admin, "liqo", replace(wanted, for_key=key))
             brought = {"id": line.id, "secret": pack(line.secret)}
             offer = msgspec.convert({"request": str(uuid4()), "invitation": brought}, Offer)

@@ -17,8 +17,8 @@ from liqod.consumer.identities import formerkey
 from liqod.consumer.identities.clusterkeys import ClusterKeys, cluster_keys, succeed
 from liqod.errors import ConfigError, LiqodError
 from liqod.handshake.protocol.messages import Offer
-from liqod.handshake.protocol.outputs import CAPABILITIES, Expected, Own
-from liqod.handshake.transport.peerdialler import Dialler
+from liqod.handshake.protocol.outputs import CAPABILITIES, ExpectedPeer, LocalIdentity
+from liqod.handshake.transport.peerdialler import PeerDialler
 from liqod.identity import certificates, keys
 from liqod.model.peering.foreigncluster import API_SERVER
 from liqod.procedures import peeringrequest
@@ -195,10 +195,10 @@ async def test_a_peering_by_a_channel_stands_whichever_side_changes_its_key(peer
 
 async def attach(host: Member, who: Member, stolen: ClusterKeys) -> None:
     """Somebody has a former key and comes by it."""
-    own = Own(cluster_id=who.id, private=stolen.private, capabilities=CAPABILITIES)
-    dialler = Dialler(own, environ={})
+    own = LocalIdentity(cluster_id=who.id, private=stolen.private, capabilities=CAPABILITIES)
+    dialler = PeerDialler(own, environ={})
     with trio.fail_after(20):
-        async with dialler.meet((address_of(host),), Expected(cluster_id=host.id)) as met:
+        async with dialler.meet((address_of(host),), ExpectedPeer(cluster_id=host.id)) as met:
             if who.id == "rome":
                 await met.attach()
                 return

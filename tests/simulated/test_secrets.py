@@ -25,7 +25,7 @@ from liqod.apimachinery.kinds import SECRETS
 from liqod.cli import app, inspector
 from liqod.cli.meet import asked_of
 from liqod.errors import ConfigError, LiqodError
-from liqod.handshake.protocol.invitationtokens import Token, format_token
+from liqod.handshake.protocol.invitationtokens import InvitationToken, format_token
 from liqod.inspect import protocol
 from liqod.inspect.inspector import Inspector
 from liqod.kube.credentials import credentials
@@ -89,7 +89,7 @@ def of_text(text: str) -> set[str]:
     return found
 
 
-def of_token(token: Token) -> set[str]:
+def of_token(token: InvitationToken) -> set[str]:
     """The forms that an invitation's secret could have."""
     secret = token.secret
     line = format_token(token).partition("#v1.")[2]
@@ -225,7 +225,7 @@ async def shown(seen: Seen, where: str, text: str) -> bool:
     return any(text in each for each in seen.texts.get(where, ()))
 
 
-TOKEN = Token(
+TOKEN = InvitationToken(
     addresses=("127.0.0.1:6446",), id="invitation-1", secret=bytes(range(16)), key="ab" * 32
 )
 LINE = format_token(TOKEN)

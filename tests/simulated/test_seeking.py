@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from liqod import config
-from liqod.discovery.sightings import Entry, Seen, Verified
+from liqod.discovery.sightings import AdvertContent, KeptSighting, SeenCluster
 from liqod.handshake.requests import policyrequests
 from liqod.kube.selection import Selection
 from liqod.plugins.providers import Sighting
@@ -32,12 +32,14 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policyrequests, "PATIENCE", 0.3)
 
 
-async def sighting(host: Member) -> Seen:
+async def sighting(host: Member) -> SeenCluster:
     """Returns the cluster as a daemon in the same network sees it."""
     where = (address_of(host),)
     seen = Sighting(cluster_id=host.id, plugin="mdns", addresses=where)
-    verified = Verified(cluster_id=host.id, key=await key_of(host), addresses=where)
-    return Seen(cluster_id=host.id, entries=(Entry(seen=seen, since=0.0, verified=verified),))
+    verified = AdvertContent(cluster_id=host.id, key=await key_of(host), addresses=where)
+    return SeenCluster(
+        cluster_id=host.id, entries=(KeptSighting(seen=seen, since=0.0, verified=verified),)
+    )
 
 
 async def requests(host: Member) -> list[OutgoingPeering]:
@@ -90,7 +92,7 @@ async def test_a_lender_that_was_revoked_is_not_asked_under_another_id():
         told = msgspec.structs.replace(entry.verified, cluster_id="turin")
         sighted = msgspec.structs.replace(entry.seen, cluster_id="turin")
         entry = msgspec.structs.replace(entry, seen=sighted, verified=told)
-        rome.around.append(Seen(cluster_id="turin", entries=(entry,)))
+        rome.around.append(SeenCluster(cluster_id="turin", entries=(entry,)))
         await trio.sleep(0.5)
         assert await requests(rome) == []
 
@@ -122,9 +124,11 @@ async def test_a_crowd_is_not_asked_all_at_once(monkeypatch: pytest.MonkeyPatch)
         assert rome.handshake is not None
         for number in range(40):
             name = f"edge-{number}"
-            told = Verified(cluster_id=name, key=f"{number:064x}", addresses=("127.0.0.1:9",))
-            entry = Entry(seen=Sighting(cluster_id=name, plugin="mdns"), since=0.0, verified=told)
-            rome.around.append(Seen(cluster_id=name, entries=(entry,)))
+            told = AdvertContent(cluster_id=name, key=f"{number:064x}", addresses=("127.0.0.1:9",))
+            entry = KeptSighting(
+                seen=Sighting(cluster_id=name, plugin="mdns"), since=0.0, verified=told
+            )
+            rome.around.append(SeenCluster(cluster_id=name, entries=(entry,)))
         rome.handshake.reload(dataclasses.replace(rome.context, config=wants))
 
         async def asked() -> bool:

@@ -38,7 +38,7 @@ async def lending(cluster, text="", timings=ORDINARY):
     ):
         if await made.admin.find(NAMESPACES, SHOP) is None:
             await made.map_namespace()
-        nursery.start_soon(reachability.follow, made.peer)
+        nursery.start_soon(reachability.follow_reachability, made.peer)
         await nursery.start(ShadowEndpointSlices(made.peer, timings).run)
         yield made
         nursery.cancel_scope.cancel()

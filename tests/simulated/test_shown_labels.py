@@ -1,7 +1,7 @@
 """The labels that a cluster declares, on the Deployment in which `liqoctl info` looks for them."""
 
 from liqod.apimachinery.kinds import DEPLOYMENTS
-from liqod.clusterlabels import ShownLabels, arguments
+from liqod.clusterlabels import ClusterLabels, arguments
 from liqod.install import workload
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, borrower, eventually
@@ -24,7 +24,7 @@ async def test_they_are_shown_and_put_back_after_an_upgrade(nursery):
         EmbeddedCluster("rome", state=await defined("rome")) as cluster,
         borrower(cluster, SETTINGS) as context,
     ):
-        await nursery.start(ShownLabels(context).run)
+        await nursery.start(ClusterLabels(context).run)
         stand_in = workload.stand_in("liqo", "https://rome:6443")
         await context.client.create(DEPLOYMENTS, stand_in, "liqo")
 

@@ -15,7 +15,7 @@ import trio
 
 from liqod import config
 from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, Kind
-from liqod.discovery.discoverymanager import Discovery
+from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.inspect.probing import Reader
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
@@ -109,7 +109,7 @@ async def test_its_discovery_is_run_and_peers_with_nobody(
         client=None,
     )
     loaded = msgspec.structs.replace(plugins, discovery=plugins.discovery[1:])
-    inbox = Discovery(context, PluginHost(loaded))
+    inbox = DiscoveryManager(context, PluginHost(loaded))
     await nursery.start(inbox.run)
 
     async def seen() -> bool:

@@ -11,7 +11,7 @@ from liqod import install
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES
 from liqod.errors import LiqodError, ProtocolError
 from liqod.identity import certificates
-from liqod.identity.certificates import Facts
+from liqod.identity.certificates import CertificateInfo
 from liqod.kube.definitions import RETURN, name_of
 from liqod.kube.watched import RESYNC
 from liqod.model import ids
@@ -91,7 +91,7 @@ async def _peer_again(world: World, provider: str) -> None:
             await world.peer(provider)
 
 
-def facts_of(world: World, provider: str) -> Iterator[tuple[str, Facts]]:
+def facts_of(world: World, provider: str) -> Iterator[tuple[str, CertificateInfo]]:
     """The Identities at a provider, and what the certificate of each says."""
     storage = world[CONSUMER].cluster.registry.storage
     for item in storage.of(name_of(IDENTITIES)).items(ids.tenant_namespace(provider)):
@@ -100,7 +100,7 @@ def facts_of(world: World, provider: str) -> Iterator[tuple[str, Facts]]:
             yield item.name, certificates.read(identity.spec.auth_params.signed_crt)
 
 
-def is_due(facts: Facts) -> bool:
+def is_due(facts: CertificateInfo) -> bool:
     """True if a certificate should have been renewed by now."""
     return time.time() > certificates.renewal(facts, RENEW_AT)
 

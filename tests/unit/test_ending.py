@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from liqod.plugins.callguard import Gauge
-from liqod.shutdown import Ending
+from liqod.shutdown import ShutdownWatchdog
 
 
 class Left:
@@ -39,7 +39,7 @@ async def test_a_plugin_that_goes_on_is_named(caplog: pytest.LogCaptureFixture, 
     gauge = Gauge("discovery", "dns")
     with trio.move_on_after(0), scope:
         await gauge.run(clings)
-    ending = Ending(grace=0.05, leave=leaves)
+    ending = ShutdownWatchdog(grace=0.05, leave=leaves)
     ending.done()
     ending.begin()
     await left(leaves)
@@ -51,7 +51,7 @@ async def test_a_plugin_that_goes_on_is_named(caplog: pytest.LogCaptureFixture, 
 
 async def test_who_holds_the_event_loop_is_named(caplog: pytest.LogCaptureFixture):
     leaves = Left()
-    Ending(grace=0.05, leave=leaves).begin()
+    ShutdownWatchdog(grace=0.05, leave=leaves).begin()
 
     def blocks() -> None:
         while not leaves.over.is_set():
@@ -66,7 +66,7 @@ async def test_a_signal_is_enough_while_the_event_loop_is_held(caplog: pytest.Lo
     leaves, told = Left(), []
     before = signal.signal(signal.SIGUSR1, lambda number, frame: told.append(number))
     try:
-        Ending(grace=0.05, leave=leaves).follow(signal.SIGUSR1)
+        ShutdownWatchdog(grace=0.05, leave=leaves).follow(signal.SIGUSR1)
         os.kill(os.getpid(), signal.SIGUSR1)
         until = time.monotonic() + 30
         while not leaves.over.is_set() and time.monotonic() < until:
@@ -83,7 +83,7 @@ def test_a_thread_that_goes_on_is_named(caplog: pytest.LogCaptureFixture):
     thread = threading.Thread(target=let_go.wait, name="somebody")
 
     async def run() -> None:
-        ending = Ending(grace=0.05, leave=leaves)
+        ending = ShutdownWatchdog(grace=0.05, leave=leaves)
         ending.begin()
         thread.start()
         ending.done()

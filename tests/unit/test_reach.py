@@ -22,7 +22,7 @@ async def followed(way="tunnel"):
         "milan", cast("Any", context), "liqo-tenant-milan", link=cast("Any", Switch())
     )
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(reachability.follow, peer)
+        nursery.start_soon(reachability.follow_reachability, peer)
         await trio.testing.wait_all_tasks_blocked()
         yield peer
         nursery.cancel_scope.cancel()

@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from liqod.handshake.transport.peerlistener import Listener
+from liqod.handshake.transport.peerlistener import PeerListener
 from liqod.runtime.connectionlimit import Places
 from liqod.sharedport import DAEMON, SharedPort
 from tests.unit.handshake.listeners import EXPECTED, MILAN, FakeHost, dialler, greeter
@@ -108,7 +108,7 @@ async def test_each_gets_what_calls_it_and_another_has_the_port_when_one_ends(
 
 async def test_daemons_meet_at_a_port_that_a_tunnel_has(folder: Path) -> None:
     port = free_port()
-    listener = Listener(MILAN, FakeHost(), {"api": greeter})
+    listener = PeerListener(MILAN, FakeHost(), {"api": greeter})
     async with trio.open_nursery() as nursery:
         tunnel = SharedPort(TUNNEL, port, folder, "liqod0", 0, partial(take, "tunnel"), Places(8))
         await nursery.start(tunnel.run)

@@ -6,10 +6,12 @@ import pytest
 
 from liqod.cli import app, typed
 from liqod.errors import Misuse
-from liqod.handshake.protocol.invitationtokens import Token, format_token
+from liqod.handshake.protocol.invitationtokens import InvitationToken, format_token
 
 LINE = format_token(
-    Token(addresses=("milan.example:6446",), id="invitation-1", secret=b"s" * 16, key="0" * 64)
+    InvitationToken(
+        addresses=("milan.example:6446",), id="invitation-1", secret=b"s" * 16, key="0" * 64
+    )
 )
 
 

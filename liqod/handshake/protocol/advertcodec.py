@@ -56,7 +56,7 @@ class Advert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     free: Quantities = {}
 
 
-class Verified(msgspec.Struct, frozen=True, kw_only=True):
+class VerifiedAdvert(msgspec.Struct, frozen=True, kw_only=True):
     """An advert whose signature is good.
 
     Attributes:
@@ -70,14 +70,14 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     key: str
 
 
-class _Payload(Advert, frozen=True, kw_only=True, omit_defaults=True):
+class _AdvertPayload(Advert, frozen=True, kw_only=True, omit_defaults=True):
     key: Annotated[bytes, Meta(max_length=_KEY_LIMIT)]
 
 
-_decoder: Final = msgspec.msgpack.Decoder(_Payload)
+_decoder: Final = msgspec.msgpack.Decoder(_AdvertPayload)
 
 
-def announce(advert: Advert, private: bytes) -> str:
+def sign(advert: Advert, private: bytes) -> str:
     """The text of an advert.
 
     Raises:
@@ -88,7 +88,7 @@ def announce(advert: Advert, private: bytes) -> str:
         raise ConfigError(f"this cannot be announced: {problem}")
     fields = {name: getattr(advert, name) for name in advert.__struct_fields__}
     payload = msgspec.msgpack.encode(
-        _Payload(**fields, key=keys.public_der(keys.public_pem(private)))
+        _AdvertPayload(**fields, key=keys.public_der(keys.public_pem(private)))
     )
     signature = keys.sign(private, CONTEXT + payload)
     text = f"{_VERSION}.{pack(payload)}.{pack(signature)}"
@@ -100,7 +100,7 @@ def announce(advert: Advert, private: bytes) -> str:
     return text
 
 
-def verify(text: str) -> Verified:
+def verify(text: str) -> VerifiedAdvert:
     """Decodes an advert, and verifies that it is signed by the key that it names.
 
     Raises:
@@ -122,7 +122,9 @@ def verify(text: str) -> Verified:
     if not keys.verify(public, CONTEXT + payload, signature):
         raise ProtocolError("the advert is not signed by the key that it names")
     fields = {name: getattr(found, name) for name in Advert.__struct_fields__}
-    return Verified(advert=Advert(**fields), public_key=public.decode(), key=keys.print_of(public))
+    return VerifiedAdvert(
+        advert=Advert(**fields), public_key=public.decode(), key=keys.print_of(public)
+    )
 
 
 def _problem(advert: Advert) -> str:

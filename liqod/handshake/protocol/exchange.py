@@ -1,7 +1,8 @@
 """The common part of the two machines: above all, the messages once both sides are known.
 
 One side borrows: it asks, attaches, says what became of a request. The other one lends, and
-answers. The dialler borrows, unless it makes an offer (:meth:`.statemachine.Dialler.offer`) and the
+answers. The dialler borrows, unless it makes an offer (:meth:`.statemachine.DiallerMachine.offer`)
+and the
 listener takes that up: from then on each is what the other one was. So both ways have one set of
 rules, and who opened the connection gives nobody a right.
 """
@@ -12,7 +13,7 @@ from liqod.errors import ProtocolError
 from liqod.handshake.protocol import proof
 from liqod.handshake.protocol.messages import (
     Accepted,
-    Any_,
+    AnyMessage,
     Ask,
     Attach,
     Attached,
@@ -30,22 +31,22 @@ from liqod.handshake.protocol.messages import (
     encode,
 )
 from liqod.handshake.protocol.outputs import (
-    Answered,
-    Asked,
-    Attaching,
-    Closed,
-    Identified,
+    AnswerReceived,
+    AskReceived,
+    AttachReceived,
+    LocalIdentity,
     Outputs,
-    Own,
-    Peer,
-    Reported,
+    PeerVerified,
+    ReportReceived,
     Send,
+    SessionEnd,
+    VerifiedPeer,
 )
-from liqod.handshake.protocol.sas import words
+from liqod.handshake.protocol.sas import sas_words
 from liqod.identity import keys
 from liqod.model.text import printable
 
-Stage = Literal[
+ExchangeStage = Literal[
     "new",  # nothing was said
     "greeted",  # Hello has crossed
     "proving",  # Welcome has crossed
@@ -64,7 +65,7 @@ REPORTS: Final = 16
 """Requests of which something was reported in one meeting, and that is not kept yet."""
 
 
-class Agreeing:
+class Exchange:
     """The part that both machines share: either side may borrow, and the other one lends then.
 
     Args:
@@ -79,7 +80,9 @@ class Agreeing:
         borrows: whether this side asks; it changes once at most, by an ``Offer``.
     """
 
-    def __init__(self, own: Own, certificate: bytes, nonce: bytes, *, borrows: bool) -> None:
+    def __init__(
+        self, own: LocalIdentity, certificate: bytes, nonce: bytes, *, borrows: bool
+    ) -> None:
         if len(nonce) != proof.NONCE:
             raise ValueError(f"a nonce has {proof.NONCE} bytes")
         self._own = own
@@ -88,8 +91,8 @@ class Agreeing:
         self._nonce = nonce
         self._hello = ""
         self._welcome = ""
-        self.stage: Stage = "new"
-        self.peer: Peer | None = None
+        self.stage: ExchangeStage = "new"
+        self.peer: VerifiedPeer | None = None
         self.borrows = borrows
         self._expected_key = ""
         self._request = ""
@@ -131,11 +134,11 @@ class Agreeing:
         told = Send(encode(Refused(code=code, reason=reason, again=again)))
         return (told, *self._over(code, reason, "us", again))
 
-    def _take(self, message: Any_, text: str) -> Outputs:
+    def _take(self, message: AnyMessage, text: str) -> Outputs:
         """Handles a message that comes once both are known; a subclass handles its own first."""
         return self._heard(message) if self.borrows else self._asked(message)
 
-    def _heard(self, message: Any_) -> Outputs:
+    def _heard(self, message: AnyMessage) -> Outputs:
         """Handles a message as the borrower."""
         match message:
             case Pending() | Accepted() | Denied() if self.stage == "asked":
@@ -144,20 +147,20 @@ class Agreeing:
                 return ()  # it crossed with the Cancel
             case Attached() if self.stage == "attaching":
                 self.stage = "open"
-                return (Answered(message),)
+                return (AnswerReceived(message),)
             case Noted() if message.request in self._said:
-                return (Answered(message),)
+                return (AnswerReceived(message),)
         return self._untimely(message)
 
-    def _asked(self, message: Any_) -> Outputs:
+    def _asked(self, message: AnyMessage) -> Outputs:
         """Handles a message as the lender."""
         match message:
             case Ask() if self.stage == "met":
                 self.stage, self._request = "asked", message.request
-                return (Asked(message),)
+                return (AskReceived(message),)
             case Attach() if self.stage == "met":
                 self.stage = "attaching"
-                return (Attaching(),)
+                return (AttachReceived(),)
             case Cancel() | Done() | Failed() if self.stage in ("met", "asked", "open"):
                 return self._reported(message)
         return self._untimely(message)
@@ -166,9 +169,9 @@ class Agreeing:
         self, code: str, reason: str, by: Literal["us", "peer"], again: int | None
     ) -> Outputs:
         self.stage = "over"
-        return (Closed(code=code, reason=reason, by=by, again=again),)
+        return (SessionEnd(code=code, reason=reason, by=by, again=again),)
 
-    def _untimely(self, message: Any_) -> Outputs:
+    def _untimely(self, message: AnyMessage) -> Outputs:
         name = type(message).__name__
         return self.refuse("protocol", f"{name} came at a time at which it means nothing")
 
@@ -184,18 +187,18 @@ class Agreeing:
             )
         return ()
 
-    def _met(self, other: Hello | Welcome, version: int, seen: bytes) -> Identified:
+    def _met(self, other: Hello | Welcome, version: int, seen: bytes) -> PeerVerified:
         public = keys.encode_public(keys.load_public(other.public_key.encode()))
         self.stage = "met"
-        self.peer = Peer(
+        self.peer = VerifiedPeer(
             cluster_id=other.cluster_id,
             public_key=public.decode(),
             key=keys.print_of(public),
-            words=words(seen),
+            words=sas_words(seen),
             version=version,
             capabilities=frozenset(self._own.capabilities) & frozenset(other.capabilities),
         )
-        return Identified(self.peer)
+        return PeerVerified(self.peer)
 
     @property
     def _may_ask(self) -> bool:
@@ -243,10 +246,10 @@ class Agreeing:
 
     def _answered(self, answer: Pending | Accepted | Denied) -> Outputs:
         if isinstance(answer, Denied):
-            return (Answered(answer), *self._over("denied", answer.reason, "peer", None))
+            return (AnswerReceived(answer), *self._over("denied", answer.reason, "peer", None))
         if isinstance(answer, Accepted):
             self.stage = "open"
-        return (Answered(answer),)
+        return (AnswerReceived(answer),)
 
     def pend(self, lifetime: int) -> Outputs:
         """Nobody has decided yet; the request ends by itself after that many seconds."""
@@ -287,7 +290,7 @@ class Agreeing:
         return (Send(encode(Attached())),)
 
     def note(self, request: str) -> Outputs:
-        """Confirms that the report (:class:`Reported`) on a request is kept."""
+        """Confirms that the report (:class:`ReportReceived`) on a request is kept."""
         if self.stage == "over" or request not in self._unnoted:
             return ()
         self._unnoted.remove(request)
@@ -302,4 +305,4 @@ class Agreeing:
             if len(self._unnoted) >= REPORTS:
                 return self.refuse("busy", "too much is reported at once", 1)
             self._unnoted.append(report.request)
-        return (Reported(report),)
+        return (ReportReceived(report),)

@@ -31,7 +31,7 @@ _LENDS, _BORROWS = "v1.", "b1."
 the second takes it for a later version, and says so."""
 
 
-class Token(msgspec.Struct, frozen=True, kw_only=True):
+class InvitationToken(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of the line.
 
     Attributes:
@@ -49,7 +49,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     borrow: bool = False
 
     def __repr__(self) -> str:
-        return f"Token({','.join(self.addresses)}, {self.id})"
+        return f"InvitationToken({','.join(self.addresses)}, {self.id})"
 
 
 def address(text: str) -> tuple[str, int]:
@@ -84,7 +84,7 @@ def same_secret(hash_: str, secret: bytes) -> bool:
     return hmac.compare_digest(secret_hash(secret).encode(), hash_.encode())
 
 
-def format_token(token: Token) -> str:
+def format_token(token: InvitationToken) -> str:
     """The line.
 
     Raises:
@@ -102,7 +102,7 @@ def format_token(token: Token) -> str:
     return f"{SCHEME}{where}/#{kind}{pack(_sum(kind, where, body) + body)}"
 
 
-def parse_token(line: str) -> Token:
+def parse_token(line: str) -> InvitationToken:
     """Parses the line of an invitation.
 
     Raises:
@@ -132,7 +132,7 @@ def parse_token(line: str) -> Token:
     if not ids.is_dns_label(name):
         raise ConfigError("the invitation names no invitation: ask for another one")
     secret = body[_PRINT : _PRINT + SECRET]
-    return Token(
+    return InvitationToken(
         addresses=addresses,
         id=name,
         secret=secret,

@@ -65,11 +65,11 @@ _RESOURCE = re.compile(
 )
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class PeerMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     """Base class of all messages."""
 
 
-class Hello(Message, frozen=True, kw_only=True, tag="hello"):
+class Hello(PeerMessage, frozen=True, kw_only=True, tag="hello"):
     """The first message of the dialler.
 
     Attributes:
@@ -87,7 +87,7 @@ class Hello(Message, frozen=True, kw_only=True, tag="hello"):
     commitment: Digest
 
 
-class Welcome(Message, frozen=True, kw_only=True, tag="welcome"):
+class Welcome(PeerMessage, frozen=True, kw_only=True, tag="welcome"):
     """The listener's answer.
 
     Attributes:
@@ -104,14 +104,14 @@ class Welcome(Message, frozen=True, kw_only=True, tag="welcome"):
     nonce: Digest
 
 
-class Prove(Message, frozen=True, kw_only=True, tag="prove"):
+class Prove(PeerMessage, frozen=True, kw_only=True, tag="prove"):
     """The dialler's nonce, and its signature over the meeting."""
 
     nonce: Digest
     signature: Signature
 
 
-class Proved(Message, frozen=True, kw_only=True, tag="proved"):
+class Proved(PeerMessage, frozen=True, kw_only=True, tag="proved"):
     """The listener's signature over the meeting."""
 
     signature: Signature
@@ -132,7 +132,7 @@ class Invited(msgspec.Struct, frozen=True, kw_only=True):
         return f"Invited({self.id!r})"
 
 
-class Ask(Message, frozen=True, kw_only=True, tag="ask"):
+class Ask(PeerMessage, frozen=True, kw_only=True, tag="ask"):
     """A consumer asks for a peering; the same request may be asked again after a reconnect.
 
     Attributes:
@@ -154,7 +154,7 @@ class Ask(Message, frozen=True, kw_only=True, tag="ask"):
     lifetime: Seconds
 
 
-class Offer(Message, frozen=True, kw_only=True, tag="offer"):
+class Offer(PeerMessage, frozen=True, kw_only=True, tag="offer"):
     """A dialler offers to lend: the listener may ask and attach, and the dialler answers.
 
     Attributes:
@@ -166,15 +166,15 @@ class Offer(Message, frozen=True, kw_only=True, tag="offer"):
     invitation: Invited | None = None
 
 
-class Attach(Message, frozen=True, kw_only=True, tag="attach"):
+class Attach(PeerMessage, frozen=True, kw_only=True, tag="attach"):
     """A tenant opens the channel that is kept."""
 
 
-class Attached(Message, frozen=True, kw_only=True, tag="attached"):
+class Attached(PeerMessage, frozen=True, kw_only=True, tag="attached"):
     """It is open."""
 
 
-class Pending(Message, frozen=True, kw_only=True, tag="pending"):
+class Pending(PeerMessage, frozen=True, kw_only=True, tag="pending"):
     """Nobody has decided yet; may come again.
 
     Attributes:
@@ -184,7 +184,7 @@ class Pending(Message, frozen=True, kw_only=True, tag="pending"):
     lifetime: Seconds
 
 
-class Accepted(Message, frozen=True, kw_only=True, tag="accepted"):
+class Accepted(PeerMessage, frozen=True, kw_only=True, tag="accepted"):
     """The provider agrees.
 
     Attributes:
@@ -207,13 +207,13 @@ class Accepted(Message, frozen=True, kw_only=True, tag="accepted"):
         return f"Accepted(granted={self.granted!r}, namespace={self.namespace!r})"
 
 
-class Denied(Message, frozen=True, kw_only=True, tag="denied"):
+class Denied(PeerMessage, frozen=True, kw_only=True, tag="denied"):
     """The provider does not agree: a person or a policy said so."""
 
     reason: Reason = ""
 
 
-class Refused(Message, frozen=True, kw_only=True, tag="refused"):
+class Refused(PeerMessage, frozen=True, kw_only=True, tag="refused"):
     """Either side ends the meeting; see ``statemachine`` for the codes.
 
     Attributes:
@@ -227,26 +227,26 @@ class Refused(Message, frozen=True, kw_only=True, tag="refused"):
     again: Seconds | None = None
 
 
-class Cancel(Message, frozen=True, kw_only=True, tag="cancel"):
+class Cancel(PeerMessage, frozen=True, kw_only=True, tag="cancel"):
     """The consumer takes the request back; at any time until it has said :class:`Done`."""
 
     request: RequestId
 
 
-class Done(Message, frozen=True, kw_only=True, tag="done"):
+class Done(PeerMessage, frozen=True, kw_only=True, tag="done"):
     """The consumer has made the objects of the peering."""
 
     request: RequestId
 
 
-class Failed(Message, frozen=True, kw_only=True, tag="failed"):
+class Failed(PeerMessage, frozen=True, kw_only=True, tag="failed"):
     """The consumer could not, though it was accepted."""
 
     request: RequestId
     reason: Reason = ""
 
 
-class Noted(Message, frozen=True, kw_only=True, tag="noted"):
+class Noted(PeerMessage, frozen=True, kw_only=True, tag="noted"):
     """The provider keeps in mind what was said of a request (:class:`Cancel`, :class:`Done`,
     :class:`Failed`); until then the consumer says it again whenever they meet."""
 
@@ -255,7 +255,7 @@ class Noted(Message, frozen=True, kw_only=True, tag="noted"):
 
 FromBorrower = Ask | Attach | Cancel | Done | Failed
 FromLender = Pending | Accepted | Denied | Attached | Noted
-Any_ = Hello | Welcome | Prove | Proved | Offer | FromBorrower | FromLender | Refused
+AnyMessage = Hello | Welcome | Prove | Proved | Offer | FromBorrower | FromLender | Refused
 Report = Cancel | Done | Failed
 
 _decoder: Final = msgspec.json.Decoder(
@@ -278,7 +278,7 @@ _decoder: Final = msgspec.json.Decoder(
 )
 
 
-def encode(message: Any_) -> str:
+def encode(message: AnyMessage) -> str:
     """A message as it crosses.
 
     Raises:
@@ -290,7 +290,7 @@ def encode(message: Any_) -> str:
     return raw.decode()
 
 
-def decode(text: str) -> Any_:
+def decode(text: str) -> AnyMessage:
     """The message that a text is.
 
     Raises:
@@ -301,7 +301,7 @@ def decode(text: str) -> Any_:
         raw = text.encode()
         if len(raw) > MAX_MESSAGE:
             raise ProtocolError(f"the message has {len(raw)} bytes, more than {MAX_MESSAGE}")
-        message: Any_ = _decoder.decode(raw)
+        message: AnyMessage = _decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise ProtocolError(f"this is no message: {printable(str(error))[:SAID]}") from None
     if problem := _problem(message):
@@ -309,7 +309,7 @@ def decode(text: str) -> Any_:
     return message
 
 
-def _problem(message: Any_) -> str:
+def _problem(message: AnyMessage) -> str:
     """The problem of a message that its types do not catch; empty where there is none."""
     check = _CHECKS.get(type(message))
     return check(message) if check is not None else ""

@@ -1,6 +1,7 @@
 """Multiplexes streams in one connection, with flow control. Pure.
 
-A message is a byte for its :class:`Kind`, four for the stream's number, and what the kind wants:
+A message is a byte for its :class:`FrameKind`, four for the stream's number, and what the kind
+wants:
 
     OPEN    the target's name        either side opens streams: of ever greater numbers, which are
     OPENED                           odd of the one that dialled, even of the one that listens
@@ -48,7 +49,7 @@ _HEAD: Final = struct.Struct("!BI")
 _SIZE: Final = struct.Struct("!I")
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """The kind of a message, its first byte."""
 
     OPEN = 1
@@ -59,7 +60,7 @@ class Kind(IntEnum):
     RESET = 6
 
 
-class State:
+class StreamState:
     """One stream.
 
     Attributes:
@@ -129,15 +130,15 @@ class Mux:
     """
 
     def __init__(self, *, dialler: bool, targets: frozenset[str] = frozenset()) -> None:
-        self.streams: dict[int, State] = {}
+        self.streams: dict[int, StreamState] = {}
         self._targets = targets
         self._next = 1 if dialler else 2
         self._last_theirs = 0
         self._parity = self._next % 2
         self._counts = {True: 0, False: 0}
         self._growth = GROWTH
-        self._first: deque[tuple[Kind, State, bytes]] = deque()
-        self._turns: deque[State] = deque()
+        self._first: deque[tuple[FrameKind, StreamState, bytes]] = deque()
+        self._turns: deque[StreamState] = deque()
 
     @property
     def mine(self) -> int:
@@ -149,35 +150,35 @@ class Mux:
         """How many streams the other side has open."""
         return self._counts[False]
 
-    def open(self, target: str) -> State:
+    def open(self, target: str) -> StreamState:
         """A new stream. Raises Unconnected where there are as many as there may be."""
         if self.mine >= STREAMS:
             raise Unconnected(f"{STREAMS} streams are open already")
-        state = State(self._next, target, mine=True)
+        state = StreamState(self._next, target, mine=True)
         self._next += 2
         self._add(state)
-        self._first.append((Kind.OPEN, state, target.encode("ascii")))
+        self._first.append((FrameKind.OPEN, state, target.encode("ascii")))
         return state
 
-    def accept(self, state: State) -> None:
+    def accept(self, state: StreamState) -> None:
         """Agree to a stream that the other side opened."""
         if not state.sent_end:
             state.opened = True
-            self._first.append((Kind.OPENED, state, b""))
+            self._first.append((FrameKind.OPENED, state, b""))
 
-    def give(self, state: State, data: bytes) -> None:
+    def give(self, state: StreamState, data: bytes) -> None:
         """Have something sent; all that was given before has been sent."""
         assert not state.unsent
         assert not state.closing
         state.unsent = memoryview(data)
         self._line_up(state)
 
-    def finish(self, state: State) -> None:
+    def finish(self, state: StreamState) -> None:
         """End this side's direction when all has been sent."""
         state.closing = True
         self._line_up(state)
 
-    def abort(self, state: State, why: str = "") -> None:
+    def abort(self, state: StreamState, why: str = "") -> None:
         """End a stream at once; what is unsent and unread is lost.
 
         One that has ended in both directions, but for what is still to be sent, ends by itself.
@@ -187,10 +188,10 @@ class Mux:
         self._drop(state)
         state.reset = why or "closed on this side"
         state.sent_end = True
-        self._first.append((Kind.RESET, state, why.encode()[:WHY]))
+        self._first.append((FrameKind.RESET, state, why.encode()[:WHY]))
         self._settle(state)
 
-    def take(self, state: State) -> bytes:
+    def take(self, state: StreamState) -> bytes:
         """All that has come and was not read yet; the other side may send as much again."""
         data = state.unread[0] if len(state.unread) == 1 else b"".join(state.unread)
         state.unread.clear()
@@ -201,19 +202,19 @@ class Mux:
             self._growth -= more
             state.window += more
             if not state.granted:
-                self._first.append((Kind.WINDOW, state, b""))
+                self._first.append((FrameKind.WINDOW, state, b""))
             state.granted += state.read + more
             state.room += state.read + more
             state.read = 0
         return data
 
-    def message(self) -> tuple[bytes, State] | None:
+    def message(self) -> tuple[bytes, StreamState] | None:
         """The next message to send, and its stream; each has its turn. None: there is none."""
         while self._first:
             kind, state, body = self._first.popleft()
-            if kind is Kind.WINDOW:
+            if kind is FrameKind.WINDOW:
                 body, state.granted = _SIZE.pack(state.granted), 0
-            elif kind is Kind.OPENED and state.sent_end:
+            elif kind is FrameKind.OPENED and state.sent_end:
                 continue
             return _HEAD.pack(kind, state.number) + body, state
         while self._turns:
@@ -224,15 +225,15 @@ class Mux:
             if not state.unsent:
                 state.sent_end = True
                 self._settle(state)
-                return _HEAD.pack(Kind.SHUT, state.number), state
+                return _HEAD.pack(FrameKind.SHUT, state.number), state
             size = min(FRAME, state.credit)
             piece, state.unsent = state.unsent[:size], state.unsent[size:]
             state.credit -= len(piece)
             self._line_up(state)
-            return _HEAD.pack(Kind.DATA, state.number) + piece, state
+            return _HEAD.pack(FrameKind.DATA, state.number) + piece, state
         return None
 
-    def receive(self, message: bytes) -> tuple[Kind, State] | None:
+    def receive(self, message: bytes) -> tuple[FrameKind, StreamState] | None:
         """Take in a message: its kind and its stream; None where the stream is over already.
 
         Raises:
@@ -242,26 +243,26 @@ class Mux:
             raise ProtocolError(f"a message of {len(message)} bytes")
         number, body = int.from_bytes(message[1:5], "big"), message[5:]
         try:
-            kind = Kind(message[0])
+            kind = FrameKind(message[0])
         except ValueError:
             raise ProtocolError(f"a message of kind {message[0]}") from None
         if len(self._first) > UNANSWERED:
             raise ProtocolError("it asks without reading the answers")
-        if kind is Kind.OPEN:
+        if kind is FrameKind.OPEN:
             return kind, self._opened(number, body)
         state = self.streams.get(number)
         if state is None:
             mine = number % 2 == self._parity
             known = number < self._next if mine else number <= self._last_theirs
-            if number and known and kind in (Kind.WINDOW, Kind.RESET):
+            if number and known and kind in (FrameKind.WINDOW, FrameKind.RESET):
                 return None  # it was sent before the other side knew of the end
             raise ProtocolError(f"{kind.name} for a stream that is not open")
-        if state.got_end and kind not in (Kind.WINDOW, Kind.RESET):
+        if state.got_end and kind not in (FrameKind.WINDOW, FrameKind.RESET):
             raise ProtocolError(f"{kind.name} behind the end of a stream")
         _TAKERS[kind](self, state, body)
         return kind, state
 
-    def _opened(self, number: int, body: bytes) -> State:
+    def _opened(self, number: int, body: bytes) -> StreamState:
         if number % 2 == self._parity or number <= self._last_theirs:
             raise ProtocolError("OPEN with a number that is not its to use")
         if self.theirs >= STREAMS:
@@ -269,13 +270,13 @@ class Mux:
         if not 0 < len(body) <= TARGET:
             raise ProtocolError("OPEN without a target's name")
         self._last_theirs = number
-        state = State(number, printable(body.decode("ascii", "replace")), mine=False)
+        state = StreamState(number, printable(body.decode("ascii", "replace")), mine=False)
         self._add(state)
         if state.target not in self._targets:
             self.abort(state, "nothing of that name can be reached here")
         return state
 
-    def _agreed(self, state: State, body: bytes) -> None:
+    def _agreed(self, state: StreamState, body: bytes) -> None:
         if body or not state.mine or state.opened:
             raise ProtocolError("OPENED where nothing was asked")
         if state.sent_end:
@@ -283,7 +284,7 @@ class Mux:
         state.opened = True
         self._line_up(state)
 
-    def _data(self, state: State, body: bytes) -> None:
+    def _data(self, state: StreamState, body: bytes) -> None:
         if not state.opened and not state.sent_end:
             raise ProtocolError("DATA before OPENED")
         if not body:
@@ -295,20 +296,20 @@ class Mux:
             state.unread.append(body)
             state.held += len(body)
 
-    def _widened(self, state: State, body: bytes) -> None:
+    def _widened(self, state: StreamState, body: bytes) -> None:
         more = int.from_bytes(body, "big")
         if len(body) != _SIZE.size or not more or state.credit + more > MOST_CREDIT:
             raise ProtocolError("WINDOW without a size that can be")
         state.credit += more
         self._line_up(state)
 
-    def _shut(self, state: State, body: bytes) -> None:
+    def _shut(self, state: StreamState, body: bytes) -> None:
         if body:
             raise ProtocolError("SHUT with something behind it")
         state.got_end = True
         self._settle(state)
 
-    def _broken(self, state: State, body: bytes) -> None:
+    def _broken(self, state: StreamState, body: bytes) -> None:
         if len(body) > WHY:
             raise ProtocolError("RESET with too long a reason")
         self._drop(state)
@@ -318,34 +319,34 @@ class Mux:
         state.got_end = True
         if not state.sent_end:
             state.sent_end = True
-            self._first.append((Kind.RESET, state, b""))
+            self._first.append((FrameKind.RESET, state, b""))
         self._settle(state)
 
-    def _add(self, state: State) -> None:
+    def _add(self, state: StreamState) -> None:
         self.streams[state.number] = state
         self._counts[state.mine] += 1
 
-    def _drop(self, state: State) -> None:
+    def _drop(self, state: StreamState) -> None:
         state.unsent = memoryview(b"")
         state.unread.clear()
         state.held = 0
 
-    def _settle(self, state: State) -> None:
+    def _settle(self, state: StreamState) -> None:
         """Forget a stream that is over; what has come of it can still be read."""
         if state.over and self.streams.pop(state.number, None) is not None:
             self._counts[state.mine] -= 1
             self._growth += state.window - FIRST_WINDOW
 
-    def _line_up(self, state: State) -> None:
+    def _line_up(self, state: StreamState) -> None:
         if state.sendable and not state.ready:
             state.ready = True
             self._turns.append(state)
 
 
 _TAKERS: Final = {
-    Kind.OPENED: Mux._agreed,
-    Kind.DATA: Mux._data,
-    Kind.WINDOW: Mux._widened,
-    Kind.SHUT: Mux._shut,
-    Kind.RESET: Mux._broken,
+    FrameKind.OPENED: Mux._agreed,
+    FrameKind.DATA: Mux._data,
+    FrameKind.WINDOW: Mux._widened,
+    FrameKind.SHUT: Mux._shut,
+    FrameKind.RESET: Mux._broken,
 }

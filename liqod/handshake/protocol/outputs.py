@@ -22,7 +22,7 @@ CAPABILITIES: Final = (LENDER_DIALS,)
 """All that this version has."""
 
 
-class Own(msgspec.Struct, frozen=True, kw_only=True):
+class LocalIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """This side.
 
     Attributes:
@@ -38,10 +38,10 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
     versions: tuple[int, ...] = (1,)
 
     def __repr__(self) -> str:
-        return f"Own({self.cluster_id!r})"
+        return f"LocalIdentity({self.cluster_id!r})"
 
 
-class Expected(msgspec.Struct, frozen=True, kw_only=True):
+class ExpectedPeer(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster that a dialler means to meet.
 
     Attributes:
@@ -54,7 +54,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
 
 
-class Peer(msgspec.Struct, frozen=True, kw_only=True):
+class VerifiedPeer(msgspec.Struct, frozen=True, kw_only=True):
     """The other side, after it has proved that it holds its key.
 
     Attributes:
@@ -84,41 +84,41 @@ class Send(msgspec.Struct, frozen=True):
         return f"Send({len(self.text)} characters)"
 
 
-class Identified(msgspec.Struct, frozen=True):
+class PeerVerified(msgspec.Struct, frozen=True):
     """The other side has proved who it is. Nothing is asked of it, or heard from it, before."""
 
-    peer: Peer
+    peer: VerifiedPeer
 
 
-class Offered(msgspec.Struct, frozen=True):
+class OfferReceived(msgspec.Struct, frozen=True):
     """To the listener: is anything to be borrowed there? Answer by ``take_up`` or ``refuse``."""
 
     offer: Offer
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskReceived(msgspec.Struct, frozen=True):
     """To who lends: decide, by ``pend``, ``accept``, ``deny`` or ``refuse``."""
 
     ask: Ask
 
 
-class Attaching(msgspec.Struct, frozen=True):
+class AttachReceived(msgspec.Struct, frozen=True):
     """To who lends: is this a tenant? Answer by ``admit`` or ``refuse``."""
 
 
-class Reported(msgspec.Struct, frozen=True):
+class ReportReceived(msgspec.Struct, frozen=True):
     """To who lends: keep in mind what the consumer says of a request, then ``note`` it."""
 
     report: Report
 
 
-class Answered(msgspec.Struct, frozen=True):
+class AnswerReceived(msgspec.Struct, frozen=True):
     """To who borrows: what the other side says."""
 
     answer: Pending | Accepted | Denied | Attached | Noted
 
 
-class Closed(msgspec.Struct, frozen=True):
+class SessionEnd(msgspec.Struct, frozen=True):
     """The meeting is over, the last of all outputs: close the channel after what was sent.
 
     Attributes:
@@ -134,5 +134,14 @@ class Closed(msgspec.Struct, frozen=True):
     again: int | None = None
 
 
-Output = Send | Identified | Offered | Asked | Attaching | Reported | Answered | Closed
+Output = (
+    Send
+    | PeerVerified
+    | OfferReceived
+    | AskReceived
+    | AttachReceived
+    | ReportReceived
+    | AnswerReceived
+    | SessionEnd
+)
 Outputs = tuple[Output, ...]

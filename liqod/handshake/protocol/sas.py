@@ -92,7 +92,7 @@ zebra zenith zephyr zigzag zinc zipper zodiac zucchini
 WORDS: Final = tuple(_TEXT.split())
 
 
-def words(digest: bytes) -> str:
+def sas_words(digest: bytes) -> str:
     """The words that are shown for a digest: ``copper-lantern-otter-plum``.
 
     Args:

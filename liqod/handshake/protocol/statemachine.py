@@ -1,11 +1,11 @@
 """The hand-shake as two machines: text in, outputs out. No socket, no clock, no event loop.
 
-A :class:`Dialler` begins, a :class:`Listener` waits. Both prove their cluster's key to each other
-over the same meeting (``proof``); then the dialler asks for a peering or attaches as a tenant, or
-says what became of an earlier request; or it makes an offer, and the listener does all that
-(:mod:`.exchange`). Decisions are method calls: a machine never accepts, asks or
-cancels by itself. A decision that comes too late (the other side has cancelled, or the meeting is
-over) gives no outputs and changes nothing, for it may always cross with what arrives.
+A :class:`DiallerMachine` begins, a :class:`ListenerMachine` waits. Both prove their cluster's key
+to each other over the same meeting (``proof``); then the dialler asks for a peering or attaches as
+a tenant, or says what became of an earlier request; or it makes an offer, and the listener does all
+that (:mod:`.exchange`). Decisions are method calls: a machine never accepts, asks or cancels by
+itself. A decision that comes too late (the other side has cancelled, or the meeting is over) gives
+no outputs and changes nothing, for it may always cross with what arrives.
 
 A message at the wrong time, or text that is no message, ends the meeting: ``Refused`` is sent, then
 :class:`Closed`. Nothing that the other side sends raises an error.
@@ -35,14 +35,29 @@ Codes of ``Refused`` and ``Closed``:
 
 from liqod.handshake.protocol import proof
 from liqod.handshake.protocol.encoding import pack, unpack
-from liqod.handshake.protocol.exchange import Agreeing
-from liqod.handshake.protocol.messages import Any_, Hello, Offer, Prove, Proved, Welcome, encode
-from liqod.handshake.protocol.outputs import LENDER_DIALS, Expected, Offered, Outputs, Own, Send
+from liqod.handshake.protocol.exchange import Exchange
+from liqod.handshake.protocol.messages import (
+    AnyMessage,
+    Hello,
+    Offer,
+    Prove,
+    Proved,
+    Welcome,
+    encode,
+)
+from liqod.handshake.protocol.outputs import (
+    LENDER_DIALS,
+    ExpectedPeer,
+    LocalIdentity,
+    OfferReceived,
+    Outputs,
+    Send,
+)
 from liqod.identity import keys
 from liqod.identity.clustercertificates import key_of
 
 
-class Dialler(Agreeing):
+class DiallerMachine(Exchange):
     """The side that opens the connection.
 
     Args:
@@ -55,7 +70,9 @@ class Dialler(Agreeing):
         ProtocolError: the own key or the certificate cannot be read.
     """
 
-    def __init__(self, own: Own, expected: Expected, certificate: bytes, nonce: bytes) -> None:
+    def __init__(
+        self, own: LocalIdentity, expected: ExpectedPeer, certificate: bytes, nonce: bytes
+    ) -> None:
         super().__init__(own, certificate, nonce, borrows=True)
         self._expected, self._expected_key = expected, expected.key
         self._shown = key_of(certificate)
@@ -104,7 +121,7 @@ class Dialler(Agreeing):
         self.borrows = False
         return (Send(encode(offer)),)
 
-    def _take(self, message: Any_, text: str) -> Outputs:
+    def _take(self, message: AnyMessage, text: str) -> Outputs:
         match message:
             case Welcome() if self.stage == "greeted":
                 return self._prove(message, text)
@@ -145,7 +162,7 @@ class Dialler(Agreeing):
         return proof.transcript(self._certificate, self._hello, self._welcome, self._nonce)
 
 
-class Listener(Agreeing):
+class ListenerMachine(Exchange):
     """The side that is called.
 
     Args:
@@ -157,7 +174,7 @@ class Listener(Agreeing):
         ProtocolError: the own key cannot be read.
     """
 
-    def __init__(self, own: Own, certificate: bytes, nonce: bytes) -> None:
+    def __init__(self, own: LocalIdentity, certificate: bytes, nonce: bytes) -> None:
         super().__init__(own, certificate, nonce, borrows=False)
         self._greeting: Hello | None = None
         self._version = 0
@@ -168,7 +185,7 @@ class Listener(Agreeing):
             self.stage, self.borrows = "met", True
         return ()
 
-    def _take(self, message: Any_, text: str) -> Outputs:
+    def _take(self, message: AnyMessage, text: str) -> Outputs:
         match message:
             case Hello() if self.stage == "new":
                 return self._welcome_to(message, text)
@@ -176,7 +193,7 @@ class Listener(Agreeing):
                 return self._meet(message)
             case Offer() if self.stage == "met" and not self.borrows and self._is_able:
                 self.stage = "offered"
-                return (Offered(message),)
+                return (OfferReceived(message),)
         return super()._take(message, text)
 
     @property

@@ -11,10 +11,10 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.errors import ConfigError, LiqodError, NotFound, Overloaded, Unreachable
 from liqod.handshake.protocol.messages import Accepted, Cancel, Denied, Done
-from liqod.handshake.protocol.outputs import Expected
+from liqod.handshake.protocol.outputs import ExpectedPeer
 from liqod.handshake.requests import outgoingrecord
-from liqod.handshake.requests.outgoingrequest import YES, Pursued, is_over
-from liqod.handshake.transport.interfaces import Dialling, Meeting, Over
+from liqod.handshake.requests.outgoingrequest import YES, OutgoingRequest, is_over
+from liqod.handshake.transport.interfaces import DialPeer, LenderSession, SessionOver
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.credentials.credentials import Credentials
@@ -64,16 +64,16 @@ LetIn = Callable[[str], None]
 log = logging.getLogger(__name__)
 
 
-def unheard(key: str) -> None:
+def ignore(key: str) -> None:
     """Nobody is told."""
 
 
-def nowhere(cluster_id: str, key: str) -> tuple[str, ...]:
+def no_addresses(cluster_id: str, key: str) -> tuple[str, ...]:
     """Nothing is seen."""
     return ()
 
 
-class Pursuit(Pursued):
+class BorrowRequest(OutgoingRequest):
     """Pursues one request; each :meth:`run` is one try.
 
     Args:
@@ -88,15 +88,15 @@ class Pursuit(Pursued):
         self,
         context: ClusterContext,
         name: str,
-        dialling: Dialling,
-        where: Where = nowhere,
-        let_in: LetIn = unheard,
+        dialling: DialPeer,
+        where: Where = no_addresses,
+        let_in: LetIn = ignore,
     ) -> None:
         super().__init__(context, name)
         self.pauses = PAUSES
         self._dialling, self._where, self._let_in = dialling, where, let_in
         self._step = ""
-        self._meeting: Meeting | None = None
+        self._meeting: LenderSession | None = None
 
     async def run(self) -> bool:
         """One try: whether all is done and said.
@@ -112,7 +112,7 @@ class Pursuit(Pursued):
             return True
         spec, known = request.spec, request.status
         told = known.key if known.phase == "Done" else ""
-        expected = Expected(cluster_id=spec.cluster_id, key=told or spec.key)
+        expected = ExpectedPeer(cluster_id=spec.cluster_id, key=told or spec.key)
         seen = self._where(spec.cluster_id, spec.key) if spec.cluster_id else ()
         addresses = [each for each in (known.address, *spec.addresses, *seen) if each]
         if not addresses and not spec.awaited:
@@ -136,7 +136,7 @@ class Pursuit(Pursued):
                     return True
         except Exception as error:
             for leaf in leaves(error):
-                if isinstance(leaf, Over) and await self._refused(leaf):
+                if isinstance(leaf, SessionOver) and await self._refused(leaf):
                     return True
                 if isinstance(leaf, Unreachable) and self._meeting is None:
                     await self._write(None, {}, {REACHED: ("False", str(leaf))})
@@ -150,7 +150,7 @@ class Pursuit(Pursued):
             with trio.move_on_after(GOODBYE), suppress(LiqodError):
                 await self._meeting.report(Cancel(request=uid))
 
-    async def _meet(self, meeting: Meeting) -> bool:
+    async def _meet(self, meeting: LenderSession) -> bool:
         peer = meeting.peer
         request = await self._read()
         if request is None or is_over(request):
@@ -225,7 +225,7 @@ class Pursuit(Pursued):
                 )
         return ""
 
-    async def _ask(self, meeting: Meeting, request: OutgoingPeering) -> Accepted | Denied:
+    async def _ask(self, meeting: LenderSession, request: OutgoingPeering) -> Accepted | Denied:
         """The answer; what is waited for meanwhile is said in the resource."""
         peer, invited = meeting.peer, await self._invited(request)
         if not request.status.phase:
@@ -248,7 +248,7 @@ class Pursuit(Pursued):
         return answer
 
     async def _exchange(
-        self, meeting: Meeting, request: OutgoingPeering, accepted: Accepted
+        self, meeting: LenderSession, request: OutgoingPeering, accepted: Accepted
     ) -> None:
         """Peers by the kubeconfig that was given, as ``liqod peer`` does by one."""
         peer, spec = meeting.peer, request.spec
@@ -285,7 +285,7 @@ class Pursuit(Pursued):
         await self._write(None, {}, {JOINED: joined})
 
     async def _way(
-        self, meeting: Meeting, request: OutgoingPeering, found: Credentials
+        self, meeting: LenderSession, request: OutgoingPeering, found: Credentials
     ) -> InBandOptions | None:
         """By the channel, where the provider's API server does not answer directly."""
         direct = Client(
@@ -320,7 +320,7 @@ class Pursuit(Pursued):
                 return
             await trio.sleep(LOOK_EVERY)
 
-    async def _tell_done(self, meeting: Meeting, request: OutgoingPeering) -> None:
+    async def _tell_done(self, meeting: LenderSession, request: OutgoingPeering) -> None:
         """Say that it is a peering, and write that this is known there. Raises LiqodError."""
         await meeting.report(Done(request=request.metadata.uid))
         await self._write(None, {"message": None, "nextTry": None}, {NOTED: YES})
@@ -340,6 +340,6 @@ class Pursuit(Pursued):
                     await self._tell(told)
 
 
-async def _until_over(meeting: Meeting) -> NoReturn:
-    """Raises Over when a meeting ends, so that its users wait for no more answers."""
-    raise Over(await meeting.wait_over())
+async def _until_over(meeting: LenderSession) -> NoReturn:
+    """Raises SessionOver when a meeting ends, so that its users wait for no more answers."""
+    raise SessionOver(await meeting.wait_over())

@@ -2,20 +2,20 @@
 
 from collections.abc import Callable
 
-from liqod.discovery.sightings import Seen
+from liqod.discovery.sightings import SeenCluster
 
-Look = Callable[[str], Seen | None]
+FindSeenCluster = Callable[[str], SeenCluster | None]
 """All that is seen of a cluster id; None for nothing."""
 
 
-class Sighted:
+class DiscoveryLookup:
     """Answers the two questions of the hand-shake.
 
     Args:
         look: into what is seen.
     """
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: FindSeenCluster) -> None:
         self._look = look
 
     def by(self, cluster_id: str, key: str) -> frozenset[str]:
@@ -29,6 +29,6 @@ class Sighted:
         return found.addresses(key) if found is not None else ()
 
 
-def nothing(cluster_id: str) -> Seen | None:
+def never_seen(cluster_id: str) -> SeenCluster | None:
     """Returns None: nothing is seen."""
     return None

@@ -22,7 +22,12 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import drop_unused_tenant_namespace, find_tenant_namespace, tenant_of
 from liqod.errors import ConfigError
-from liqod.handshake.protocol.requestphase import Event, Standing, after, counted
+from liqod.handshake.protocol.requestphase import (
+    RequestEvent,
+    RequestPhase,
+    count_phases,
+    next_phase,
+)
 from liqod.handshake.requests import incomingrecord, policies
 from liqod.kube import times
 from liqod.kube.cache.store import Change
@@ -50,7 +55,7 @@ REVOKED: Final = "revoked key"
 """The index of Namespaces by the keys that were revoked of the consumers whose they are."""
 
 
-class Inbox(Controller[str]):
+class IncomingController(Controller[str]):
     """Carries out decisions about requests, and removes those that are over.
 
     Args:
@@ -157,9 +162,11 @@ class Inbox(Controller[str]):
             self._written.pop(name, None)
             raise
 
-    def phases(self) -> Counter[Standing]:
+    def phases(self) -> Counter[RequestPhase]:
         """How many entries are in each phase."""
-        return counted(each.status.phase for each in self._entries.store.values(IncomingPeering))
+        return count_phases(
+            each.status.phase for each in self._entries.store.values(IncomingPeering)
+        )
 
     def _on_entry(self, change: Change) -> Iterator[str]:
         name = change.key[1]
@@ -259,14 +266,14 @@ class Inbox(Controller[str]):
     async def move(
         self,
         entry: IncomingPeering,
-        event: Event,
+        event: RequestEvent,
         reason: str = "",
         *,
         steps: Mapping[str, tuple[str, str]] = {},  # only read
         granted: Mapping[str, int | str] | None = None,
     ) -> None:
         """Write what has happened. Raises Conflict where somebody else has written meanwhile."""
-        phase = after("provider", entry.status.phase, event)  # type: ignore[arg-type]
+        phase = next_phase("provider", entry.status.phase, event)  # type: ignore[arg-type]
         status: dict[str, Any] = {"phase": phase, "reason": reason or entry.status.reason}
         if phase == "Accepted":
             self.lets_in(entry.spec.cluster_id)

@@ -7,7 +7,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.handshake.protocol.messages import Ask
-from liqod.handshake.protocol.outputs import Peer
+from liqod.handshake.protocol.outputs import VerifiedPeer
 from liqod.kube import times
 from liqod.model.objects.conditions import set_condition
 from liqod.procedures.answering import key_of
@@ -55,7 +55,7 @@ def left(entry: IncomingPeering, now: str) -> int:
         return 0
 
 
-def spec_of(peer: Peer, source: str, ask: Ask, before: IncomingPeering | None) -> Json:
+def spec_of(peer: VerifiedPeer, source: str, ask: Ask, before: IncomingPeering | None) -> Json:
     """The spec of a request's entry; a decision that is good for ever stays, any other goes."""
     kept = before is not None and before.spec.always
     replace = before is not None and before.spec.replace
@@ -73,7 +73,7 @@ def spec_of(peer: Peer, source: str, ask: Ask, before: IncomingPeering | None) -
     }
 
 
-def made(peer: Peer, spec: Json) -> Json:
+def made(peer: VerifiedPeer, spec: Json) -> Json:
     """A new entry."""
     marks = {labels.MANAGED: labels.TRUE, labels.REMOTE_CLUSTER_ID: peer.cluster_id}
     filled = {key: value for key, value in spec.items() if value is not None}
@@ -108,12 +108,12 @@ def _reason(step: str, status: str) -> str:
     return step if status == "True" else f"Not{step}"
 
 
-def is_of(entry: IncomingPeering, peer: Peer) -> bool:
+def is_of(entry: IncomingPeering, peer: VerifiedPeer) -> bool:
     """True if an entry is that of a peer: its name holds only the beginning of the key."""
     return (entry.spec.cluster_id, key_of(entry)) == (peer.cluster_id, peer.key)
 
 
-def is_about(entry: IncomingPeering, peer: Peer, ask: Ask) -> bool:
+def is_about(entry: IncomingPeering, peer: VerifiedPeer, ask: Ask) -> bool:
     """True if an entry is of this very request of a peer, and was written whole."""
     known = {entry.spec.request, entry.status.request} == {ask.request}
     return known and entry.status.phase != "" and is_of(entry, peer)

@@ -1,7 +1,8 @@
 """Receives requests: answers the clusters that ask, and writes their requests into the inbox.
 
-Behind it is the :class:`~liqod.handshake.requests.incomingcontroller.Inbox`: a request is written
-into it, decided at once where a policy or an invitation says so; its answer is its status there.
+Behind it is the :class:`~liqod.handshake.requests.incomingcontroller.IncomingController`: a request
+is written into it, decided at once where a policy or an invitation says so; its answer is its
+status there.
 """
 
 import logging
@@ -28,13 +29,13 @@ from liqod.handshake.protocol.messages import (
     Refused,
     Report,
 )
-from liqod.handshake.protocol.outputs import Peer
-from liqod.handshake.protocol.requestphase import Standing, after
+from liqod.handshake.protocol.outputs import VerifiedPeer
+from liqod.handshake.protocol.requestphase import RequestPhase, next_phase
 from liqod.handshake.requests import incomingrecord, policies
-from liqod.handshake.requests.incomingcontroller import ENDED, Inbox
-from liqod.handshake.requests.invitations import Bearer, enter, redeem
-from liqod.handshake.requests.policies import Asker, Verdict
-from liqod.handshake.transport.interfaces import Lasting
+from liqod.handshake.requests.incomingcontroller import ENDED, IncomingController
+from liqod.handshake.requests.invitations import Bearer, mark_entered, redeem
+from liqod.handshake.requests.policies import PolicyDecision, PolicySubject
+from liqod.handshake.transport.interfaces import OnPending
 from liqod.kube import times
 from liqod.model import ids
 from liqod.model.objects.conditions import holds
@@ -57,26 +58,26 @@ WRITES: Final = 10
 _YES: Final = ("True", "")
 _CANCELLED: Final = Refused(code="cancelled", reason="the request was taken out of the inbox")
 
-Seen = Callable[[str, str], frozenset[str]]
+SeenBy = Callable[[str, str], frozenset[str]]
 """The discovery plugins that have seen a cluster id with a key (SHA-256, hexadecimal)."""
 
 log = logging.getLogger(__name__)
 
 
-def nobody(cluster_id: str, key: str) -> frozenset[str]:
+def seen_by_none(cluster_id: str, key: str) -> frozenset[str]:
     """No discovery has seen anybody."""
     return frozenset()
 
 
-class Reception:
-    """Answers those who ask: a :class:`~liqod.handshake.transport.interfaces.Host`.
+class IncomingServer:
+    """Answers those who ask: a :class:`~liqod.handshake.transport.interfaces.BorrowRequestHandler`.
 
     Args:
         inbox: where requests are kept.
         seen: what discovery knows of who asks.
     """
 
-    def __init__(self, inbox: Inbox, seen: Seen = nobody) -> None:
+    def __init__(self, inbox: IncomingController, seen: SeenBy = seen_by_none) -> None:
         self._inbox = inbox
         self._client = inbox.context.client
         self._seen = seen
@@ -84,7 +85,7 @@ class Reception:
         self._letting = trio.Lock()
 
     async def asked(
-        self, peer: Peer, source: str, ask: Ask, pending: Lasting
+        self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
         """The answer to a request, as soon as there is one."""
         name = incomingrecord.name_of(peer.cluster_id, peer.key)
@@ -127,13 +128,13 @@ class Reception:
                 INCOMING_PEERINGS, name, patch, namespace, subresource="status"
             )
 
-    async def attached(self, peer: Peer) -> Refused | None:
+    async def attached(self, peer: VerifiedPeer) -> Refused | None:
         """Why this is no tenant with exactly this key; None where it is one."""
         if peer.key in await self._inbox.known_keys(peer.cluster_id):
             return None
         return Refused(code="unknown", reason=f"{peer.cluster_id} is no consumer here", again=BACK)
 
-    async def distrusted(self, peer: Peer) -> str:
+    async def distrusted(self, peer: VerifiedPeer) -> str:
         """Wait until a tenant is none any more, and say why."""
         while True:
             moved = self._inbox.moved(peer.cluster_id)
@@ -141,7 +142,7 @@ class Reception:
                 return f"{peer.cluster_id} is no consumer here any more"
             await moved.wait()
 
-    async def reported(self, peer: Peer, report: Report) -> None:
+    async def reported(self, peer: VerifiedPeer, report: Report) -> None:
         """Keep a consumer's report on its request."""
         name = incomingrecord.name_of(peer.cluster_id, peer.key)
         for _ in range(WRITES):
@@ -161,23 +162,25 @@ class Reception:
 
     async def _report(self, entry: IncomingPeering, report: Report) -> None:
         peer = entry.spec.cluster_id
-        phase: Standing = entry.status.phase  # type: ignore[assignment]
+        phase: RequestPhase = entry.status.phase  # type: ignore[assignment]
         # Anybody may call itself by that id: only who was let in had a way in, which ends here.
         was_let_in = holds(entry.status.conditions, APPROVED)
         if not (was_let_in or isinstance(report, Cancel)):
             return
         match report:
-            case Done() if phase != "Done" and after("provider", phase, "done") == "Done":
+            case Done() if phase != "Done" and next_phase("provider", phase, "done") == "Done":
                 steps = {APPROVED: _YES, EXCHANGED: _YES, PEERED: _YES}
                 await self._inbox.move(entry, "done", steps=steps)
                 await self._inbox.used(entry)
                 await peeringusers.revoke(self._client, peer, answering.key_of(entry))
-            case Failed() if phase != "Failed" and after("provider", phase, "failed") == "Failed":
+            case Failed() if (
+                phase != "Failed" and next_phase("provider", phase, "failed") == "Failed"
+            ):
                 steps = {PEERED: ("False", report.reason)}
                 await self._inbox.move(entry, "failed", report.reason, steps=steps)
                 await self._inbox.close(entry)
             case Cancel() if phase != "Cancelled" and (
-                after("provider", phase, "cancelled") == "Cancelled"
+                next_phase("provider", phase, "cancelled") == "Cancelled"
             ):
                 await self._inbox.move(entry, "cancelled", "its operator took the request back")
                 if not entry.spec.always:
@@ -185,7 +188,7 @@ class Reception:
                 if was_let_in:
                     await self._inbox.close(entry)
 
-    async def _take_in(self, peer: Peer, source: str, ask: Ask) -> Denied | Refused | None:
+    async def _take_in(self, peer: VerifiedPeer, source: str, ask: Ask) -> Denied | Refused | None:
         """Write a request that is new into the inbox, or say why it is not taken."""
         # Nothing is given by this: whoever is let in is looked at again before it is.
         problem = await self._key_problem(peer, cached=True)
@@ -197,12 +200,12 @@ class Reception:
             log.info("refused by a policy", extra={"cluster": peer.cluster_id, "from": source})
             return Denied(reason="the policies of that cluster do not let this one in")
         if problem:
-            verdict = Verdict("ask", reason=problem)
+            verdict = PolicyDecision("ask", reason=problem)
         refused = await self._write(peer, source, ask, verdict)
         if refused is not None:
             return refused
         if verdict.action == "auto" and ask.invitation is not None:
-            await enter(self._client, self._inbox.context.namespace, _bearer(asker, ask))
+            await mark_entered(self._client, self._inbox.context.namespace, _bearer(asker, ask))
         return Refused(code="key-changed", reason=problem, again=BACK) if problem else None
 
     async def _marks(self, cluster_id: str) -> Mapping[str, str]:
@@ -210,9 +213,9 @@ class Reception:
         found = await look_up_tenant(self._client, cluster_id)
         return found.annotations if found is not None else {}
 
-    async def _asker(self, peer: Peer, ask: Ask) -> Asker:
+    async def _asker(self, peer: VerifiedPeer, ask: Ask) -> PolicySubject:
         marks = await self._marks(peer.cluster_id)
-        return Asker(
+        return PolicySubject(
             peer.cluster_id,
             peer.key,
             self._seen(peer.cluster_id, peer.key),
@@ -220,7 +223,7 @@ class Reception:
             revoked=labels.REVOKED_TENANT in marks or self._inbox.was_revoked(peer.key),
         )
 
-    async def _verdict(self, asker: Asker, ask: Ask) -> Verdict | Refused:
+    async def _verdict(self, asker: PolicySubject, ask: Ask) -> PolicyDecision | Refused:
         config = self._inbox.context.config
         defaults = config.provider.default_resources
         if ask.invitation is None:
@@ -230,7 +233,7 @@ class Reception:
         if verdict.action != "auto" or await self._is_another(asker, cached=True):
             return verdict
         if await self._lends_by_no_key(asker.cluster_id):
-            return Verdict("ask", reason=LENDS)
+            return PolicyDecision("ask", reason=LENDS)
         if ask.invitation is None:
             return verdict
         bearer = _bearer(asker, ask)
@@ -251,10 +254,12 @@ class Reception:
             await self._client.find(IDENTITIES, identity, tenant.name, decode=Partial) is not None
         )
 
-    async def _is_another(self, asker: Asker | Peer, *, cached: bool = False) -> bool:
+    async def _is_another(
+        self, asker: PolicySubject | VerifiedPeer, *, cached: bool = False
+    ) -> bool:
         return await self._inbox.key_here(asker.cluster_id, cached=cached) not in ("", asker.key)
 
-    async def _key_problem(self, peer: Peer, *, cached: bool = False) -> str:
+    async def _key_problem(self, peer: VerifiedPeer, *, cached: bool = False) -> str:
         """Why a cluster that shows another key than it had is not let in; empty where it may be."""
         known = await self._inbox.key_here(peer.cluster_id, cached=cached)
         name = incomingrecord.name_of(peer.cluster_id, peer.key)
@@ -267,7 +272,9 @@ class Reception:
             return ""
         return answering.key_problem(name, peer.cluster_id, known, peer.key)
 
-    async def _write(self, peer: Peer, source: str, ask: Ask, verdict: Verdict) -> Refused | None:
+    async def _write(
+        self, peer: VerifiedPeer, source: str, ask: Ask, verdict: PolicyDecision
+    ) -> Refused | None:
         """Have the request in the inbox, decided where nobody has to be asked."""
         name = incomingrecord.name_of(peer.cluster_id, peer.key)
         async with self._adding:
@@ -294,10 +301,10 @@ class Reception:
 
     async def _enter(
         self,
-        peer: Peer,
+        peer: VerifiedPeer,
         source: str,
         ask: Ask,
-        verdict: Verdict,
+        verdict: PolicyDecision,
         before: IncomingPeering | None,
     ) -> None:
         name, namespace = (
@@ -334,7 +341,9 @@ class Reception:
         patch = incomingrecord.status_patch(entry, status, steps)
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
 
-    async def _let_in(self, entry: IncomingPeering, peer: Peer, ask: Ask) -> Accepted | Refused:
+    async def _let_in(
+        self, entry: IncomingPeering, peer: VerifiedPeer, ask: Ask
+    ) -> Accepted | Refused:
         """Lets an accepted consumer in, and returns what it needs to do its part."""
         context, granted = self._inbox.context, entry.status.granted
         problem = await self._key_problem(peer)
@@ -374,7 +383,7 @@ class Reception:
             namespace=namespace,
         )
 
-    async def _stands(self, name: str, peer: Peer, ask: Ask) -> bool:
+    async def _stands(self, name: str, peer: VerifiedPeer, ask: Ask) -> bool:
         """True if a request that was accepted still is."""
         entry = await self._inbox.find(name)
         if entry is None or not incomingrecord.is_about(entry, peer, ask):
@@ -382,7 +391,7 @@ class Reception:
         return entry.status.phase in ("Accepted", "Done") and not answering.is_barred(entry)
 
 
-def _bearer(asker: Asker, ask: Ask) -> Bearer:
+def _bearer(asker: PolicySubject, ask: Ask) -> Bearer:
     """The bearer of the invitation of a request."""
     assert ask.invitation is not None
     return Bearer(

@@ -19,7 +19,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.errors import ConfigError, Conflict, NotFound
 from liqod.handshake.protocol.invitationtokens import (
     SECRET,
-    Token,
+    InvitationToken,
     format_token,
     same_secret,
     secret_hash,
@@ -45,7 +45,7 @@ TRIES: Final = 20
 """How often redeeming is tried where others redeem the same one at the same time."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class InvitationSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The properties of an invitation that is to be made.
 
     Attributes:
@@ -69,7 +69,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     for_key: str = ""
 
 
-async def invite(client: Client, namespace: str, wanted: Wanted) -> tuple[Token, str]:
+async def invite(
+    client: Client, namespace: str, wanted: InvitationSpec
+) -> tuple[InvitationToken, str]:
     """Make an invitation; returns the line to hand over, and when it ends.
 
     Args:
@@ -101,7 +103,7 @@ async def invite(client: Client, namespace: str, wanted: Wanted) -> tuple[Token,
             **({"key": wanted.for_key} if wanted.for_key else {}),
         },
     }
-    token = Token(
+    token = InvitationToken(
         addresses=tuple(wanted.addresses),
         id=name,
         secret=secret,
@@ -172,7 +174,7 @@ async def redeem(client: Client, namespace: str, bearer: Bearer) -> dict[str, in
     return Refused(code="busy", reason="too many bring this invitation at once", again=1)
 
 
-async def enter(client: Client, namespace: str, bearer: Bearer) -> None:
+async def mark_entered(client: Client, namespace: str, bearer: Bearer) -> None:
     """Note that the request of a bearer was written down, so that it is let in by that alone.
 
     Raises:

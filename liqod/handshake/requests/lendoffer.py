@@ -1,8 +1,8 @@
 """Pursues one offer of this cluster's to lend: dials the borrower, again and again while it may.
 
-The grant is decided where every request to borrow is (:class:`.incomingserver.Reception`): by the
-inbox, a policy, or an earlier decision for ever. The OutgoingPeering says whom to dial, and shows
-how far it has come; the IncomingPeering holds what is asked and granted.
+The grant is decided where every request to borrow is (:class:`.incomingserver.IncomingServer`): by
+the inbox, a policy, or an earlier decision for ever. The OutgoingPeering says whom to dial, and
+shows how far it has come; the IncomingPeering holds what is asked and granted.
 """
 
 from contextlib import suppress
@@ -22,13 +22,13 @@ from liqod.handshake.protocol.messages import (
     Refused,
     Report,
 )
-from liqod.handshake.protocol.outputs import Expected, Peer
-from liqod.handshake.protocol.requestphase import Event
+from liqod.handshake.protocol.outputs import ExpectedPeer, VerifiedPeer
+from liqod.handshake.protocol.requestphase import RequestEvent
 from liqod.handshake.requests import incomingrecord, outgoingrecord
-from liqod.handshake.requests.outgoingrequest import YES, Pursued, is_over
-from liqod.handshake.transport.channel import Door
-from liqod.handshake.transport.interfaces import Host, Lasting, Over
-from liqod.handshake.transport.peerdialler import Dialler
+from liqod.handshake.requests.outgoingrequest import YES, OutgoingRequest, is_over
+from liqod.handshake.transport.channel import StreamBackend
+from liqod.handshake.transport.interfaces import BorrowRequestHandler, OnPending, SessionOver
+from liqod.handshake.transport.peerdialler import PeerDialler
 from liqod.handshake.transport.peersession import API
 from liqod.procedures.answering import known_key
 from liqod.resources.peering import ACCEPTED, ASKED, EXCHANGED, IDENTIFIED, PEERED, REACHED
@@ -41,7 +41,7 @@ STABLE: Final = 10.0
 """Seconds that a connection must have stood for the next try to come at once."""
 
 
-class Offering(Pursued):
+class LendOffer(OutgoingRequest):
     """Pursues one offer: each :meth:`run` is one connection, and this is its host.
 
     Args:
@@ -53,13 +53,18 @@ class Offering(Pursued):
     """
 
     def __init__(
-        self, context: ClusterContext, name: str, dialler: Dialler, host: Host, door: Door
+        self,
+        context: ClusterContext,
+        name: str,
+        dialler: PeerDialler,
+        host: BorrowRequestHandler,
+        door: StreamBackend,
     ) -> None:
         super().__init__(context, name)
         self.pauses = PAUSES
         self._dialler, self._host, self._door = dialler, host, door
-        self._peer: Peer | None = None
-        self._asker: tuple[Peer, Ask] | None = None
+        self._peer: VerifiedPeer | None = None
+        self._asker: tuple[VerifiedPeer, Ask] | None = None
 
     async def run(self) -> bool:
         """One try: whether all is over.
@@ -81,7 +86,7 @@ class Offering(Pursued):
         who, key = spec.cluster_id or request.status.cluster_id, spec.key
         if phase == "Done":  # and a tenant, whose key another one may have followed
             key = await known_key(self._client, self._context.namespace, who) or key
-        expected = Expected(cluster_id=who, key=key)
+        expected = ExpectedPeer(cluster_id=who, key=key)
         began = trio.current_time()
         try:
             async with self._dialler.meet(spec.addresses, expected) as meeting:
@@ -100,7 +105,7 @@ class Offering(Pursued):
             for leaf in leaves(error):
                 if isinstance(leaf, Unreachable):
                     await self._write(None, {}, {REACHED: ("False", str(leaf))})
-                if isinstance(leaf, Over) and await self._ended(leaf):
+                if isinstance(leaf, SessionOver) and await self._ended(leaf):
                     return True
             if trio.current_time() - began < STABLE:
                 raise
@@ -114,7 +119,7 @@ class Offering(Pursued):
             with suppress(LiqodError):
                 await self._host.distrusted(self._peer)
 
-    async def _ended(self, over: Over) -> bool:
+    async def _ended(self, over: SessionOver) -> bool:
         """True if the borrower is never to be dialled again, which this writes."""
         request = await self._read()
         if request is None or is_over(request):
@@ -132,7 +137,7 @@ class Offering(Pursued):
     # --- the host ------------------------------------------------------------------------------
 
     async def asked(
-        self, peer: Peer, source: str, ask: Ask, pending: Lasting
+        self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
         """The answer of the inbox; writes before that it was asked."""
         self._asker = (peer, ask)
@@ -153,18 +158,18 @@ class Offering(Pursued):
                 await self._tell(answer.reason)
         return answer
 
-    async def attached(self, peer: Peer) -> Refused | None:
+    async def attached(self, peer: VerifiedPeer) -> Refused | None:
         """Why it is no tenant; None where it is one, which has made the peering then."""
         refused = await self._host.attached(peer)
         if refused is None:
             await self._happened("done")
         return refused
 
-    async def distrusted(self, peer: Peer) -> str:
+    async def distrusted(self, peer: VerifiedPeer) -> str:
         """Wait until a tenant is none any more, and say why."""
         return await self._host.distrusted(peer)
 
-    async def reported(self, peer: Peer, report: Report) -> None:
+    async def reported(self, peer: VerifiedPeer, report: Report) -> None:
         """Keep the consumer's report on its request."""
         await self._host.reported(peer, report)
         match report:
@@ -175,9 +180,9 @@ class Offering(Pursued):
             case _:
                 await self._write("failed", {"message": report.reason})
 
-    async def _happened(self, last: Event) -> None:
+    async def _happened(self, last: RequestEvent) -> None:
         """Write that it has come to a peering, whatever was not written of it before."""
-        events: tuple[Event, ...] = ("asked", "accepted", last)
+        events: tuple[RequestEvent, ...] = ("asked", "accepted", last)
         for event in events:
             await self._write(event, {"message": None})
         await self._write(None, {}, {EXCHANGED: YES, PEERED: YES})

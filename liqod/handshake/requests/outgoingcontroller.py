@@ -23,8 +23,8 @@ from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import find_tenant_namespace, tenant_of
 from liqod.config import PeerSettings
 from liqod.errors import AlreadyExists, LiqodError
-from liqod.handshake.protocol.requestphase import Standing, counted
-from liqod.handshake.requests.outgoingrequest import Pursued, is_over
+from liqod.handshake.protocol.requestphase import RequestPhase, count_phases
+from liqod.handshake.requests.outgoingrequest import OutgoingRequest, is_over
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
@@ -36,11 +36,11 @@ from liqod.runtime.supervise import explain
 log = logging.getLogger(__name__)
 
 
-Pursuing = Callable[[ClusterContext, OutgoingPeering], Pursued]
+MakeRequest = Callable[[ClusterContext, OutgoingPeering], OutgoingRequest]
 """Makes the pursuit of a request: to ask a lender that it dials or that dials it, or to lend."""
 
 
-class Asking(Controller[str]):
+class OutgoingController(Controller[str]):
     """Pursues each request, and releases those whose peering was ended.
 
     Args:
@@ -50,11 +50,11 @@ class Asking(Controller[str]):
     """
 
     def __init__(
-        self, context: ClusterContext, pursuing: Pursuing, left: Callable[[str], None]
+        self, context: ClusterContext, pursuing: MakeRequest, left: Callable[[str], None]
     ) -> None:
         self.context, self._client = context, context.client
         self._pursuing, self._left = pursuing, left
-        self._pursued: dict[str, tuple[str, trio.CancelScope, Pursued]] = {}
+        self._pursued: dict[str, tuple[str, trio.CancelScope, OutgoingRequest]] = {}
         self._nursery: trio.Nursery
         self._known = Watched(OUTGOING_PEERINGS, self._on_request, Selection(context.namespace))
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
@@ -72,9 +72,9 @@ class Asking(Controller[str]):
         """All requests, from memory."""
         return self._known.store.values(OutgoingPeering)
 
-    def phases(self) -> Counter[Standing]:
+    def phases(self) -> Counter[RequestPhase]:
         """How many requests are in each phase."""
-        return counted(each.status.phase for each in self._known.store.values(OutgoingPeering))
+        return count_phases(each.status.phase for each in self._known.store.values(OutgoingPeering))
 
     def _on_request(self, change: Change) -> Iterator[str]:
         yield change.key[1]
@@ -110,7 +110,7 @@ class Asking(Controller[str]):
             self._nursery.start_soon(self._pursue, name, uid, scope, pursuit)
         return await self._follow(request) if request.status.phase == "Done" else None
 
-    async def _take_back(self, uid: str, scope: trio.CancelScope, pursuit: Pursued) -> None:
+    async def _take_back(self, uid: str, scope: trio.CancelScope, pursuit: OutgoingRequest) -> None:
         """End the request of a resource that was deleted."""
         await pursuit.take_back(uid)
         scope.cancel()
@@ -132,7 +132,9 @@ class Asking(Controller[str]):
             await trio.sleep_forever()
         raise AssertionError("sleeping for ever has ended")
 
-    async def _pursue(self, name: str, uid: str, scope: trio.CancelScope, pursuit: Pursued) -> None:
+    async def _pursue(
+        self, name: str, uid: str, scope: trio.CancelScope, pursuit: OutgoingRequest
+    ) -> None:
         """Try until it is over. The wall: what fails is this request's alone."""
         failures = 0
         with scope:

@@ -11,9 +11,9 @@ from liqod.cluster.context import ClusterContext
 from liqod.errors import ProtocolError
 from liqod.handshake.protocol.encoding import pack
 from liqod.handshake.protocol.messages import Invited
-from liqod.handshake.protocol.requestphase import ENDS, Event, after
+from liqod.handshake.protocol.requestphase import FINAL_PHASES, RequestEvent, next_phase
 from liqod.handshake.requests import outgoingrecord
-from liqod.handshake.transport.interfaces import Over
+from liqod.handshake.transport.interfaces import SessionOver
 from liqod.model.objects.partial import Secret
 from liqod.model.text import printable
 from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
@@ -26,7 +26,7 @@ HARD: Final = frozenset(("same-id", "itself", "version", "denied", "expired", "c
 none: whoever stands on the way would end a request by it."""
 
 
-class Pursued(ABC):
+class OutgoingRequest(ABC):
     """One OutgoingPeering, and how it is pursued.
 
     Args:
@@ -69,7 +69,7 @@ class Pursued(ABC):
 
     async def _write(
         self,
-        event: Event | None,
+        event: RequestEvent | None,
         changes: Mapping[str, Any],
         steps: Mapping[str, tuple[str, ...]] = {},  # only read
     ) -> OutgoingPeering:
@@ -78,7 +78,7 @@ class Pursued(ABC):
         before = await self._client.get(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
         wanted = dict(changes)
         if event is not None:
-            wanted["phase"] = after("consumer", before.status.phase, event)  # type: ignore[arg-type]
+            wanted["phase"] = next_phase("consumer", before.status.phase, event)  # type: ignore[arg-type]
         patch = outgoingrecord.status_patch(before, wanted, steps)
         current = msgspec.to_builtins(before.status)
         if any(current.get(key) != value for key, value in patch["status"].items()):
@@ -90,7 +90,7 @@ class Pursued(ABC):
     async def _tell(self, message: str) -> None:
         await self._write(None, {"message": message})
 
-    async def _refused(self, error: Over) -> bool:
+    async def _refused(self, error: SessionOver) -> bool:
         """Write why the meeting is over; whether that is an end of the request."""
         closed = error.closed
         if closed.code not in HARD and not closed.code.startswith("invitation-"):
@@ -100,7 +100,7 @@ class Pursued(ABC):
         )
         return True
 
-    async def _give_up(self, ending: Event, reason: str) -> None:
+    async def _give_up(self, ending: RequestEvent, reason: str) -> None:
         """Write the end of a request that was refused or has expired, and why."""
         why = printable(reason)
         await self._write("asked", {"message": why}, {ACCEPTED: ("False", why)})
@@ -137,4 +137,4 @@ def is_over(request: OutgoingPeering) -> bool:
     """
     if request.status.phase == "Done" and not request.leaving:
         return not (request.spec.lend or outgoingrecord.is_untold(request))
-    return request.leaving or request.status.phase in ENDS
+    return request.leaving or request.status.phase in FINAL_PHASES

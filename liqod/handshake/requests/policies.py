@@ -20,7 +20,7 @@ Action = Literal["auto", "ask", "deny"]
 Resources = Mapping[str, int | str]
 
 
-class Asker(msgspec.Struct, frozen=True):
+class PolicySubject(msgspec.Struct, frozen=True):
     """The cluster that asks, as far as a policy may look at it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Asker(msgspec.Struct, frozen=True):
     revoked: bool = False
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class PolicyDecision(msgspec.Struct, frozen=True):
     """The decision about a request.
 
     Attributes:
@@ -53,8 +53,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def judge(
-    policies: tuple[PeerPolicy, ...], asker: Asker, asked: Resources, defaults: Resources
-) -> Verdict:
+    policies: tuple[PeerPolicy, ...], asker: PolicySubject, asked: Resources, defaults: Resources
+) -> PolicyDecision:
     """The verdict on a cluster that brings no invitation.
 
     Args:
@@ -66,16 +66,16 @@ def judge(
     for place, policy in enumerate(policies, 1):
         if fits(policy, asker):
             return _by_policy(policy, f"policy {place}", asker, asked, defaults)
-    return Verdict("ask", reason=_revoked(asker) or "no policy decides it: a person does")
+    return PolicyDecision("ask", reason=_revoked(asker) or "no policy decides it: a person does")
 
 
 def judge_invited(
     policies: tuple[PeerPolicy, ...],
-    asker: Asker,
+    asker: PolicySubject,
     asked: Resources,
     offered: Resources,
     defaults: Resources,
-) -> Verdict:
+) -> PolicyDecision:
     """The verdict on a cluster that brings an invitation that is good for it.
 
     A policy that denies goes before it, and so does a revocation. Of what it does not offer nothing
@@ -87,13 +87,13 @@ def judge_invited(
     """
     first = next((each for each in policies if fits(each, asker)), None)
     if first is not None and first.action == "deny":
-        return Verdict("deny", reason=f"policy {policies.index(first) + 1} denies it")
+        return PolicyDecision("deny", reason=f"policy {policies.index(first) + 1} denies it")
     if asker.revoked:
-        return Verdict("ask", reason=_revoked(asker))
-    return Verdict("auto", bounded(asked, {**defaults, **offered}), "by invitation")
+        return PolicyDecision("ask", reason=_revoked(asker))
+    return PolicyDecision("auto", bounded(asked, {**defaults, **offered}), "by invitation")
 
 
-def fits(policy: PeerPolicy, asker: Asker) -> bool:
+def fits(policy: PeerPolicy, asker: PolicySubject) -> bool:
     """True if everything that a policy names matches the asker."""
     if policy.cluster_id and not fnmatchcase(asker.cluster_id, policy.cluster_id):
         return False
@@ -165,23 +165,25 @@ def accepted(
 
 
 def _by_policy(
-    policy: PeerPolicy, where: str, asker: Asker, asked: Resources, defaults: Resources
-) -> Verdict:
+    policy: PeerPolicy, where: str, asker: PolicySubject, asked: Resources, defaults: Resources
+) -> PolicyDecision:
     if policy.action == "deny":
-        return Verdict("deny", reason=f"{where} denies it")
+        return PolicyDecision("deny", reason=f"{where} denies it")
     if asker.revoked:
-        return Verdict("ask", reason=_revoked(asker))
+        return PolicyDecision("ask", reason=_revoked(asker))
     if policy.action == "ask":
-        return Verdict("ask", reason=f"{where} leaves it to a person")
+        return PolicyDecision("ask", reason=f"{where} leaves it to a person")
     wanted = whole(asked, defaults)
     cap = {**defaults, **policy.max_resources}
     beyond = quantities.over(quantities.parse_all(wanted), quantities.parse_all(cap))
     if beyond:
         more = ", ".join(f"{name} {wanted[name]}" for name in beyond)
         most = ", ".join(f"{name} {cap.get(name, 0)}" for name in beyond)
-        return Verdict("ask", reason=f"{where} grants at most {most}, and {more} is asked for")
-    return Verdict("auto", wanted, f"{where} grants it")
+        return PolicyDecision(
+            "ask", reason=f"{where} grants at most {most}, and {more} is asked for"
+        )
+    return PolicyDecision("auto", wanted, f"{where} grants it")
 
 
-def _revoked(asker: Asker) -> str:
+def _revoked(asker: PolicySubject) -> str:
     return "it was revoked here" if asker.revoked else ""

@@ -18,10 +18,10 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import find_tenant
 from liqod.configsections import PeerPolicy
-from liqod.discovery.sightings import Seen
+from liqod.discovery.sightings import SeenCluster
 from liqod.errors import LiqodError
 from liqod.handshake.requests import policies
-from liqod.handshake.requests.policies import Asker
+from liqod.handshake.requests.policies import PolicySubject
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.procedures import peeringrequest
@@ -38,18 +38,18 @@ PATIENCE: Final = 60.0
 MOST: Final = 16
 """Requests by policy that wait at once: a flood of announced clusters is not asked at once."""
 
-Everybody = Callable[[], Iterable[Seen]]
+ListSeenClusters = Callable[[], Iterable[SeenCluster]]
 """All that is seen."""
 
 log = logging.getLogger(__name__)
 
 
-def nobody() -> tuple[Seen, ...]:
+def none_seen() -> tuple[SeenCluster, ...]:
     """Nothing is seen."""
     return ()
 
 
-def sought(wishes: tuple[PeerPolicy, ...], seen: Seen) -> PeeringRequest | None:
+def request_for(wishes: tuple[PeerPolicy, ...], seen: SeenCluster) -> PeeringRequest | None:
     """The request to a cluster that is seen; None for none.
 
     Of the policies that ask or deny the first that fits counts. Where two keys sign for one id, it
@@ -61,7 +61,7 @@ def sought(wishes: tuple[PeerPolicy, ...], seen: Seen) -> PeeringRequest | None:
     """
     speaks = [each for each in wishes if each.borrow or each.action == "deny"]
     for key in seen.keys:
-        who = Asker(seen.cluster_id, key, seen.plugins(key))
+        who = PolicySubject(seen.cluster_id, key, seen.plugins(key))
         policy = next((each for each in speaks if policies.fits(each, who)), None)
         if policy is None or not policy.borrow or (seen.conflict and policy.key != key):
             continue
@@ -75,7 +75,7 @@ def sought(wishes: tuple[PeerPolicy, ...], seen: Seen) -> PeeringRequest | None:
     return None
 
 
-class Seeking:
+class PolicyRequests:
     """Looks at the clusters that are seen, and asks.
 
     Args:
@@ -87,7 +87,7 @@ class Seeking:
     def __init__(
         self,
         context: ClusterContext,
-        everybody: Everybody,
+        everybody: ListSeenClusters,
         requests: Callable[[], Iterable[OutgoingPeering]],
     ) -> None:
         self._context, self._everybody, self._requests = context, everybody, requests
@@ -114,7 +114,7 @@ class Seeking:
     async def _look(self) -> None:
         wishes = self._context.config.policies
         around = self._everybody() if any(each.borrow for each in wishes) else ()
-        found = (sought(wishes, each) for each in around)
+        found = (request_for(wishes, each) for each in around)
         wanted = {
             each.name: each for each in found if each and each.name != self._context.cluster_id
         }

@@ -20,11 +20,11 @@ from liqod.cluster.tenancy import find_tenant
 from liqod.errors import LiqodError, Unconnected
 from liqod.handshake.protocol.encoding import unpack
 from liqod.handshake.protocol.messages import Offer, Refused
-from liqod.handshake.protocol.outputs import Expected, Peer
-from liqod.handshake.protocol.requestphase import ENDS
+from liqod.handshake.protocol.outputs import ExpectedPeer, VerifiedPeer
+from liqod.handshake.protocol.requestphase import FINAL_PHASES
 from liqod.handshake.requests import incomingrecord
-from liqod.handshake.requests.invitations import Bearer, enter, redeem
-from liqod.handshake.transport.interfaces import Meeting
+from liqod.handshake.requests.invitations import Bearer, mark_entered, redeem
+from liqod.handshake.transport.interfaces import LenderSession
 from liqod.handshake.transport.localidentity import present_key
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
@@ -54,7 +54,7 @@ COMES_WITHIN: Final = 1.0
 log = logging.getLogger(__name__)
 
 
-class _Kept:
+class _ReverseConnection:
     """A meeting that is kept.
 
     Attributes:
@@ -62,14 +62,14 @@ class _Kept:
         left: set when it is over, or is to be.
     """
 
-    def __init__(self, meeting: Meeting) -> None:
+    def __init__(self, meeting: LenderSession) -> None:
         self.meeting = meeting
         self.ready = False
         self.left = trio.Event()
 
 
-class Lenders:
-    """Decides about offers, and keeps the connections (:class:`.interfaces.Borrower`).
+class ReverseConnections:
+    """Decides about offers, and keeps the connections (:class:`.interfaces.LendOfferHandler`).
 
     Args:
         context: this cluster.
@@ -77,7 +77,7 @@ class Lenders:
 
     def __init__(self, context: ClusterContext) -> None:
         self._context, self._client = context, context.client
-        self._here: dict[str, _Kept] = {}
+        self._here: dict[str, _ReverseConnection] = {}
         self._came = trio.Event()
 
     def reload(self, context: ClusterContext) -> None:
@@ -89,7 +89,7 @@ class Lenders:
 
     # --- who may -------------------------------------------------------------------------------
 
-    async def offered(self, peer: Peer, offer: Offer) -> Refused | None:
+    async def offered(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
         """Why nothing is borrowed of it; None where something is, or is to be."""
         if await self._is_asked(peer) or await self._is_borrowed(peer):
             return None
@@ -119,11 +119,11 @@ class Lenders:
             awaited=True,
         )
         await peeringrequest.ask(self._client, self._context.namespace, request)
-        await enter(self._client, self._context.namespace, bearer)
+        await mark_entered(self._client, self._context.namespace, bearer)
         log.info("%s lends, by invitation", peer.cluster_id)
         return None
 
-    async def _is_kept_out(self, peer: Peer, invitation: str) -> bool:
+    async def _is_kept_out(self, peer: VerifiedPeer, invitation: str) -> bool:
         """True if a lender was revoked, and brings an invitation that is not for it alone."""
         tenant = await find_tenant(self._client, peer.cluster_id)
         if tenant is None or labels.REVOKED_PROVIDER not in tenant.annotations:
@@ -132,18 +132,18 @@ class Lenders:
         found = await self._client.find(INVITATIONS, invitation, namespace, decode=Invitation)
         return found is not None and found.spec.key != peer.key
 
-    async def _is_asked(self, peer: Peer) -> bool:
+    async def _is_asked(self, peer: VerifiedPeer) -> bool:
         """True if a request waits for this very lender."""
         name = incomingrecord.name_of(peer.cluster_id, peer.key)
         found = await self._client.find(
             OUTGOING_PEERINGS, name, self._context.namespace, decode=OutgoingPeering
         )
-        if found is None or found.leaving or found.status.phase in ENDS:
+        if found is None or found.leaving or found.status.phase in FINAL_PHASES:
             return False
         spec = found.spec
         return spec.awaited and (spec.cluster_id, spec.key) == (peer.cluster_id, peer.key)
 
-    async def _is_borrowed(self, peer: Peer) -> bool:
+    async def _is_borrowed(self, peer: VerifiedPeer) -> bool:
         """True if this cluster is its consumer, and reaches it by its connection."""
         tenant = await find_tenant(self._client, peer.cluster_id)
         if tenant is None:
@@ -163,10 +163,10 @@ class Lenders:
 
     # --- the connections -----------------------------------------------------------------------
 
-    async def taken_up(self, meeting: Meeting) -> Refused:
+    async def taken_up(self, meeting: LenderSession) -> Refused:
         """Keep a meeting for all that use that lender; returns why it is to end, once it is."""
         peer = meeting.peer
-        before, mine = self._here.get(peer.key), _Kept(meeting)
+        before, mine = self._here.get(peer.key), _ReverseConnection(meeting)
         self._here[peer.key] = mine
         try:
             if before is not None:
@@ -202,8 +202,10 @@ class Lenders:
                 kept.left.set()
 
     @asynccontextmanager
-    async def meet(self, addresses: Sequence[str], expected: Expected) -> AsyncIterator[Meeting]:
-        """The meeting with a lender, as soon as it dials: a :data:`.interfaces.Dialling`.
+    async def meet(
+        self, addresses: Sequence[str], expected: ExpectedPeer
+    ) -> AsyncIterator[LenderSession]:
+        """The meeting with a lender, as soon as it dials: a :data:`.interfaces.DialPeer`.
 
         It stays where this ends well, for whoever goes there. Otherwise it ends, and the lender
         comes again.
@@ -229,7 +231,7 @@ class Lenders:
                 with trio.move_on_after(GOODBYE, shield=True):
                     await meeting.refuse(Refused(code="gone", reason=why, again=SOON))
 
-    def _found(self, key: str) -> Meeting | None:
+    def _found(self, key: str) -> LenderSession | None:
         kept = self._here.get(key)
         return kept.meeting if kept is not None and kept.ready else None
 

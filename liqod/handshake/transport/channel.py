@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import trio
 
 from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
-from liqod.handshake.protocol.mux import STREAMS, Kind, Mux, State
+from liqod.handshake.protocol.mux import STREAMS, FrameKind, Mux, StreamState
 from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import CONNECT_DEADLINE, KeepAlive, Wire
 from liqod.runtime.connectionlimit import Places
@@ -29,15 +29,15 @@ LINGER: Final = 30.0
 """Seconds after which a stream ends by which nothing passes, once one side has ended."""
 FULL: Final = "as many streams as may be are open"
 
-Door = Callable[[], Awaitable[Wire]]
+StreamBackend = Callable[[], Awaitable[Wire]]
 """Makes the connection that a stream leads to. Raises Unreachable."""
-Send = Callable[[bytes], Awaitable[None]]
+SendMessage = Callable[[bytes], Awaitable[None]]
 """Sends one message. Raises Unreachable."""
 
 log = logging.getLogger(__name__)
 
 
-class Bounds(NamedTuple):
+class StreamLimits(NamedTuple):
     """Limits on the streams of peers, each of which has a connection here.
 
     Attributes:
@@ -72,23 +72,23 @@ class Channel:
         peer: str,
         *,
         dialler: bool,
-        doors: Mapping[str, Door] | None = None,
+        doors: Mapping[str, StreamBackend] | None = None,
         keep_alive: Callable[[KeepAlive], None] | None = None,
         opens: int = OPENS,
-        bounds: "Bounds | None" = None,
+        bounds: "StreamLimits | None" = None,
         source: str = "",
     ) -> None:
         self.peer = peer
         self.why: str | None = None
         self.bytes_in = self.bytes_out = 0
         self._doors = doors or {}
-        self._bounds, self._source = bounds or Bounds(Places(STREAMS)), source
+        self._bounds, self._source = bounds or StreamLimits(Places(STREAMS)), source
         self._mux = Mux(dialler=dialler, targets=frozenset(self._doors))
         self._keep_alive = keep_alive
         self._sender = trio.lowlevel.ParkingLot()
         self._lots: dict[int, trio.lowlevel.ParkingLot] = {}
         self._nursery: trio.Nursery | None = None
-        self._came: list[State] = []
+        self._came: list[StreamState] = []
         self._own_pace = TokenBucket(OPEN_RATE, opens)
         self._their_pace = TokenBucket(OPEN_RATE * TOLERANCE, opens * TOLERANCE)
 
@@ -97,7 +97,7 @@ class Channel:
         """How many streams are open, of both sides."""
         return self._mux.mine + self._mux.theirs
 
-    async def run(self, send: Send) -> None:
+    async def run(self, send: SendMessage) -> None:
         """Send what is to be sent, and serve the peer's streams, until cancelled or it breaks.
 
         Raises:
@@ -120,7 +120,7 @@ class Channel:
         if broken is not None:
             raise broken
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, send: SendMessage) -> None:
         while True:
             found = self._mux.message()
             if found is None:
@@ -138,7 +138,7 @@ class Channel:
         heard = self._mux.receive(message)
         if heard is not None:
             kind, state = heard
-            if kind is Kind.OPEN:
+            if kind is FrameKind.OPEN:
                 if self._their_pace.take(trio.current_time()) > 0:
                     raise ProtocolError("it opens streams without end")
                 if not state.sent_end:
@@ -158,7 +158,7 @@ class Channel:
         for lot in self._lots.values():
             lot.unpark_all()
 
-    async def open(self, target: str) -> "Stream":
+    async def open(self, target: str) -> "ChannelStream":
         """A connection to what the peer has by that name.
 
         Raises:
@@ -171,7 +171,7 @@ class Channel:
         if self.why is not None:
             raise Unconnected(f"{self.peer}: {self.why}")
         state = self._mux.open(target)
-        stream = Stream(self, state)
+        stream = ChannelStream(self, state)
         self.stir()
         try:
             while not state.opened:
@@ -182,7 +182,7 @@ class Channel:
             raise
         return stream
 
-    def check(self, state: State, sort: type[Unreachable] = Unreachable) -> None:
+    def check(self, state: StreamState, sort: type[Unreachable] = Unreachable) -> None:
         """Raise where nothing more can be done with a stream."""
         if self.why is not None:
             raise sort(f"{self.peer}: {self.why}")
@@ -198,7 +198,7 @@ class Channel:
         """There may be something to send."""
         self._sender.unpark()
 
-    async def park(self, state: State) -> None:
+    async def park(self, state: StreamState) -> None:
         """Wait until something happens to a stream."""
         lot = self._lots.get(state.number)
         if lot is None:
@@ -214,12 +214,12 @@ class Channel:
         if self._keep_alive is not None:
             self._keep_alive(setting)
 
-    def _wake(self, state: State) -> None:
+    def _wake(self, state: StreamState) -> None:
         lot = self._lots.get(state.number)
         if lot is not None:
             lot.unpark_all()
 
-    def wake(self, state: State) -> None:
+    def wake(self, state: StreamState) -> None:
         """Something was done to a stream on this side."""
         self._wake(state)
         self.stir()
@@ -231,9 +231,9 @@ class Channel:
         for state in came:
             self._nursery.start_soon(self._lead, state)
 
-    async def _lead(self, state: State) -> None:
+    async def _lead(self, state: StreamState) -> None:
         """Lead a stream of the peer's to its door. The wall: what fails ends that stream alone."""
-        stream = Stream(self, state)
+        stream = ChannelStream(self, state)
         wire: Wire | None = None
         place = self._bounds.places.enter(self._source)
         why = "there is no answer" if place is not None else FULL
@@ -259,10 +259,10 @@ class Channel:
             self.wake(state)
 
 
-class Stream:
+class ChannelStream:
     """One stream of a channel, as a wire (:class:`liqod.kube.http.wire.Wire`)."""
 
-    def __init__(self, channel: Channel, state: State) -> None:
+    def __init__(self, channel: Channel, state: StreamState) -> None:
         self._channel, self._state = channel, state
 
     async def send(self, data: bytes) -> None:

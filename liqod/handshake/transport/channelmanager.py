@@ -18,11 +18,11 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.errors import LiqodError, Unauthorized, Unconnected
-from liqod.handshake.protocol.outputs import Expected
+from liqod.handshake.protocol.outputs import ExpectedPeer
 from liqod.handshake.transport.channel import Channel
-from liqod.handshake.transport.interfaces import Over
-from liqod.handshake.transport.localidentity import Owning
-from liqod.handshake.transport.peerdialler import DialledMeeting, Dialler
+from liqod.handshake.transport.interfaces import SessionOver
+from liqod.handshake.transport.localidentity import SelectIdentity
+from liqod.handshake.transport.peerdialler import DialledSession, PeerDialler
 from liqod.handshake.transport.peersession import API
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
@@ -45,10 +45,10 @@ MOST: Final = 1024
 log = logging.getLogger(__name__)
 
 
-Meet = Callable[[Sequence[str], Expected], AbstractAsyncContextManager[DialledMeeting]]
+DialSession = Callable[[Sequence[str], ExpectedPeer], AbstractAsyncContextManager[DialledSession]]
 
 
-def by_own_key(own: Owning, proxy: str = "") -> Meet:
+def by_own_key(own: SelectIdentity, proxy: str = "") -> DialSession:
     """Meets listeners as this cluster.
 
     Args:
@@ -57,14 +57,16 @@ def by_own_key(own: Owning, proxy: str = "") -> Meet:
     """
 
     @asynccontextmanager
-    async def meet(addresses: Sequence[str], expected: Expected) -> AsyncIterator[DialledMeeting]:
-        async with Dialler(own, proxy=proxy).meet(addresses, expected) as meeting:
+    async def meet(
+        addresses: Sequence[str], expected: ExpectedPeer
+    ) -> AsyncIterator[DialledSession]:
+        async with PeerDialler(own, proxy=proxy).meet(addresses, expected) as meeting:
             yield meeting
 
     return meet
 
 
-class _Way:
+class _KeptChannel:
     """The way to one listener.
 
     Attributes:
@@ -91,19 +93,19 @@ class _Way:
         return not streams and trio.current_time() - self.used > IDLE
 
 
-async def dialled_by_nobody(key: str) -> Wire:
+async def no_reverse_connection(key: str) -> Wire:
     """Raises Unconnected: no lender dials the owner of these ways."""
     raise Unconnected(
         "that cluster dials this one's daemon, which alone reaches it: no command goes that way"
     )
 
 
-async def itself(key: str) -> str:
+async def same_key(key: str) -> str:
     """Returns the same key: none has followed another."""
     return key
 
 
-class Ways:
+class ChannelManager:
     """Keeps the channels; a call with a URL is a connection by it (:data:`.proxies.CHANNELS`).
 
     Args:
@@ -115,12 +117,12 @@ class Ways:
 
     def __init__(
         self,
-        meet: Meet,
-        by_lender: Callable[[str], Awaitable[Wire]] = dialled_by_nobody,
-        present: Callable[[str], Awaitable[str]] = itself,
+        meet: DialSession,
+        by_lender: Callable[[str], Awaitable[Wire]] = no_reverse_connection,
+        present: Callable[[str], Awaitable[str]] = same_key,
     ) -> None:
         self._meet, self._by_lender, self._present = meet, by_lender, present
-        self._ways: dict[str, _Way] = {}
+        self._ways: dict[str, _KeptChannel] = {}
         self._nursery: trio.Nursery | None = None
 
     def __len__(self) -> int:
@@ -166,16 +168,16 @@ class Ways:
                 way.refused = False  # as of before
                 way.renewed.set()
 
-    def _begin(self, url: str) -> _Way:
+    def _begin(self, url: str) -> _KeptChannel:
         if self._nursery is None:
             raise Unconnected(f"{proxies.shown(url)}: no channels are kept now")
         if len(self._ways) >= MOST:
             raise Unconnected(f"{proxies.shown(url)}: {MOST} channels are kept already")
-        way = self._ways[url] = _Way()
+        way = self._ways[url] = _KeptChannel()
         self._nursery.start_soon(self._keep, url, way)
         return way
 
-    async def _keep(self, url: str, way: _Way) -> None:
+    async def _keep(self, url: str, way: _KeptChannel) -> None:
         failures = 0
         try:
             while not way.idle:
@@ -191,7 +193,7 @@ class Ways:
             way.tried.set()
             del self._ways[url]
 
-    async def _try(self, url: str, way: _Way) -> float | None:
+    async def _try(self, url: str, way: _KeptChannel) -> float | None:
         """Have a channel until it ends.
 
         Returns:
@@ -200,7 +202,7 @@ class Ways:
         key, addresses = proxies.listener_of(url)
         stood, again = float("inf"), 0.0
         try:
-            expected = Expected(key=await self._present(key))
+            expected = ExpectedPeer(key=await self._present(key))
             async with self._meet(addresses, expected) as meeting:
                 way.channel = await meeting.attach()
                 stood = way.used = trio.current_time()
@@ -210,8 +212,8 @@ class Ways:
                 await self._use(meeting, way)
         except LiqodError as error:
             way.why = str(error)
-            way.refused = isinstance(error, Over) and error.closed.code == UNKNOWN
-            if isinstance(error, Over):
+            way.refused = isinstance(error, SessionOver) and error.closed.code == UNKNOWN
+            if isinstance(error, SessionOver):
                 again = float(error.closed.again or 0)
         finally:
             way.channel = None
@@ -222,7 +224,7 @@ class Ways:
         log.info("the channel to %s has ended: %s", proxies.shown(url), way.why)
         return None if trio.current_time() - stood > STABLE else again
 
-    async def _use(self, meeting: DialledMeeting, way: _Way) -> None:
+    async def _use(self, meeting: DialledSession, way: _KeptChannel) -> None:
         while not way.idle:
             with trio.move_on_after(LOOK_EVERY):
                 closed = await meeting.wait_over()

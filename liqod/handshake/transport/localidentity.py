@@ -11,14 +11,14 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.tenancy import tenant_of
-from liqod.handshake.protocol.outputs import CAPABILITIES, Expected, Own
+from liqod.handshake.protocol.outputs import CAPABILITIES, ExpectedPeer, LocalIdentity
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.peering import providerkeys
 
-Owning = Callable[[Expected], Awaitable[Own]]
+SelectIdentity = Callable[[ExpectedPeer], Awaitable[LocalIdentity]]
 """This side, as whom somebody is dialled."""
-Knowing = Callable[[Expected], Awaitable[bool]]
+KnowsFormerKey = Callable[[ExpectedPeer], Awaitable[bool]]
 """Returns True if a peer knows this cluster by its former key alone."""
 
 
@@ -37,12 +37,12 @@ async def present_key(client: Client, key: str) -> str:
     return key
 
 
-async def nobody_knows(expected: Expected) -> bool:
+async def no_former_key(expected: ExpectedPeer) -> bool:
     """There is no former key."""
     return False
 
 
-class OwnSide:
+class LocalIdentities:
     """This side, as it is met with now.
 
     Args:
@@ -58,7 +58,9 @@ class OwnSide:
         self._id = cluster_id
         self.take(private)
 
-    def take(self, private: bytes, former: bytes = b"", knowing: Knowing = nobody_knows) -> None:
+    def take(
+        self, private: bytes, former: bytes = b"", knowing: KnowsFormerKey = no_former_key
+    ) -> None:
         """Go by these keys from now on.
 
         Args:
@@ -69,10 +71,10 @@ class OwnSide:
         self.present, self._knowing = self._side(private), knowing
         self.former = self._side(former) if former else None
 
-    def _side(self, private: bytes) -> Own:
-        return Own(cluster_id=self._id, private=private, capabilities=CAPABILITIES)
+    def _side(self, private: bytes) -> LocalIdentity:
+        return LocalIdentity(cluster_id=self._id, private=private, capabilities=CAPABILITIES)
 
-    async def towards(self, expected: Expected) -> Own:
+    async def towards(self, expected: ExpectedPeer) -> LocalIdentity:
         """As whom somebody is dialled. Raises LiqodError where that cannot be looked up."""
         if self.former is not None and await self._knowing(expected):
             return self.former

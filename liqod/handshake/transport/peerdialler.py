@@ -17,15 +17,15 @@ import trio
 from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
 from liqod.handshake.protocol import invitationtokens, statemachine
 from liqod.handshake.protocol.messages import Offer
-from liqod.handshake.protocol.outputs import Closed, Expected, Own
+from liqod.handshake.protocol.outputs import ExpectedPeer, LocalIdentity, SessionEnd
 from liqod.handshake.protocol.proof import NONCE
 from liqod.handshake.transport import websockets
-from liqod.handshake.transport.channel import Bounds, Door
-from liqod.handshake.transport.interfaces import Host, Over
-from liqod.handshake.transport.localidentity import Owning
-from liqod.handshake.transport.peersession import Talk
+from liqod.handshake.transport.channel import StreamBackend, StreamLimits
+from liqod.handshake.transport.interfaces import BorrowRequestHandler, SessionOver
+from liqod.handshake.transport.localidentity import SelectIdentity
+from liqod.handshake.transport.peersession import PeerSession
 from liqod.handshake.transport.peertls import called, dialler_context
-from liqod.handshake.transport.sessioncounters import Figures
+from liqod.handshake.transport.sessioncounters import SessionCounters
 from liqod.identity import keys
 from liqod.identity.clustercertificates import key_of
 from liqod.kube.http import proxies
@@ -43,8 +43,8 @@ MEET_WITHIN: Final = 10.0
 """Seconds for the websocket and both proofs."""
 
 
-class Dialler:
-    """Meets other daemons: its :meth:`meet` is a :data:`.interfaces.Dialling`.
+class PeerDialler:
+    """Meets other daemons: its :meth:`meet` is a :data:`.interfaces.DialPeer`.
 
     Args:
         own: this cluster, with its key; or what says as whom somebody is dialled.
@@ -57,23 +57,23 @@ class Dialler:
 
     def __init__(
         self,
-        own: Own | Owning,
+        own: LocalIdentity | SelectIdentity,
         *,
         proxy: str = "",
         environ: Mapping[str, str] = os.environ,
         dial: Dial = connect,
-        figures: Figures | None = None,
-        bounds: Bounds | None = None,
+        figures: SessionCounters | None = None,
+        bounds: StreamLimits | None = None,
     ) -> None:
-        self._figures = figures or Figures()
+        self._figures = figures or SessionCounters()
         self._bounds = bounds
         self._own, self._proxy, self._environ, self._dial = own, proxy, environ, dial
         self._context = dialler_context()
 
     @asynccontextmanager
     async def meet(
-        self, addresses: Sequence[str], expected: Expected
-    ) -> AsyncIterator["DialledMeeting"]:
+        self, addresses: Sequence[str], expected: ExpectedPeer
+    ) -> AsyncIterator["DialledSession"]:
         """A meeting with the first that answers.
 
         Args:
@@ -82,13 +82,13 @@ class Dialler:
 
         Raises:
             Unreachable: none answers.
-            Over: it is another, or refuses.
+            SessionOver: it is another, or refuses.
         """
         failed: BaseException | None = None
-        own = self._own if isinstance(self._own, Own) else await self._own(expected)
+        own = self._own if isinstance(self._own, LocalIdentity) else await self._own(expected)
         wire, where = await self._first(addresses, expected)
         try:
-            meeting = DialledMeeting(own, expected, where, wire, self._figures, self._bounds)
+            meeting = DialledSession(own, expected, where, wire, self._figures, self._bounds)
             async with trio.open_nursery() as nursery:
                 try:
                     await meeting.begin(nursery)
@@ -105,12 +105,12 @@ class Dialler:
         if failed is not None:
             raise failed
 
-    async def _first(self, addresses: Sequence[str], expected: Expected) -> tuple[TlsWire, str]:
+    async def _first(self, addresses: Sequence[str], expected: ExpectedPeer) -> tuple[TlsWire, str]:
         """TLS with the first address that shows the right key, and which one that is."""
         if not addresses:
             raise Unconnected("no address of its daemon is known")
         errors: dict[str, str] = {}
-        wrong: list[Closed] = []
+        wrong: list[SessionEnd] = []
 
         async def attempt(address: str) -> tuple[TlsWire, str] | None:
             try:
@@ -132,10 +132,10 @@ class Dialler:
             return won
         if wrong:
             self._figures.refuse(wrong[0].code)
-            raise Over(wrong[0])
+            raise SessionOver(wrong[0])
         raise Unconnected("; ".join(f"{where}: {why}" for where, why in errors.items()))
 
-    async def _secured(self, address: str, expected: Expected) -> TlsWire:
+    async def _secured(self, address: str, expected: ExpectedPeer) -> TlsWire:
         """TLS with the listener at an address. Raises Unreachable, ConfigError."""
         host, port = invitationtokens.address(address)
         proxy = self._proxy or environment.of_environment(host, self._environ)
@@ -156,20 +156,20 @@ class Dialler:
             raise
 
 
-def _other(wire: TlsWire, expected: Expected) -> Closed | None:
+def _other(wire: TlsWire, expected: ExpectedPeer) -> SessionEnd | None:
     """Why a listener is not the expected one; None where it may be."""
     try:
         found = keys.print_of(key_of(wire.shown_certificate))
     except ProtocolError as error:
-        return Closed(code="protocol", reason=str(error), by="us")
+        return SessionEnd(code="protocol", reason=str(error), by="us")
     if not expected.key or found == expected.key:
         return None
     why = f"the listener shows the key {found}, and {expected.key} was expected"
-    return Closed(code="wrong-key", reason=why, by="us")
+    return SessionEnd(code="wrong-key", reason=why, by="us")
 
 
-class DialledMeeting(Talk):
-    """A meeting, as the dialler has it (:class:`.interfaces.Meeting`).
+class DialledSession(PeerSession):
+    """A meeting, as the dialler has it (:class:`.interfaces.LenderSession`).
 
     Args:
         own: this cluster.
@@ -182,21 +182,21 @@ class DialledMeeting(Talk):
 
     def __init__(
         self,
-        own: Own,
-        expected: Expected,
+        own: LocalIdentity,
+        expected: ExpectedPeer,
         address: str,
         wire: TlsWire,
-        figures: Figures,
-        bounds: Bounds | None,
+        figures: SessionCounters,
+        bounds: StreamLimits | None,
     ) -> None:
         self._wire = wire
         certificate = wire.shown_certificate
-        self._machine = statemachine.Dialler(own, expected, certificate, os.urandom(NONCE))
+        self._machine = statemachine.DiallerMachine(own, expected, certificate, os.urandom(NONCE))
         super().__init__(self._machine, address, wire.keep_alive, figures)
         self._bounds = bounds
 
     async def begin(self, nursery: trio.Nursery) -> None:
-        """Have both prove themselves. Raises Over, Unreachable.
+        """Have both prove themselves. Raises SessionOver, Unreachable.
 
         Args:
             nursery: for what goes on in the meeting.
@@ -212,7 +212,9 @@ class DialledMeeting(Talk):
             return
         raise Unreachable(f"{self.address}: no proof within {MEET_WITHIN:g} s")
 
-    async def lend(self, offer: Offer, host: Host, doors: Mapping[str, Door]) -> NoReturn:
+    async def lend(
+        self, offer: Offer, host: BorrowRequestHandler, doors: Mapping[str, StreamBackend]
+    ) -> NoReturn:
         """Offer to lend, and do so until the meeting is over.
 
         Args:
@@ -221,15 +223,15 @@ class DialledMeeting(Talk):
             doors: where the listener may open streams to.
 
         Raises:
-            Over: why it is over.
+            SessionOver: why it is over.
         """
         self._host, self._doors = host, doors
         await self._perform(self._machine.offer(offer))
-        raise Over(await self.wait_over())
+        raise SessionOver(await self.wait_over())
 
     async def end(self) -> None:
         """Say goodbye, for a second at most."""
-        self._over(Closed(code="gone", reason="ended on this side", by="us"))
+        self._over(SessionEnd(code="gone", reason="ended on this side", by="us"))
         if self._socket is not None:
             await self._socket.close()
 

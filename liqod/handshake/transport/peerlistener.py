@@ -21,14 +21,25 @@ import trio
 from liqod.errors import LiqodError
 from liqod.handshake.protocol import statemachine
 from liqod.handshake.protocol.messages import Offer, Refused
-from liqod.handshake.protocol.outputs import Asked, Closed, Identified, Offered, Output, Own
+from liqod.handshake.protocol.outputs import (
+    AskReceived,
+    LocalIdentity,
+    OfferReceived,
+    Output,
+    PeerVerified,
+    SessionEnd,
+)
 from liqod.handshake.protocol.proof import NONCE
 from liqod.handshake.transport import websockets
-from liqod.handshake.transport.channel import Bounds, Door
-from liqod.handshake.transport.interfaces import NOBODY, Borrower, Host
-from liqod.handshake.transport.peersession import AGAIN, NO_PLACE, Talk
+from liqod.handshake.transport.channel import StreamBackend, StreamLimits
+from liqod.handshake.transport.interfaces import (
+    REFUSE_OFFERS,
+    BorrowRequestHandler,
+    LendOfferHandler,
+)
+from liqod.handshake.transport.peersession import AGAIN, NO_PLACE, PeerSession
 from liqod.handshake.transport.peertls import ListenerWire, listener_context, wanted
-from liqod.handshake.transport.sessioncounters import Figures
+from liqod.handshake.transport.sessioncounters import SessionCounters
 from liqod.identity import keys
 from liqod.identity.clustercertificates import ClusterCertificate, certificate_of
 from liqod.kube.http.wire import Wire, wire_of
@@ -50,11 +61,11 @@ _CHANGES: Final = Refused(
 log = logging.getLogger(__name__)
 
 
-def _machine(side: "Side") -> statemachine.Listener:
-    return statemachine.Listener(side.own, side.certificate.der, os.urandom(NONCE))
+def _machine(side: "ListenerKey") -> statemachine.ListenerMachine:
+    return statemachine.ListenerMachine(side.own, side.certificate.der, os.urandom(NONCE))
 
 
-class Side(NamedTuple):
+class ListenerKey(NamedTuple):
     """One of this cluster's keys, as it is shown.
 
     Attributes:
@@ -64,20 +75,20 @@ class Side(NamedTuple):
         key: SHA-256 of it, hexadecimal.
     """
 
-    own: Own
+    own: LocalIdentity
     certificate: ClusterCertificate
     context: ssl.SSLContext
     key: str
 
     @classmethod
-    def of(cls, own: Own) -> "Side":
+    def of(cls, own: LocalIdentity) -> "ListenerKey":
         """That of a key. Raises ProtocolError, ConfigError where it cannot be used."""
         certificate = certificate_of(own.private)
         key = keys.print_of(keys.public_pem(own.private))
         return cls(own, certificate, listener_context(certificate), key)
 
 
-def chosen(sides: Sequence[Side], name: str | None) -> Side:
+def chosen(sides: Sequence[ListenerKey], name: str | None) -> ListenerKey:
     """The side that is shown to a caller of a name.
 
     Args:
@@ -90,7 +101,7 @@ def chosen(sides: Sequence[Side], name: str | None) -> Side:
     return next((each for each in sides if digits and each.key.startswith(digits)), sides[0])
 
 
-class Listener:
+class PeerListener:
     """Meets other daemons.
 
     Args:
@@ -108,21 +119,21 @@ class Listener:
 
     def __init__(
         self,
-        own: Own,
-        host: Host,
-        doors: Mapping[str, Door],
-        borrower: Borrower = NOBODY,
-        figures: Figures | None = None,
+        own: LocalIdentity,
+        host: BorrowRequestHandler,
+        doors: Mapping[str, StreamBackend],
+        borrower: LendOfferHandler = REFUSE_OFFERS,
+        figures: SessionCounters | None = None,
         account: Account | None = None,
         idle: float = math.inf,
     ) -> None:
-        self.figures = figures or Figures()
+        self.figures = figures or SessionCounters()
         self.account = account or Account()
         self.idle = idle
         self.host, self.doors, self.borrower = host, doors, borrower
-        self.sides: tuple[Side, ...] = (Side.of(own),)
+        self.sides: tuple[ListenerKey, ...] = (ListenerKey.of(own),)
 
-    def take(self, own: Own, former: Own | None) -> None:
+    def take(self, own: LocalIdentity, former: LocalIdentity | None) -> None:
         """Prove these keys from now on, each to the peers that expect it.
 
         Raises:
@@ -130,7 +141,10 @@ class Listener:
         """
         if [each.own for each in self.sides] == [each for each in (own, former) if each]:
             return
-        self.sides = made = (Side.of(own), *([Side.of(former)] if former is not None else []))
+        self.sides = made = (
+            ListenerKey.of(own),
+            *([ListenerKey.of(former)] if former is not None else []),
+        )
 
         def choose(tls: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
             tls.context = chosen(made, name).context
@@ -179,7 +193,7 @@ class Listener:
             wire: the connection, which ends with this.
             source: the address that it came from.
         """
-        visit = Visit(self, wire, source)
+        visit = AcceptedSession(self, wire, source)
         try:
             await visit.run()
         except* Exception as group:
@@ -188,8 +202,8 @@ class Listener:
             wire.close()
 
 
-class Visit(Talk):
-    """One that has connected; a :class:`.interfaces.Meeting` where it lends.
+class AcceptedSession(PeerSession):
+    """One that has connected; a :class:`.interfaces.LenderSession` where it lends.
 
     Args:
         listener: that it meets.
@@ -197,13 +211,13 @@ class Visit(Talk):
         source: the address that it came from.
     """
 
-    def __init__(self, listener: Listener, wire: Wire, source: str) -> None:
+    def __init__(self, listener: PeerListener, wire: Wire, source: str) -> None:
         self._listener, self._wire, self._source = listener, wire, source
         self._sides, self._side = listener.sides, listener.sides[0]
         self._machine = _machine(self._side)
         super().__init__(self._machine, source, wire.keep_alive, listener.figures)
         self._host, self._doors = listener.host, listener.doors
-        self._bounds = Bounds(listener.account[account.STREAMS], listener.idle)
+        self._bounds = StreamLimits(listener.account[account.STREAMS], listener.idle)
         self._place: Place | None = None
         self._scope = trio.CancelScope()
 
@@ -228,7 +242,7 @@ class Visit(Talk):
         finally:
             if self._place is not None:
                 self._place.leave()
-            self._over(Closed(code="gone", reason="the channel has ended", by="us"))
+            self._over(SessionEnd(code="gone", reason="the channel has ended", by="us"))
 
     def _shown(self, context: ssl.SSLContext) -> None:
         """Prove the key that was shown."""
@@ -240,23 +254,23 @@ class Visit(Talk):
     async def _watch(self, socket: Websocket) -> None:
         await websockets.watch(socket, ping=False)
         self._over(
-            Closed(code="gone", reason=f"nothing came for {websockets.SILENCE:g} s", by="us")
+            SessionEnd(code="gone", reason=f"nothing came for {websockets.SILENCE:g} s", by="us")
         )
         self._scope.cancel()
 
     def _take(self, output: Output) -> None:
         match output:
-            case Identified():
+            case PeerVerified():
                 self._proved()
-            case Asked() if self._side is not self._sides[0]:
+            case AskReceived() if self._side is not self._sides[0]:
                 # What is agreed by the former key would end with it.
                 self._nursery.start_soon(self.refuse, _CHANGES)
-            case Offered(offer):
+            case OfferReceived(offer):
                 self._nursery.start_soon(self._offered, offer)
             case _:
                 super()._take(output)
 
-    async def _end(self, closed: Closed) -> None:
+    async def _end(self, closed: SessionEnd) -> None:
         self._over(closed)
         assert self._socket is not None
         await self._socket.close()

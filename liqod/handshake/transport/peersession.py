@@ -1,8 +1,8 @@
 """Performs a meeting while it lasts: the outputs of its machine, whichever side dialled or borrows.
 
-A borrower is given a :class:`~.interfaces.Meeting` and asks by it. A lender has a
-:class:`~.interfaces.Host`, which decides, and doors: where the streams of the other side may lead
-to. A side with neither is asked nothing and leads nowhere.
+A borrower is given a :class:`~.interfaces.LenderSession` and asks by it. A lender has a
+:class:`~.interfaces.BorrowRequestHandler`, which decides, and doors: where the streams of the other
+side may lead to. A side with neither is asked nothing and leads nowhere.
 """
 
 import logging
@@ -26,20 +26,20 @@ from liqod.handshake.protocol.messages import (
     Report,
 )
 from liqod.handshake.protocol.outputs import (
-    Answered,
-    Asked,
-    Attaching,
-    Closed,
+    AnswerReceived,
+    AskReceived,
+    AttachReceived,
     Output,
     Outputs,
-    Peer,
-    Reported,
+    ReportReceived,
     Send,
+    SessionEnd,
+    VerifiedPeer,
 )
-from liqod.handshake.protocol.statemachine import Dialler, Listener
-from liqod.handshake.transport.channel import Bounds, Channel, Door
-from liqod.handshake.transport.interfaces import Host, Lasting, Over
-from liqod.handshake.transport.sessioncounters import Figures
+from liqod.handshake.protocol.statemachine import DiallerMachine, ListenerMachine
+from liqod.handshake.transport.channel import Channel, StreamBackend, StreamLimits
+from liqod.handshake.transport.interfaces import BorrowRequestHandler, OnPending, SessionOver
+from liqod.handshake.transport.sessioncounters import SessionCounters
 from liqod.kube.http.wire import KeepAlive, Wire
 from liqod.runtime.tokenbucket import TokenBucket
 from liqod.websocket import FAREWELL, Websocket
@@ -62,7 +62,7 @@ def _unheard(lifetime: int) -> None:
     """Nobody waits."""
 
 
-class Talk:
+class PeerSession:
     """One side of a meeting.
 
     Args:
@@ -74,28 +74,28 @@ class Talk:
 
     def __init__(
         self,
-        machine: Dialler | Listener,
+        machine: DiallerMachine | ListenerMachine,
         address: str,
         keep_alive: Callable[[KeepAlive], None],
-        figures: Figures,
+        figures: SessionCounters,
     ) -> None:
         self.address, self._figures = address, figures
         self._both = machine
         self._keep_alive = keep_alive
-        self._dialled = isinstance(machine, Dialler)
+        self._dialled = isinstance(machine, DiallerMachine)
         self._nursery: trio.Nursery
         self._socket: Websocket | None = None
-        self._closed: Closed | None = None
+        self._closed: SessionEnd | None = None
         self._channel: Channel | None = None
         self._lot = trio.lowlevel.ParkingLot()
         # As who borrows.
-        self._pending: Lasting = _unheard
+        self._pending: OnPending = _unheard
         self._answer: Accepted | Denied | Attached | None = None
         self._noted: set[str] = set()
         # As who lends.
-        self._host: Host | None = None
-        self._doors: Mapping[str, Door] = {}
-        self._bounds: Bounds | None = None
+        self._host: BorrowRequestHandler | None = None
+        self._doors: Mapping[str, StreamBackend] = {}
+        self._bounds: StreamLimits | None = None
         self._deciding = trio.CancelScope()
         self._decided = trio.Event()
         self._decided.set()
@@ -103,7 +103,7 @@ class Talk:
         self._texts = TokenBucket(TEXT_RATE, TEXTS)
 
     @property
-    def peer(self) -> Peer:
+    def peer(self) -> VerifiedPeer:
         """The other side. Only where it has proved itself."""
         assert self._both.peer is not None
         return self._both.peer
@@ -115,7 +115,7 @@ class Talk:
 
     # --- who borrows ---------------------------------------------------------------------------
 
-    async def ask(self, ask: Ask, pending: Lasting) -> Accepted | Denied:
+    async def ask(self, ask: Ask, pending: OnPending) -> Accepted | Denied:
         """The answer, however long it takes.
 
         Args:
@@ -123,7 +123,7 @@ class Talk:
             pending: called each time that the other side says that nobody has decided yet.
 
         Raises:
-            Over: it is refused, or the channel breaks.
+            SessionOver: it is refused, or the channel breaks.
         """
         self._answer, self._pending = None, pending
         await self._perform(self._both.ask(ask))
@@ -132,7 +132,7 @@ class Talk:
         return self._answer
 
     async def attach(self) -> Channel:
-        """The channel of a tenant. Raises Over, Unreachable."""
+        """The channel of a tenant. Raises SessionOver, Unreachable."""
         self._answer = None
         with trio.move_on_after(ANSWER_WITHIN):
             await self._perform(self._both.attach())
@@ -142,7 +142,7 @@ class Talk:
         raise Unreachable(f"{self.address}: no answer within {ANSWER_WITHIN:g} s")
 
     async def report(self, report: Report) -> None:
-        """Report the result of a request, until that is noted. Raises Over, Unreachable."""
+        """Report the result of a request, until that is noted. Raises SessionOver, Unreachable."""
         self._noted.discard(report.request)
         with trio.move_on_after(ANSWER_WITHIN):
             await self._perform(self._both.report(report))
@@ -160,7 +160,7 @@ class Talk:
             raise Unconnected(f"{self.address}: nothing was agreed with it yet")
         return await self._channel.open(API)
 
-    async def wait_over(self) -> Closed:
+    async def wait_over(self) -> SessionEnd:
         """Why it is over, once it is."""
         while self._closed is None:
             await self._lot.park()
@@ -258,7 +258,7 @@ class Talk:
     async def _until(self, done: Callable[[], bool]) -> None:
         while not done():
             if self._closed is not None:
-                raise Over(self._closed)
+                raise SessionOver(self._closed)
             await self._lot.park()
 
     async def _listen(self, socket: Websocket) -> None:
@@ -287,7 +287,7 @@ class Talk:
 
     async def _perform(self, outputs: Outputs) -> None:
         """Performs the machine's outputs. A peer that does not read cannot delay the end."""
-        is_last = any(isinstance(each, Closed) for each in outputs)
+        is_last = any(isinstance(each, SessionEnd) for each in outputs)
         for output in outputs:
             match output:
                 case Send(text):
@@ -295,7 +295,7 @@ class Talk:
                     within = trio.move_on_after(FAREWELL if is_last else math.inf)
                     with suppress(Unreachable), within:  # whoever receives is told
                         await self._socket.send(text)
-                case Closed():
+                case SessionEnd():
                     await self._end(output)
                 case _:
                     self._take(output)
@@ -303,28 +303,28 @@ class Talk:
 
     def _take(self, output: Output) -> None:
         match output:
-            case Answered(Pending(lifetime=lifetime)):
+            case AnswerReceived(Pending(lifetime=lifetime)):
                 self._pending(lifetime)
-            case Answered(Noted(request=request)):
+            case AnswerReceived(Noted(request=request)):
                 self._noted.add(request)
-            case Answered(Accepted() | Denied() | Attached() as answer):
+            case AnswerReceived(Accepted() | Denied() | Attached() as answer):
                 self._answer = answer
                 if not isinstance(answer, Denied) and self._channel is None:
                     self._open(())
-            case Asked(ask):
+            case AskReceived(ask):
                 self._deciding, self._decided = trio.CancelScope(), trio.Event()
                 self._nursery.start_soon(self._decide, ask, self._deciding, self._decided)
-            case Attaching():
+            case AttachReceived():
                 self._nursery.start_soon(self._admit)
-            case Reported(report):
+            case ReportReceived(report):
                 if isinstance(report, Cancel):
                     self._deciding.cancel()
                 self._nursery.start_soon(self._note, report)
 
-    async def _end(self, closed: Closed) -> None:
+    async def _end(self, closed: SessionEnd) -> None:
         self._over(closed)
 
-    def _over(self, closed: Closed) -> None:
+    def _over(self, closed: SessionEnd) -> None:
         if self._closed is None:
             self._closed = closed
             if closed.by == "us":

@@ -19,7 +19,7 @@ ENDINGS: Final = frozenset(("gone", "cancelled", "denied"))
 """Codes that refuse nobody, or repeat an answer."""
 
 
-class Figures:
+class SessionCounters:
     """Counts of all meetings, and the channels that are open now.
 
     Attributes:

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 
 import trio
 
-from liqod.identity.noiseprobe import Question, question
+from liqod.identity.noiseprobe import NoiseProbe, make_probe
 from liqod.identity.tunnelkeys import TunnelKeys
 from liqod.plugins.network.endpoints import joined
 from liqod.plugins.providers import Host
@@ -42,7 +42,7 @@ class Asking:
     def __init__(self, host: Host, underlay: str, mark: int, keys: TunnelKeys, peer: bytes) -> None:
         self._host, self._underlay, self._mark = host, underlay, mark
         self._keys, self._peer = keys, peer
-        self._questions: dict[bytes, Question] = {}
+        self._questions: dict[bytes, NoiseProbe] = {}
         self._answered: list[str] = []
         self._heard = trio.Event()
 
@@ -82,7 +82,7 @@ class Asking:
         return self._answered
 
     def _question(self) -> bytes:
-        made = question(self._keys, self._peer, time.time_ns())
+        made = make_probe(self._keys, self._peer, time.time_ns())
         self._questions[made.index] = made
         return made.datagram
 

@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from liqod.errors import ConfigError, NetworkError
-from liqod.identity.noiseprobe import asking_keys
+from liqod.identity.noiseprobe import probe_keys
 from liqod.identity.tunnelkeys import TunnelKeys
 from liqod.model.network import environment
 from liqod.plugins.hookspecs import hookimpl
@@ -294,7 +294,7 @@ class WireGuard:
         """Those with which the server is asked."""
         if self._keys is None or self._keys[0] != spec:
             own, theirs = (spec.private_key, spec.public_key), spec.peer_public_key
-            self._keys = (spec, asking_keys(*own, theirs, dialled=spec.side == "server"))
+            self._keys = (spec, probe_keys(*own, theirs, dialled=spec.side == "server"))
         return self._keys[1]
 
     async def _near(self) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def _read(text: str, tenant: Tenant) -> NextKey:
     if len(text) > LIMIT or len(parts) != 3:
         raise ProtocolError("it is no statement with two requests")
     peer = tenant.spec.cluster_id
-    what = successions.told(parts[0], peer, keys.print_of(tenant.spec.public_key))
+    what = successions.verify_for(parts[0], peer, keys.print_of(tenant.spec.public_key))
     found = NextKey(parts[0], what, decoded(parts[1]), decoded(parts[2]))
     for csr, user in ((found.plain, peer), (found.keyed, ids.keyed(peer, what.next))):
         group = labels.CONTROL_PLANE_GROUP
@@ -113,7 +113,7 @@ def has_followed(tenant: Tenant, former: str) -> bool:
     if not text:
         return False
     try:
-        found = successions.told(text, tenant.spec.cluster_id, former)
+        found = successions.verify_for(text, tenant.spec.cluster_id, former)
         return found.next == keys.print_of(tenant.spec.public_key)
     except ProtocolError:
         return False

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from liqod.discovery.sightings import (
     MOST_ADDRESSES,
     MOST_SOURCES,
-    Book,
-    Entry,
-    Seen,
-    Verified,
-    Worth,
+    AdvertContent,
+    KeptSighting,
+    SeenCluster,
+    SightingRank,
+    SightingStore,
 )
 from liqod.plugins.providers import Sighting
 
@@ -29,23 +29,27 @@ def entry(
     key: str = "",
     serial: int = 0,
     signed: tuple[str, ...] = (),
-    worth: Worth | None = None,
+    worth: SightingRank | None = None,
     at: tuple[str, ...] = (),
     **more: Any,
-) -> Entry:
-    verified = Verified(cluster_id=cluster, key=key, serial=serial, addresses=signed)
+) -> KeptSighting:
+    verified = AdvertContent(cluster_id=cluster, key=key, serial=serial, addresses=signed)
     seen = Sighting(cluster_id=cluster, plugin=plugin, where=where, addresses=at)
-    return Entry(
+    return KeptSighting(
         seen=seen,
         since=more.pop("since", 0.0),
         verified=verified if key else None,
-        worth=worth if worth is not None else Worth.VERIFIED if key else Worth.CLAIMED,
+        worth=worth
+        if worth is not None
+        else SightingRank.VERIFIED
+        if key
+        else SightingRank.CLAIMED,
         **more,
     )
 
 
-def seen(*entries: Entry) -> Seen:
-    return Seen(cluster_id="milan", entries=entries)
+def seen(*entries: KeptSighting) -> SeenCluster:
+    return SeenCluster(cluster_id="milan", entries=entries)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_another_keys_advert_adds_no_address_where_the_key_is_known():
 
 
 def test_a_sighting_that_changes_keeps_since_when_it_is_seen():
-    book = Book()
+    book = SightingStore()
     book.take(entry(since=1.0))
     book.take(entry(since=2.0, at=(A,)))
     found = book.seen("milan")
@@ -119,7 +123,7 @@ def test_a_sighting_that_changes_keeps_since_when_it_is_seen():
 
 
 def test_each_source_ends_by_itself():
-    book = Book()
+    book = SightingStore()
     book.take(entry(where="a", until=10.0))
     book.take(entry(where="b", until=20.0))
     book.take(entry(where="c"))
@@ -133,7 +137,7 @@ def test_each_source_ends_by_itself():
 
 
 def test_a_flood_of_one_plugin_leaves_the_others_their_share():
-    book = Book(most=8)
+    book = SightingStore(most=8)
     for number in range(20):
         book.take(entry(f"loud-{number}", "mdns", key=f"k{number}"))
     for number in range(20):
@@ -145,18 +149,18 @@ def test_a_flood_of_one_plugin_leaves_the_others_their_share():
 
 
 def test_what_is_worth_more_goes_first():
-    book = Book(most=2)
+    book = SightingStore(most=2)
     assert book.take(entry("a")) == ()
     assert book.take(entry("b")) == ()
     assert book.take(entry("c")) is None
     assert [each.seen.cluster_id for each in book.take(entry("d", key="k")) or ()] == ["b"]
-    gone = book.take(entry("e", worth=Worth.NAMED))
+    gone = book.take(entry("e", worth=SightingRank.NAMED))
     assert [each.seen.cluster_id for each in gone or ()] == ["a"]
     assert book.take(entry("f", key="k")) is None
 
 
 def test_many_sources_of_one_id_do_not_hide_the_one_that_is_signed():
-    book = Book()
+    book = SightingStore()
     for number in range(MOST_SOURCES + 3):
         book.take(entry(where=f"{number}"))
     assert len(book.entries) == MOST_SOURCES
@@ -181,7 +185,7 @@ SIGHTINGS = st.lists(
 
 @given(SIGHTINGS)
 def test_whatever_is_seen_the_book_stays_within_its_bounds_and_is_of_one_piece(sightings):
-    book, most = Book(most=6), 6
+    book, most = SightingStore(most=6), 6
     for plugin, cluster, where, key, gone in sightings:
         if gone:
             book.drop((plugin, cluster, where))
@@ -197,7 +201,7 @@ def test_whatever_is_seen_the_book_stays_within_its_bounds_and_is_of_one_piece(s
 
 @given(SIGHTINGS)
 def test_no_plugin_that_has_less_than_its_share_is_turned_away(sightings):
-    book = Book(most=6)
+    book = SightingStore(most=6)
     for plugin, cluster, where, key, _ in sightings:
         taken = book.take(entry(cluster, plugin, where, key=key))
         if taken is None:

@@ -10,8 +10,8 @@ import trio.testing
 
 from liqod import config
 from liqod.discovery import configuredpeering
-from liqod.discovery.discoverymanager import BURST, Discovery
-from liqod.discovery.sightings import MOST_SEEN, Verified
+from liqod.discovery.discoverymanager import BURST, DiscoveryManager
+from liqod.discovery.sightings import MOST_SEEN, AdvertContent
 from liqod.errors import ProtocolError
 from liqod.inspect import roomrows
 from liqod.inspect.components import Components
@@ -43,12 +43,12 @@ class Signed:
     def announcement(self) -> None:
         return None
 
-    def read(self, advert: str) -> Verified:
+    def read(self, advert: str) -> AdvertContent:
         self.reads += 1
         cluster, key, *serial = advert.split()
         if key == "forged":
             raise ProtocolError("the advert is not signed by the key that it names")
-        return Verified(cluster_id=cluster, key=key, serial=int(serial[0]) if serial else 0)
+        return AdvertContent(cluster_id=cluster, key=key, serial=int(serial[0]) if serial else 0)
 
 
 class Watched:
@@ -56,7 +56,7 @@ class Watched:
 
     def __init__(self, nursery: trio.Nursery, text: str = "") -> None:
         context: Any = SimpleNamespace(hub=Hub(), cluster_id="rome", config=config.parse(text))
-        self.inbox = Discovery(context, PluginHost(Plugins()), Signed())
+        self.inbox = DiscoveryManager(context, PluginHost(Plugins()), Signed())
         self.events: list[Any] = []
         context.hub.listen(lambda event: self.events.append(event.told))
         self.running: dict[str, str] = {}
@@ -81,7 +81,7 @@ class Watched:
 def watched(nursery, monkeypatch):
     def made(text: str = "") -> Watched:
         found = Watched(nursery, text)
-        monkeypatch.setattr(configuredpeering, "introduce", found.introduce)
+        monkeypatch.setattr(configuredpeering, "peer_with", found.introduce)
         return found
 
     return made
@@ -268,7 +268,7 @@ class Dns:
 
 @pytest.fixture
 def discovering(nursery):
-    async def made(plugin: Dns) -> tuple[Discovery, EventSummary]:
+    async def made(plugin: Dns) -> tuple[DiscoveryManager, EventSummary]:
         """An inbox that runs one plugin, and what its events add up to."""
         provider = DiscoveryProvider(name="dns", build=lambda settings, services: plugin)
         context: Any = SimpleNamespace(
@@ -280,7 +280,7 @@ def discovering(nursery):
         )
         summary = EventSummary()
         context.hub.listen(summary.take)
-        box = Discovery(context, PluginHost(Plugins(discovery=(provider,))))
+        box = DiscoveryManager(context, PluginHost(Plugins(discovery=(provider,))))
         await nursery.start(box.run)
         return box, summary
 

@@ -7,26 +7,26 @@ import trio
 import trio.testing
 
 from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused, Report
-from liqod.handshake.protocol.outputs import Expected, Own, Peer
-from liqod.handshake.transport.channel import Door
-from liqod.handshake.transport.interfaces import Lasting
-from liqod.handshake.transport.peerdialler import Dialler
-from liqod.handshake.transport.peerlistener import Listener
+from liqod.handshake.protocol.outputs import ExpectedPeer, LocalIdentity, VerifiedPeer
+from liqod.handshake.transport.channel import StreamBackend
+from liqod.handshake.transport.interfaces import OnPending
+from liqod.handshake.transport.peerdialler import PeerDialler
+from liqod.handshake.transport.peerlistener import PeerListener
 from liqod.identity import keys
 from liqod.kube.http.wire import StreamWire, Wire
 from liqod.runtime.account import Account
 
-MILAN = Own(cluster_id="milan", private=keys.generate())
-ROME = Own(cluster_id="rome", private=keys.generate())
-TURIN = Own(cluster_id="turin", private=keys.generate())
+MILAN = LocalIdentity(cluster_id="milan", private=keys.generate())
+ROME = LocalIdentity(cluster_id="rome", private=keys.generate())
+TURIN = LocalIdentity(cluster_id="turin", private=keys.generate())
 
 
-def print_of(own: Own) -> str:
+def print_of(own: LocalIdentity) -> str:
     """SHA-256 of a cluster's public key."""
     return keys.print_of(keys.public_pem(own.private))
 
 
-EXPECTED = Expected(cluster_id="milan", key=print_of(MILAN))
+EXPECTED = ExpectedPeer(cluster_id="milan", key=print_of(MILAN))
 
 
 class FakeHost:
@@ -41,7 +41,7 @@ class FakeHost:
         self.again: int | None = None
 
     async def asked(
-        self, peer: Peer, source: str, ask: Ask, pending: Lasting
+        self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
         self.heard.append((peer.cluster_id, source, ask.request))
         if self.answer is None:
@@ -50,23 +50,23 @@ class FakeHost:
         assert self.answer is not None
         return self.answer
 
-    async def attached(self, peer: Peer) -> Refused | None:
+    async def attached(self, peer: VerifiedPeer) -> Refused | None:
         if peer.key in self.tenants:
             return None
         return Refused(code="unknown", reason="this is no tenant here", again=self.again)
 
-    async def distrusted(self, peer: Peer) -> str:
+    async def distrusted(self, peer: VerifiedPeer) -> str:
         await self.ended.wait()
         return "it was revoked"
 
-    async def reported(self, peer: Peer, report: Report) -> None:
+    async def reported(self, peer: VerifiedPeer, report: Report) -> None:
         self.heard.append(report)
 
 
 class Milan:
     """A listener that meets others."""
 
-    def __init__(self, host: FakeHost, listener: Listener, port: int) -> None:
+    def __init__(self, host: FakeHost, listener: PeerListener, port: int) -> None:
         self.host, self.listener, self.port = host, listener, port
 
     @property
@@ -76,11 +76,11 @@ class Milan:
 
 @asynccontextmanager
 async def milan(
-    doors: Mapping[str, Door] | None = None, account: Account | None = None
+    doors: Mapping[str, StreamBackend] | None = None, account: Account | None = None
 ) -> AsyncIterator[Milan]:
     """A listener with milan's key."""
     host = FakeHost()
-    listener = Listener(MILAN, host, doors or {}, account=account)
+    listener = PeerListener(MILAN, host, doors or {}, account=account)
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=512)
         nursery.start_soon(listener.run, listeners)
@@ -88,9 +88,9 @@ async def milan(
         nursery.cancel_scope.cancel()
 
 
-def dialler(own: Own = ROME) -> Dialler:
+def dialler(own: LocalIdentity = ROME) -> PeerDialler:
     """One that has no proxy on its way."""
-    return Dialler(own, environ={})
+    return PeerDialler(own, environ={})
 
 
 async def greeter() -> Wire:

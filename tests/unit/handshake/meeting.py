@@ -5,8 +5,16 @@ import os
 
 from liqod.handshake.protocol.encoding import pack
 from liqod.handshake.protocol.messages import Accepted, Ask
-from liqod.handshake.protocol.outputs import Closed, Expected, Output, Outputs, Own, Peer, Send
-from liqod.handshake.protocol.statemachine import Dialler, Listener
+from liqod.handshake.protocol.outputs import (
+    ExpectedPeer,
+    LocalIdentity,
+    Output,
+    Outputs,
+    Send,
+    SessionEnd,
+    VerifiedPeer,
+)
+from liqod.handshake.protocol.statemachine import DiallerMachine, ListenerMachine
 from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
 
@@ -31,9 +39,9 @@ def public(name: str) -> bytes:
     return keys.public_pem(private(name))
 
 
-def own(name: str, **changed) -> Own:
+def own(name: str, **changed) -> LocalIdentity:
     """A cluster's side."""
-    return Own(**{"cluster_id": name, "private": private(name), **changed})
+    return LocalIdentity(**{"cluster_id": name, "private": private(name), **changed})
 
 
 @functools.cache
@@ -42,14 +50,16 @@ def certificate(name: str) -> bytes:
     return certificate_of(private(name)).der
 
 
-def dialler(name="rome", expected=None, shown="milan", **changed) -> Dialler:
+def dialler(name="rome", expected=None, shown="milan", **changed) -> DiallerMachine:
     """A cluster that calls another one."""
-    return Dialler(own(name, **changed), expected or Expected(), certificate(shown), os.urandom(32))
+    return DiallerMachine(
+        own(name, **changed), expected or ExpectedPeer(), certificate(shown), os.urandom(32)
+    )
 
 
-def listener(name="milan", **changed) -> Listener:
+def listener(name="milan", **changed) -> ListenerMachine:
     """A cluster that is called."""
-    return Listener(own(name, **changed), certificate(name), os.urandom(32))
+    return ListenerMachine(own(name, **changed), certificate(name), os.urandom(32))
 
 
 def said(outputs: Outputs) -> list[str]:
@@ -69,7 +79,7 @@ def exchange(outputs: Outputs, one, other) -> tuple[list[Output], list[Output]]:
     return told
 
 
-def met(listening=None, **changed) -> tuple[Dialler, Listener]:
+def met(listening=None, **changed) -> tuple[DiallerMachine, ListenerMachine]:
     """A dialler and a listener that know each other."""
     one, other = dialler(**changed), listener(**(listening or {}))
     exchange(one.begin(), one, other)
@@ -77,13 +87,13 @@ def met(listening=None, **changed) -> tuple[Dialler, Listener]:
     return one, other
 
 
-def ended(outputs) -> Closed:
+def ended(outputs) -> SessionEnd:
     """The end, which is the last output."""
-    assert isinstance(outputs[-1], Closed), outputs
+    assert isinstance(outputs[-1], SessionEnd), outputs
     return outputs[-1]
 
 
-def known(side: Dialler | Listener) -> Peer:
+def known(side: DiallerMachine | ListenerMachine) -> VerifiedPeer:
     """The peer that a side has identified."""
     assert side.peer is not None
     return side.peer

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from liqod.errors import ConfigError, ProtocolError
 from liqod.handshake.protocol import advertcodec
-from liqod.handshake.protocol.advertcodec import Advert, announce, verify
+from liqod.handshake.protocol.advertcodec import Advert, sign, verify
 from liqod.handshake.protocol.encoding import pack, unpack
 from liqod.identity import keys
 from tests.unit.handshake.meeting import private, public
@@ -24,7 +24,7 @@ ADVERT = Advert(
 @pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
 def test_who_has_the_key_is_known(kind):
     key = private("milan", kind)
-    text = announce(ADVERT, key)
+    text = sign(ADVERT, key)
     found = verify(text)
     assert found.advert == ADVERT
     assert found.key == keys.print_of(keys.public_pem(key))
@@ -34,7 +34,7 @@ def test_who_has_the_key_is_known(kind):
 
 def forged(**fields) -> str:
     """An advert whose payload was changed, with the old signature."""
-    _, payload, signature = announce(ADVERT, private("milan")).split(".")
+    _, payload, signature = sign(ADVERT, private("milan")).split(".")
     changed = {**msgspec.msgpack.decode(unpack(payload)), **fields}
     return f"v1.{pack(msgspec.msgpack.encode(changed))}.{signature}"
 
@@ -103,9 +103,9 @@ def test_what_is_too_large_is_neither_announced_nor_read():
         ADVERT, addresses=tuple(f"{'a' * 60}.{'b' * 60}.example:{port}" for port in range(1, 9))
     )
     with pytest.raises(ConfigError, match="fewer addresses"):
-        announce(large, private("milan"))
+        sign(large, private("milan"))
     with pytest.raises(ConfigError, match="cannot be announced"):
-        announce(msgspec.structs.replace(ADVERT, cluster_id="Milan"), private("milan"))
+        sign(msgspec.structs.replace(ADVERT, cluster_id="Milan"), private("milan"))
     with pytest.raises(ProtocolError, match="more than 1200"):
         verify("v1." + "a" * 1200)
 
@@ -127,7 +127,7 @@ def test_whatever_comes_is_refused_by_the_one_error(text):
 
 @given(st.data())
 def test_no_other_letter_is_as_good(data):
-    text = announce(ADVERT, private("milan"))
+    text = sign(ADVERT, private("milan"))
     at = data.draw(st.integers(0, len(text) - 1))
     letter = data.draw(st.sampled_from("Az09-_. =+/\n\0").filter(lambda each: each != text[at]))
     with pytest.raises(ProtocolError):

@@ -8,8 +8,15 @@ import trio
 import trio.testing
 
 from liqod.errors import ProtocolError, Unconnected, Unreachable
-from liqod.handshake.protocol.mux import STREAMS, WINDOW, Kind
-from liqod.handshake.transport.channel import FULL, OPENS, Bounds, Channel, Door, Stream
+from liqod.handshake.protocol.mux import STREAMS, WINDOW, FrameKind
+from liqod.handshake.transport.channel import (
+    FULL,
+    OPENS,
+    Channel,
+    ChannelStream,
+    StreamBackend,
+    StreamLimits,
+)
 from liqod.kube.http.wire import KeepAlive, StreamWire, Wire
 from liqod.runtime.connectionlimit import Places
 
@@ -45,7 +52,7 @@ class Echo:
 
 @asynccontextmanager
 async def channels(
-    doors: dict[str, Door], opens: int = OPENS, bounds: Bounds | None = None
+    doors: dict[str, StreamBackend], opens: int = OPENS, bounds: StreamLimits | None = None
 ) -> AsyncIterator[tuple[Channel, Channel]]:
     """The channel of the one that dialled, and of the one that listens."""
     near = Channel("peer milan", dialler=True, opens=opens)
@@ -68,7 +75,7 @@ async def channels(
 
 @asynccontextmanager
 async def echoing(
-    opens: int = OPENS, bounds: Bounds | None = None
+    opens: int = OPENS, bounds: StreamLimits | None = None
 ) -> AsyncIterator[tuple[Channel, Channel, Echo]]:
     """Channels with an echo behind the door."""
     echo = Echo()
@@ -138,7 +145,7 @@ async def test_the_end_of_the_channel_ends_every_stream_and_names_the_peer() -> 
         streams = [await near.open("api") for _ in range(3)]
         told: list[str] = []
 
-        async def wait(stream: Stream) -> None:
+        async def wait(stream: ChannelStream) -> None:
             with pytest.raises(Unreachable) as error:
                 await stream.receive()
             told.append(str(error.value))
@@ -215,8 +222,8 @@ async def test_a_flood_of_opens_is_cut_off_and_a_crowd_of_our_own_waits(
 
     def flood() -> None:
         for number in range(1, 4 * STREAMS, 2):
-            far.receive(bytes([Kind.OPEN]) + number.to_bytes(4, "big") + b"api")
-            far.receive(bytes([Kind.RESET]) + number.to_bytes(4, "big"))
+            far.receive(bytes([FrameKind.OPEN]) + number.to_bytes(4, "big") + b"api")
+            far.receive(bytes([FrameKind.RESET]) + number.to_bytes(4, "big"))
 
     with pytest.raises(ProtocolError, match="without end"):
         flood()
@@ -230,7 +237,7 @@ async def test_a_flood_of_opens_is_cut_off_and_a_crowd_of_our_own_waits(
 
 async def test_a_stream_that_says_nothing_ends(autojump_clock: trio.testing.MockClock) -> None:
     places = Places(4)
-    async with echoing(bounds=Bounds(places, idle=3600.0)) as (near, _, _):
+    async with echoing(bounds=StreamLimits(places, idle=3600.0)) as (near, _, _):
         silent, thinks = await near.open("api"), await near.open("api")
         for _ in range(5):
             await trio.sleep(3000.0)
@@ -242,7 +249,7 @@ async def test_a_stream_that_says_nothing_ends(autojump_clock: trio.testing.Mock
 
 
 async def test_a_peer_has_so_many_streams_over_all_its_channels() -> None:
-    bounds = Bounds(Places(4, of_one=2))
+    bounds = StreamLimits(Places(4, of_one=2))
     async with echoing(bounds=bounds) as (first, _, _), echoing(bounds=bounds) as (second, _, _):
         held = await first.open("api")
         await second.open("api")
@@ -257,14 +264,14 @@ async def test_a_peer_has_so_many_streams_over_all_its_channels() -> None:
 async def test_keep_alive_is_asked_of_what_is_below() -> None:
     asked: list[KeepAlive] = []
     channel = Channel("x", dialler=True, keep_alive=asked.append)
-    Stream(channel, channel.mux.open("api")).keep_alive(KeepAlive(idle=3))
+    ChannelStream(channel, channel.mux.open("api")).keep_alive(KeepAlive(idle=3))
     assert asked == [KeepAlive(idle=3)]
 
 
 async def test_what_comes_before_the_channel_runs_is_served_then() -> None:
     echo = Echo()
     far = Channel("peer rome", dialler=False, doors={"api": echo})
-    far.receive(bytes([Kind.OPEN]) + (1).to_bytes(4, "big") + b"api")
+    far.receive(bytes([FrameKind.OPEN]) + (1).to_bytes(4, "big") + b"api")
     said: list[bytes] = []
 
     async def send(message: bytes) -> None:
@@ -274,5 +281,5 @@ async def test_what_comes_before_the_channel_runs_is_served_then() -> None:
         echo.nursery = nursery
         nursery.start_soon(far.run, send)
         await trio.testing.wait_all_tasks_blocked()
-        assert said == [bytes([Kind.OPENED, 0, 0, 0, 1])]
+        assert said == [bytes([FrameKind.OPENED, 0, 0, 0, 1])]
         nursery.cancel_scope.cancel()

@@ -10,13 +10,13 @@ import trio.testing
 
 from liqod.errors import ConfigError, Unconnected
 from liqod.handshake.protocol.messages import Refused
-from liqod.handshake.protocol.outputs import Closed, Expected, Peer
-from liqod.handshake.requests.reverseconnections import Lenders
+from liqod.handshake.protocol.outputs import ExpectedPeer, SessionEnd, VerifiedPeer
+from liqod.handshake.requests.reverseconnections import ReverseConnections
 from liqod.kube.http.wire import Wire
 from tests.unit.handshake.listeners import greeter
 
 KEY = "a" * 64
-MILAN = Expected(cluster_id="milan", key=KEY)
+MILAN = ExpectedPeer(cluster_id="milan", key=KEY)
 
 
 class Meeting:
@@ -24,7 +24,7 @@ class Meeting:
 
     def __init__(self, cluster_id: str = "milan") -> None:
         self.address = "192.0.2.1"
-        self.peer = Peer(
+        self.peer = VerifiedPeer(
             cluster_id=cluster_id,
             public_key="",
             key=KEY,
@@ -42,23 +42,23 @@ class Meeting:
     async def dial(self, host: str, port: int) -> Wire:
         return await greeter()
 
-    async def wait_over(self) -> Closed:
+    async def wait_over(self) -> SessionEnd:
         await self.over.wait()
-        return Closed(code="gone", reason="it broke", by="us")
+        return SessionEnd(code="gone", reason="it broke", by="us")
 
     async def refuse(self, refused: Refused) -> None:
         self.refused.append(refused)
         self.over.set()
 
 
-class Kept(Lenders):
+class Kept(ReverseConnections):
     """Lenders of a cluster that has asked them, or has borrowed of them."""
 
     def __init__(self, asked: bool) -> None:
         super().__init__(SimpleNamespace(client=None))  # type: ignore[arg-type]
         self._asked = asked
 
-    async def _is_asked(self, peer: Peer) -> bool:
+    async def _is_asked(self, peer: VerifiedPeer) -> bool:
         return self._asked
 
     async def _present(self, key: str) -> str:

@@ -11,12 +11,17 @@ import trio.testing
 
 from liqod.errors import Unconnected, Unreachable
 from liqod.handshake.protocol.messages import Accepted, Ask, Done, Offer, Refused
-from liqod.handshake.protocol.outputs import CAPABILITIES, Expected, Own, Peer
-from liqod.handshake.transport.channel import Door
-from liqod.handshake.transport.interfaces import NOBODY, Borrower, Meeting, Over
-from liqod.handshake.transport.peerdialler import DialledMeeting
-from liqod.handshake.transport.peerlistener import Listener
-from liqod.handshake.transport.peersession import Talk
+from liqod.handshake.protocol.outputs import CAPABILITIES, ExpectedPeer, LocalIdentity, VerifiedPeer
+from liqod.handshake.transport.channel import StreamBackend
+from liqod.handshake.transport.interfaces import (
+    REFUSE_OFFERS,
+    LenderSession,
+    LendOfferHandler,
+    SessionOver,
+)
+from liqod.handshake.transport.peerdialler import DialledSession
+from liqod.handshake.transport.peerlistener import PeerListener
+from liqod.handshake.transport.peersession import PeerSession
 from liqod.kube.http.wire import Wire
 from tests.unit.handshake.listeners import MILAN, ROME, FakeHost, dialler, greeter, print_of
 
@@ -30,13 +35,13 @@ class FakeBorrower:
 
     def __init__(self) -> None:
         self.heard: list[Offer] = []
-        self.send, self.came = trio.open_memory_channel[Meeting](1)
+        self.send, self.came = trio.open_memory_channel[LenderSession](1)
 
-    async def offered(self, peer: Peer, offer: Offer) -> Refused | None:
+    async def offered(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
         self.heard.append(offer)
         return None
 
-    async def taken_up(self, meeting: Meeting) -> Refused:
+    async def taken_up(self, meeting: LenderSession) -> Refused:
         self.send.send_nowait(meeting)
         await meeting.wait_over()
         return Refused(code="gone")
@@ -45,7 +50,7 @@ class FakeBorrower:
 class Both:
     """Both ends of the meeting."""
 
-    def __init__(self, host: FakeHost, near: DialledMeeting, far: Meeting) -> None:
+    def __init__(self, host: FakeHost, near: DialledSession, far: LenderSession) -> None:
         self.host, self.near, self.far = host, near, far
 
 
@@ -55,11 +60,13 @@ async def closed_door() -> NoReturn:
 
 
 @asynccontextmanager
-async def listens(own: Own, borrower: Borrower, doors: Mapping[str, Door]) -> AsyncIterator[str]:
+async def listens(
+    own: LocalIdentity, borrower: LendOfferHandler, doors: Mapping[str, StreamBackend]
+) -> AsyncIterator[str]:
     """A listener of who borrows: its address."""
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(Listener(own, FakeHost(), doors, borrower).run, listeners)
+        nursery.start_soon(PeerListener(own, FakeHost(), doors, borrower).run, listeners)
         yield f"127.0.0.1:{listeners[0].socket.getsockname()[1]}"
         nursery.cancel_scope.cancel()
 
@@ -69,7 +76,7 @@ async def lending() -> AsyncIterator[Both]:
     """Rome has dialled milan, and lends to it."""
     host, borrower = FakeHost(), FakeBorrower()
     host.tenants = {print_of(MILAN)}
-    expected = Expected(key=print_of(MILAN))
+    expected = ExpectedPeer(key=print_of(MILAN))
     async with (
         listens(BORROWER, borrower, {"api": closed_door}) as address,
         dialler(LENDER).meet([address], expected) as near,
@@ -78,7 +85,7 @@ async def lending() -> AsyncIterator[Both]:
         offer = Offer(request=REQUEST)
 
         async def lend() -> None:
-            with pytest.raises(Over):
+            with pytest.raises(SessionOver):
                 await near.lend(offer, host, {"api": greeter})
 
         nursery.start_soon(lend)
@@ -116,7 +123,7 @@ async def test_a_request_of_who_was_dialled_is_answered_by_who_dials() -> None:
 async def test_a_listener_reaches_nothing_through_its_lender_but_the_api_server() -> None:
     async with lending() as both:
         await both.far.attach()
-        assert isinstance(both.far, Talk)
+        assert isinstance(both.far, PeerSession)
         assert both.far.channel is not None
         for target in ("10.0.0.1:22", "kubelet", "peering"):
             with pytest.raises(Unconnected, match="nothing of that name"):
@@ -137,7 +144,7 @@ async def test_a_borrower_that_says_too_much_is_hung_up_on() -> None:
     async with lending() as both:
         both.host.answer = Accepted(kubeconfig="x")
         await both.far.ask(Ask(request=REQUEST, lifetime=60), lambda lifetime: None)
-        with suppress(Over), trio.fail_after(20):
+        with suppress(SessionOver), trio.fail_after(20):
             for _ in range(100):
                 await both.far.report(Done(request=REQUEST))
         with trio.fail_after(20):
@@ -163,7 +170,7 @@ async def test_who_is_no_tenant_of_its_lender_any_more_loses_the_way(anew: bool)
 async def test_a_listener_that_is_no_tenant_has_no_way() -> None:
     async with lending() as both:
         both.host.tenants = set()
-        with pytest.raises(Over, match="this is no tenant here"):
+        with pytest.raises(SessionOver, match="this is no tenant here"):
             await both.far.attach()
 
 
@@ -175,13 +182,13 @@ async def test_a_listener_that_is_no_tenant_has_no_way() -> None:
     ],
 )
 async def test_who_cannot_borrow_or_does_not_says_so_and_nothing_is_open(
-    own: Own, code: str, why: str
+    own: LocalIdentity, code: str, why: str
 ) -> None:
     async with (
-        listens(own, NOBODY, {"api": closed_door}) as address,
-        dialler(LENDER).meet([address], Expected(key=print_of(MILAN))) as near,
+        listens(own, REFUSE_OFFERS, {"api": closed_door}) as address,
+        dialler(LENDER).meet([address], ExpectedPeer(key=print_of(MILAN))) as near,
     ):
-        with pytest.raises(Over, match=why) as told, trio.fail_after(20):
+        with pytest.raises(SessionOver, match=why) as told, trio.fail_after(20):
             await near.lend(Offer(request=REQUEST), FakeHost(), {"api": greeter})
         assert told.value.closed.code == code
         assert near.channel is None

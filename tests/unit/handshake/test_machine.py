@@ -24,15 +24,15 @@ from liqod.handshake.protocol.messages import (
 )
 from liqod.handshake.protocol.outputs import (
     CAPABILITIES,
-    Answered,
-    Asked,
-    Attaching,
-    Closed,
-    Identified,
-    Offered,
-    Reported,
+    AnswerReceived,
+    AskReceived,
+    AttachReceived,
+    OfferReceived,
+    PeerVerified,
+    ReportReceived,
+    SessionEnd,
 )
-from liqod.handshake.protocol.statemachine import Dialler, Listener
+from liqod.handshake.protocol.statemachine import DiallerMachine, ListenerMachine
 from liqod.identity import keys
 from tests.unit.handshake.meeting import (
     ASK,
@@ -59,8 +59,8 @@ def test_both_know_each_other_by_key_and_words(kind):
     one = dialler(private=private("rome", kind))
     other = listener()
     there, here = exchange(one.begin(), one, other)
-    assert isinstance(there[0], Identified)
-    assert isinstance(here[0], Identified)
+    assert isinstance(there[0], PeerVerified)
+    assert isinstance(here[0], PeerVerified)
     assert known(one).cluster_id == "milan"
     assert known(one).key == PRINT(public("milan"))
     assert known(other).cluster_id == "rome"
@@ -77,15 +77,15 @@ def test_words_differ_from_meeting_to_meeting():
 
 def test_a_request_is_accepted():
     one, other = met()
-    assert exchange(one.ask(ASK), one, other) == ([], [Asked(ASK)])
-    assert exchange(other.pend(60), other, one) == ([], [Answered(Pending(lifetime=60))])
+    assert exchange(one.ask(ASK), one, other) == ([], [AskReceived(ASK)])
+    assert exchange(other.pend(60), other, one) == ([], [AnswerReceived(Pending(lifetime=60))])
     assert not other.streams
-    assert exchange(other.accept(YES), other, one) == ([], [Answered(YES)])
+    assert exchange(other.accept(YES), other, one) == ([], [AnswerReceived(YES)])
     assert one.streams
     assert other.streams
     done = Done(request=REQUEST)
-    assert exchange(one.report(done), one, other) == ([], [Reported(done)])
-    noted = Answered(Noted(request=REQUEST))
+    assert exchange(one.report(done), one, other) == ([], [ReportReceived(done)])
+    noted = AnswerReceived(Noted(request=REQUEST))
     assert exchange(other.note(REQUEST), other, one) == ([], [noted])
     assert one.streams
 
@@ -94,53 +94,53 @@ def test_a_request_is_denied():
     one, other = met()
     exchange(one.ask(ASK), one, other)
     here, there = exchange(other.deny("not today"), other, one)
-    assert here == [Closed("denied", "not today", "us")]
+    assert here == [SessionEnd("denied", "not today", "us")]
     assert there == [
-        Answered(Denied(reason="not today")),
-        Closed("denied", "not today", "peer"),
+        AnswerReceived(Denied(reason="not today")),
+        SessionEnd("denied", "not today", "peer"),
     ]
     assert other.accept(YES) == ()
 
 
 def test_a_tenant_attaches():
     one, other = met()
-    assert exchange(one.attach(), one, other) == ([], [Attaching()])
+    assert exchange(one.attach(), one, other) == ([], [AttachReceived()])
     assert not other.streams
-    assert exchange(other.admit(), other, one) == ([], [Answered(Attached())])
+    assert exchange(other.admit(), other, one) == ([], [AnswerReceived(Attached())])
     assert one.streams
     assert other.streams
 
 
-def offered() -> tuple[Dialler, Listener]:
+def offered() -> tuple[DiallerMachine, ListenerMachine]:
     """A dialler that lends, and a listener that borrows of it."""
     one, other = met(capabilities=CAPABILITIES, listening={"capabilities": CAPABILITIES})
     offer = Offer(request=OTHER)
-    assert exchange(one.offer(offer), one, other) == ([], [Offered(offer)])
+    assert exchange(one.offer(offer), one, other) == ([], [OfferReceived(offer)])
     assert (other.take_up(), one.borrows, other.borrows) == ((), False, True)
     return one, other
 
 
 def test_a_dialler_lends_and_each_is_what_the_other_one_was():
     one, other = offered()
-    assert exchange(other.ask(ASK), other, one) == ([], [Asked(ASK)])
+    assert exchange(other.ask(ASK), other, one) == ([], [AskReceived(ASK)])
     assert not one.streams
-    assert exchange(one.accept(YES), one, other) == ([], [Answered(YES)])
+    assert exchange(one.accept(YES), one, other) == ([], [AnswerReceived(YES)])
     assert one.streams
     assert other.streams
     report = Done(request=REQUEST)
-    assert exchange(other.report(report), other, one) == ([], [Reported(report)])
-    noted = Answered(Noted(request=REQUEST))
+    assert exchange(other.report(report), other, one) == ([], [ReportReceived(report)])
+    noted = AnswerReceived(Noted(request=REQUEST))
     assert exchange(one.note(REQUEST), one, other) == ([], [noted])
 
 
 def test_a_dialler_that_lends_admits_a_tenant_and_denies_a_request():
     one, other = offered()
-    assert exchange(other.attach(), other, one) == ([], [Attaching()])
-    assert exchange(one.admit(), one, other) == ([], [Answered(Attached())])
+    assert exchange(other.attach(), other, one) == ([], [AttachReceived()])
+    assert exchange(one.admit(), one, other) == ([], [AnswerReceived(Attached())])
     one, other = offered()
     exchange(other.ask(ASK), other, one)
     told = exchange(one.deny("not today"), one, other)
-    assert told[1][0] == Answered(Denied(reason="not today"))
+    assert told[1][0] == AnswerReceived(Denied(reason="not today"))
 
 
 def test_who_lends_asks_nothing_and_who_borrows_decides_nothing():
@@ -155,7 +155,7 @@ def test_who_lends_asks_nothing_and_who_borrows_decides_nothing():
 @pytest.mark.parametrize("name", ["ask", "attach", "cancel", "done", "failed", "offer"])
 def test_a_dialler_that_lends_may_not_borrow_in_the_same_meeting(name):
     """Not before its offer is taken up, not afterwards, and not where it is open."""
-    for before in (lambda other: None, Listener.take_up, lambda other: take_and_open(other)):
+    for before in (lambda other: None, ListenerMachine.take_up, lambda other: take_and_open(other)):
         _, other = met(capabilities=CAPABILITIES, listening={"capabilities": CAPABILITIES})
         other.receive(encode(Offer(request=OTHER)))
         before(other)
@@ -163,7 +163,7 @@ def test_a_dialler_that_lends_may_not_borrow_in_the_same_meeting(name):
         assert not other.streams
 
 
-def take_and_open(other: Listener) -> None:
+def take_and_open(other: ListenerMachine) -> None:
     """A listener that was let in by who dialled."""
     other.take_up()
     other.ask(ASK)
@@ -196,7 +196,7 @@ def test_nothing_is_accepted_after_a_cancel():
     sent = one.report(cancel)
     assert one.receive(*said(crossing)) == ()
     assert not one.streams
-    assert exchange(sent, one, other) == ([], [Reported(cancel)])
+    assert exchange(sent, one, other) == ([], [ReportReceived(cancel)])
 
     one, other = met()
     exchange(one.ask(ASK), one, other)
@@ -220,19 +220,19 @@ def test_nothing_is_accepted_after_it_expired():
 )
 def test_what_became_of_an_earlier_request_is_said_before_anything_is_asked(report):
     one, other = met()
-    assert exchange(one.report(report), one, other) == ([], [Reported(report)])
+    assert exchange(one.report(report), one, other) == ([], [ReportReceived(report)])
     assert other.note(REQUEST) == ()
     exchange(other.note(OTHER), other, one)
     assert other.note(OTHER) == ()
-    assert exchange(one.ask(ASK), one, other) == ([], [Asked(ASK)])
+    assert exchange(one.ask(ASK), one, other) == ([], [AskReceived(ASK)])
 
 
 def test_a_flood_of_reports_is_cut_off_and_the_same_one_again_is_none():
     one, other = met()
     for at in range(REPORTS):
         cancel = Cancel(request=f"{at:08x}{REQUEST[8:]}")
-        assert exchange(one.report(cancel), one, other) == ([], [Reported(cancel)])
-        assert exchange(one.report(cancel), one, other) == ([], [Reported(cancel)])
+        assert exchange(one.report(cancel), one, other) == ([], [ReportReceived(cancel)])
+        assert exchange(one.report(cancel), one, other) == ([], [ReportReceived(cancel)])
     _, there = exchange(one.report(Cancel(request=OTHER)), one, other)
     assert ended(there).code == "busy"
 
@@ -240,15 +240,15 @@ def test_a_flood_of_reports_is_cut_off_and_the_same_one_again_is_none():
 def test_the_reason_of_a_refusal_crosses_without_what_moves_a_cursor():
     one, other = met()
     here, there = exchange(other.refuse("busy", "come \x1b[2J later", 30), other, one)
-    assert ended(here) == Closed("busy", "come \\x1b[2J later", "us", 30)
-    assert ended(there) == Closed("busy", "come \\x1b[2J later", "peer", 30)
+    assert ended(here) == SessionEnd("busy", "come \\x1b[2J later", "us", 30)
+    assert ended(there) == SessionEnd("busy", "come \\x1b[2J later", "peer", 30)
     assert one.receive(encode(Refused(code="busy"))) == ()
     assert one.lost() == ()
 
 
 def test_whoever_loses_the_channel_may_try_again():
     one, _ = met()
-    assert one.lost() == (Closed("gone", "the channel broke", "us", 0),)
+    assert one.lost() == (SessionEnd("gone", "the channel broke", "us", 0),)
 
 
 # What comes at the wrong time.
@@ -343,7 +343,7 @@ def test_a_decision_at_the_wrong_time_does_nothing(stage):
 
 def test_a_hello_of_a_short_nonce_is_never_made():
     with pytest.raises(ValueError, match="nonce"):
-        Listener(listener()._own, certificate("milan"), b"")
+        ListenerMachine(listener()._own, certificate("milan"), b"")
 
 
 def test_no_secret_is_in_what_is_printed():

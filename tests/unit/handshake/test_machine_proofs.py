@@ -6,7 +6,7 @@ import pytest
 from liqod.handshake.protocol import proof
 from liqod.handshake.protocol.encoding import pack
 from liqod.handshake.protocol.messages import Invited, Prove, Proved, Welcome, decode, encode
-from liqod.handshake.protocol.outputs import Asked, Expected
+from liqod.handshake.protocol.outputs import AskReceived, ExpectedPeer
 from tests.unit.handshake.meeting import (
     ASK,
     NONCE,
@@ -27,7 +27,7 @@ from tests.unit.handshake.meeting import (
 
 
 def test_another_key_than_the_expected_one_is_told_nothing():
-    one = dialler(expected=Expected(key=PRINT(public("turin"))))
+    one = dialler(expected=ExpectedPeer(key=PRINT(public("turin"))))
     assert ended(one.begin()).code == "wrong-key"
     assert said(one.begin()) == []
 
@@ -35,7 +35,7 @@ def test_another_key_than_the_expected_one_is_told_nothing():
 @pytest.mark.parametrize(
     ("changed", "code"),
     [
-        ({"expected": Expected(cluster_id="turin")}, "wrong-id"),
+        ({"expected": ExpectedPeer(cluster_id="turin")}, "wrong-id"),
         ({"name": "milan", "private": private("rome")}, "same-id"),
         ({"private": private("milan")}, "itself"),
         ({"versions": (7,)}, "version"),
@@ -167,6 +167,6 @@ def test_an_invitation_is_shown_to_nobody_but_the_key_that_it_names():
     one, _ = met()
     with pytest.raises(ValueError, match="secret"):
         one.ask(ask)
-    one, other = met(expected=Expected(key=PRINT(public("milan"))))
-    assert exchange(one.ask(ask), one, other) == ([], [Asked(ask)])
+    one, other = met(expected=ExpectedPeer(key=PRINT(public("milan"))))
+    assert exchange(one.ask(ask), one, other) == ([], [AskReceived(ask)])
     assert SECRET not in repr(ask)

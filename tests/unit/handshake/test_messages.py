@@ -12,8 +12,8 @@ from liqod.errors import ProtocolError
 from liqod.handshake.protocol import messages, proof
 from liqod.handshake.protocol.encoding import pack, unpack
 from liqod.handshake.protocol.messages import Accepted, Invited, Refused, decode, encode
-from liqod.handshake.protocol.outputs import Closed, Send
-from liqod.handshake.protocol.statemachine import Dialler, Listener
+from liqod.handshake.protocol.outputs import Send, SessionEnd
+from liqod.handshake.protocol.statemachine import DiallerMachine, ListenerMachine
 from liqod.identity import keys
 from tests.unit.handshake.meeting import (
     ASK,
@@ -213,7 +213,7 @@ def test_what_is_no_message_is_refused(text):
         decode(text)
     for side in (dialler(), listener(), *met()):
         *_, closed = side.receive(text)
-        assert isinstance(closed, Closed)
+        assert isinstance(closed, SessionEnd)
         assert closed.code == "protocol"
         assert side.stage == "over"
 
@@ -266,7 +266,7 @@ def problem(text: str) -> str:
     return ""
 
 
-def one_greeted() -> Dialler:
+def one_greeted() -> DiallerMachine:
     """A dialler that waits for a welcome."""
     one = dialler()
     one.begin()
@@ -276,7 +276,7 @@ def one_greeted() -> Dialler:
 def test_what_is_said_of_a_broken_message_is_fit_for_a_terminal_and_for_the_other_side():
     other = listener()
     told, closed = other.receive('{"type":"\x1b[2J\u202e"}')
-    assert isinstance(closed, Closed)
+    assert isinstance(closed, SessionEnd)
     assert closed.reason.isprintable()
     assert isinstance(told, Send)
     assert isinstance(decode(told.text), Refused)
@@ -333,7 +333,7 @@ def test_a_transcript_has_no_two_readings():
 
 def test_a_machine_needs_its_key_and_a_certificate():
     with pytest.raises(ProtocolError):
-        Listener(own("rome", private=b"none"), certificate("rome"), bytes(32))
+        ListenerMachine(own("rome", private=b"none"), certificate("rome"), bytes(32))
     with pytest.raises(ProtocolError):
-        Dialler(own("rome"), dialler()._expected, b"none", bytes(32))
+        DiallerMachine(own("rome"), dialler()._expected, b"none", bytes(32))
     assert said(listener().receive(HELLO))

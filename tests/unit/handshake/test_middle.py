@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from liqod.handshake.protocol import exchange, proof
 from liqod.handshake.protocol.encoding import pack, unpack
 from liqod.handshake.protocol.messages import Hello, Prove, Welcome, decode, encode
-from liqod.handshake.protocol.outputs import Expected, Outputs
-from liqod.handshake.protocol.statemachine import Dialler, Listener
+from liqod.handshake.protocol.outputs import ExpectedPeer, Outputs
+from liqod.handshake.protocol.statemachine import DiallerMachine, ListenerMachine
 from liqod.identity import keys
 from tests.unit.handshake.meeting import (
     certificate,
@@ -44,7 +44,9 @@ class Middle:
         self.one = dialler(shown=shown, versions=(1, 2))
         self.other = listener(versions=(1, 2))
         self.old = old_meeting()
-        self.to_one = Listener(own(MIDDLE, versions=(1, 2)), certificate(shown), os.urandom(32))
+        self.to_one = ListenerMachine(
+            own(MIDDLE, versions=(1, 2)), certificate(shown), os.urandom(32)
+        )
         self.to_other = dialler(MIDDLE, versions=(1, 2))
         self.nonce = self.to_other._nonce
         self.heard: dict[str, str] = {}
@@ -167,9 +169,9 @@ def same(middle: Middle, kind: str) -> bool:
     return decode(middle.heard[kind]) == decode(middle.told[kind])
 
 
-def two_meetings() -> tuple[Dialler, Listener, Dialler, Listener]:
+def two_meetings() -> tuple[DiallerMachine, ListenerMachine, DiallerMachine, ListenerMachine]:
     """rome with who stands between, and that one with milan."""
-    to_middle = Listener(own(MIDDLE), certificate(MIDDLE), os.urandom(32))
+    to_middle = ListenerMachine(own(MIDDLE), certificate(MIDDLE), os.urandom(32))
     from_middle = dialler(MIDDLE)
     return dialler(shown=MIDDLE), to_middle, from_middle, listener()
 
@@ -190,7 +192,7 @@ def grind(target: str, listener_nonce: bytes) -> bytes:
 
 @pytest.mark.parametrize("held", [True, False])
 def test_the_words_cannot_be_chosen_unless_the_commitment_is_not_held(held, monkeypatch):
-    monkeypatch.setattr(exchange, "words", few)
+    monkeypatch.setattr(exchange, "sas_words", few)
     if not held:
         monkeypatch.setattr(proof, "keeps", lambda *_: True)
     one, to_middle, from_middle, other = two_meetings()
@@ -211,7 +213,7 @@ def test_the_words_cannot_be_chosen_unless_the_commitment_is_not_held(held, monk
 
 
 def test_the_words_of_two_meetings_are_equal_by_chance_alone(monkeypatch):
-    monkeypatch.setattr(exchange, "words", lambda digest: str(digest[0] % 16))
+    monkeypatch.setattr(exchange, "sas_words", lambda digest: str(digest[0] % 16))
     equal = 0
     for _ in range(160):
         one, to_middle, from_middle, other = two_meetings()
@@ -239,5 +241,5 @@ def test_an_older_hello_alone_opens_nothing():
 
 
 def test_a_key_that_is_expected_is_the_only_one():
-    one = dialler(shown=MIDDLE, expected=Expected(key=KEY["milan"]))
+    one = dialler(shown=MIDDLE, expected=ExpectedPeer(key=KEY["milan"]))
     assert said(one.begin()) == []

@@ -16,9 +16,9 @@ from liqod.handshake.protocol.mux import (
     STREAMS,
     UNANSWERED,
     WINDOW,
-    Kind,
+    FrameKind,
     Mux,
-    State,
+    StreamState,
 )
 
 
@@ -51,11 +51,11 @@ def exchange(one: Mux, other: Mux) -> None:
             for message in drained(source):
                 heard = sink.receive(message)
                 moved = True
-                if heard is not None and heard[0] is Kind.OPEN:
+                if heard is not None and heard[0] is FrameKind.OPEN:
                     sink.accept(heard[1])
 
 
-def opened(one: Mux, other: Mux) -> tuple[State, State]:
+def opened(one: Mux, other: Mux) -> tuple[StreamState, StreamState]:
     """A stream, as both see it."""
     state = one.open("api")
     exchange(one, other)
@@ -179,20 +179,32 @@ def test_as_many_streams_as_there_may_be() -> None:
     ("messages", "why"),
     [
         ([b""], "a message of 0 bytes"),
-        ([said(Kind.DATA, 1, bytes(LARGEST))], "a message of"),
+        ([said(FrameKind.DATA, 1, bytes(LARGEST))], "a message of"),
         ([said(9, 1)], "kind 9"),
-        ([said(Kind.OPEN, 2, b"api")], "not its to use"),
-        ([said(Kind.OPEN, 3, b"api"), said(Kind.OPEN, 1, b"api")], "not its to use"),
-        ([said(Kind.OPEN, 1, b"x" * 65)], "without a target's name"),
-        ([said(Kind.DATA, 1, b"x")], "not open"),
-        ([said(Kind.RESET, 1)], "not open"),
-        ([said(Kind.WINDOW, 0, bytes(4))], "not open"),
-        ([said(Kind.OPEN, 1, b"api"), said(Kind.OPENED, 1)], "nothing was asked"),
-        ([said(Kind.OPEN, 1, b"api"), said(Kind.DATA, 1, b"x")], "before OPENED"),
-        ([said(Kind.OPEN, 1, b"api"), said(Kind.WINDOW, 1, bytes(4))], "a size that can be"),
-        ([said(Kind.OPEN, 1, b"api"), said(Kind.WINDOW, 1, b"\xff" * 4)], "a size that can be"),
-        ([said(Kind.OPEN, 1, b"api"), said(Kind.SHUT, 1), said(Kind.SHUT, 1)], "behind the end"),
-        ([said(Kind.OPEN, 1, b"api"), said(Kind.RESET, 1, bytes(999))], "too long a reason"),
+        ([said(FrameKind.OPEN, 2, b"api")], "not its to use"),
+        ([said(FrameKind.OPEN, 3, b"api"), said(FrameKind.OPEN, 1, b"api")], "not its to use"),
+        ([said(FrameKind.OPEN, 1, b"x" * 65)], "without a target's name"),
+        ([said(FrameKind.DATA, 1, b"x")], "not open"),
+        ([said(FrameKind.RESET, 1)], "not open"),
+        ([said(FrameKind.WINDOW, 0, bytes(4))], "not open"),
+        ([said(FrameKind.OPEN, 1, b"api"), said(FrameKind.OPENED, 1)], "nothing was asked"),
+        ([said(FrameKind.OPEN, 1, b"api"), said(FrameKind.DATA, 1, b"x")], "before OPENED"),
+        (
+            [said(FrameKind.OPEN, 1, b"api"), said(FrameKind.WINDOW, 1, bytes(4))],
+            "a size that can be",
+        ),
+        (
+            [said(FrameKind.OPEN, 1, b"api"), said(FrameKind.WINDOW, 1, b"\xff" * 4)],
+            "a size that can be",
+        ),
+        (
+            [said(FrameKind.OPEN, 1, b"api"), said(FrameKind.SHUT, 1), said(FrameKind.SHUT, 1)],
+            "behind the end",
+        ),
+        (
+            [said(FrameKind.OPEN, 1, b"api"), said(FrameKind.RESET, 1, bytes(999))],
+            "too long a reason",
+        ),
     ],
 )
 def test_who_breaks_the_rules_is_cut_off(messages: list[bytes], why: str) -> None:
@@ -210,17 +222,17 @@ def test_who_sends_more_than_is_taken_is_cut_off_also_after_the_end() -> None:
         here, there = opened(one, other)
         if aborted:
             other.abort(there)
-        other.receive(said(Kind.DATA, here.number, bytes(FIRST_WINDOW)))
+        other.receive(said(FrameKind.DATA, here.number, bytes(FIRST_WINDOW)))
         with pytest.raises(ProtocolError, match="more than is taken"):
-            other.receive(said(Kind.DATA, here.number, b"x"))
+            other.receive(said(FrameKind.DATA, here.number, b"x"))
 
 
 def test_who_opens_too_many_is_cut_off() -> None:
     listener = pair()[1]
     for number in range(1, 2 * STREAMS, 2):
-        listener.receive(said(Kind.OPEN, number, b"api"))
+        listener.receive(said(FrameKind.OPEN, number, b"api"))
     with pytest.raises(ProtocolError, match="more than 512 streams"):
-        listener.receive(said(Kind.OPEN, 2 * STREAMS + 1, b"api"))
+        listener.receive(said(FrameKind.OPEN, 2 * STREAMS + 1, b"api"))
 
 
 def test_who_asks_and_reads_no_answers_is_cut_off() -> None:
@@ -228,8 +240,8 @@ def test_who_asks_and_reads_no_answers_is_cut_off() -> None:
 
     def ask() -> None:
         for number in range(1, 4 * UNANSWERED, 2):
-            listener.receive(said(Kind.OPEN, number, b"api"))
-            listener.receive(said(Kind.RESET, number))
+            listener.receive(said(FrameKind.OPEN, number, b"api"))
+            listener.receive(said(FrameKind.RESET, number))
 
     with pytest.raises(ProtocolError, match="without reading the answers"):
         ask()
@@ -250,7 +262,7 @@ def test_whatever_comes_is_taken_or_refused_and_little_is_kept(messages: list[by
             heard = listener.receive(message)
         except ProtocolError:
             break
-        if heard is not None and heard[0] is Kind.OPEN:
+        if heard is not None and heard[0] is FrameKind.OPEN:
             listener.accept(heard[1])
         assert all(state.held <= state.window for state in listener.streams.values())
 
@@ -266,7 +278,7 @@ class Sides(RuleBasedStateMachine):
         self.got: dict[tuple[int, int], bytes] = {}
         self.count = 0
 
-    def states(self, side: int) -> list[State]:
+    def states(self, side: int) -> list[StreamState]:
         return [self.sides[side].streams[each] for each in sorted(self.sides[side].streams)]
 
     @rule(side=st.integers(0, 1))
@@ -317,7 +329,7 @@ class Sides(RuleBasedStateMachine):
     def deliver(self, side: int, many: int) -> None:
         for _ in range(min(many, len(self.way[side]))):
             heard = self.sides[side].receive(self.way[side].popleft())
-            if heard is not None and heard[0] is Kind.OPEN:
+            if heard is not None and heard[0] is FrameKind.OPEN:
                 self.sides[side].accept(heard[1])
 
     @invariant()

@@ -2,12 +2,12 @@
 
 import pytest
 
-from liqod.handshake.transport.peerlistener import Side, chosen
+from liqod.handshake.transport.peerlistener import ListenerKey, chosen
 from liqod.handshake.transport.peertls import called, wanted
 from liqod.sharedport import _NAME
 from tests.unit.handshake.meeting import own
 
-PRESENT, FORMER = Side.of(own("rome")), Side.of(own("milan"))
+PRESENT, FORMER = ListenerKey.of(own("rome")), ListenerKey.of(own("milan"))
 
 
 @pytest.mark.parametrize(

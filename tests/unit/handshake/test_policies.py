@@ -5,7 +5,7 @@ import pytest
 from liqod.configsections import PeerPolicy
 from liqod.errors import ConfigError
 from liqod.handshake.requests.policies import (
-    Asker,
+    PolicySubject,
     bounded,
     decided,
     fits,
@@ -15,7 +15,7 @@ from liqod.handshake.requests.policies import (
 )
 
 KEY, OTHER = "a" * 64, "b" * 64
-ROME = Asker("rome", KEY, frozenset({"mdns"}), {"region": "eu-south"})
+ROME = PolicySubject("rome", KEY, frozenset({"mdns"}), {"region": "eu-south"})
 DEFAULTS = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
 
@@ -44,7 +44,7 @@ def test_a_policy_fits_where_all_that_it_names_does(named, fitting):
 
 
 def test_a_key_that_nobody_has_seen_is_of_no_discovery():
-    assert not fits(PeerPolicy("auto", discovery="*"), Asker("rome", KEY))
+    assert not fits(PeerPolicy("auto", discovery="*"), PolicySubject("rome", KEY))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_is_granted_names_every_resource():
 
 @pytest.mark.parametrize("policy", [PeerPolicy("auto"), PeerPolicy("ask")])
 def test_whoever_was_revoked_is_left_to_a_person(policy):
-    gone = Asker("rome", KEY, revoked=True)
+    gone = PolicySubject("rome", KEY, revoked=True)
     assert judge((policy,), gone, {}, DEFAULTS).action == "ask"
     invited = judge_invited((), gone, {}, {"cpu": "1"}, DEFAULTS)
     assert (invited.action, invited.reason) == ("ask", "it was revoked here")

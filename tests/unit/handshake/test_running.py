@@ -10,8 +10,8 @@ import trio.testing
 
 from liqod.apimachinery import labels
 from liqod.errors import Forbidden, Unreachable
-from liqod.handshake.handshakemanager import AGAIN, Handshake
-from liqod.handshake.transport.peerlistener import Listener
+from liqod.handshake.handshakemanager import AGAIN, HandshakeManager
+from liqod.handshake.transport.peerlistener import PeerListener
 from liqod.identity import keys
 from liqod.runtime.account import Account
 
@@ -37,7 +37,7 @@ async def test_it_is_taken_back_at_last_and_said_while_it_is_not(
     context: Any = SimpleNamespace(
         cluster_id="milan", client=client, namespace="liqo", config=config
     )
-    room = Handshake(context, keys.generate(), Account())
+    room = HandshakeManager(context, keys.generate(), Account())
     began = autojump_clock.current_time()
     await room._be_unmet()
     assert [each["metadata"]["annotations"] for each in client.patches] == [{labels.MET_AT: None}]
@@ -70,7 +70,10 @@ async def test_its_port_is_free_where_it_ends_before_it_is_said_where_it_is_met(
         namespace="liqo",
         config=SimpleNamespace(handshake=handshake),
     )
-    room, listener = Handshake(context, keys.generate(), Account()), cast("Listener", None)
+    room, listener = (
+        HandshakeManager(context, keys.generate(), Account()),
+        cast("PeerListener", None),
+    )
     nursery.start_soon(room._listen, listener)
     await client.asked.wait()
     port = room.port

@@ -4,25 +4,25 @@ import pytest
 
 from liqod import config
 from liqod.configsections import PeerPolicy
-from liqod.discovery.sightings import Entry, Seen, Verified
+from liqod.discovery.sightings import AdvertContent, KeptSighting, SeenCluster
 from liqod.errors import ConfigError
-from liqod.handshake.requests.policyrequests import sought
+from liqod.handshake.requests.policyrequests import request_for
 from liqod.plugins.providers import Sighting
 
 KEY, OTHER = "a" * 64, "b" * 64
 
 
-def seen(*keys: str, plugin: str = "mdns") -> Seen:
+def seen(*keys: str, plugin: str = "mdns") -> SeenCluster:
     """A cluster that announces itself with these keys, one after the other."""
     entries = tuple(
-        Entry(
+        KeptSighting(
             seen=Sighting(cluster_id="milan", plugin=plugin, where=str(place)),
             since=0.0,
-            verified=Verified(cluster_id="milan", key=key) if key else None,
+            verified=AdvertContent(cluster_id="milan", key=key) if key else None,
         )
         for place, key in enumerate(keys)
     )
-    return Seen(cluster_id="milan", entries=entries)
+    return SeenCluster(cluster_id="milan", entries=entries)
 
 
 def policy(**more: object) -> PeerPolicy:
@@ -36,7 +36,7 @@ LOCAL = policy(cluster_id="mil*", discovery="mdns", borrow=BORROW)
 
 @pytest.mark.parametrize("policies", [(), (policy(),), (policy(key=KEY),), (policy(label="a=*"),)])
 def test_a_sighting_begins_nothing_where_no_policy_borrows(policies):
-    assert sought(policies, seen(KEY)) is None
+    assert request_for(policies, seen(KEY)) is None
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_a_sighting_begins_nothing_where_no_policy_borrows(policies):
     ],
 )
 def test_the_first_that_fits_says_who_is_asked_and_by_which_key(policies, keys, asked):
-    found = sought(policies, seen(*keys))
+    found = request_for(policies, seen(*keys))
     assert (found.key if found is not None else None) == asked
     if found is not None:
         assert (found.name, found.cluster_id, found.resources) == ("milan", "milan", BORROW)
 
 
 def test_another_plugin_than_the_named_one_is_no_word():
-    assert sought((LOCAL,), seen(KEY, plugin="dns_srv")) is None
+    assert request_for((LOCAL,), seen(KEY, plugin="dns_srv")) is None
 
 
 @pytest.mark.parametrize(

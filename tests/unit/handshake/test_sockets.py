@@ -11,10 +11,10 @@ import trio_websocket
 
 from liqod.errors import Unconnected, Unreachable
 from liqod.handshake.protocol.messages import Accepted, Ask, Cancel, Denied, Done, Refused
-from liqod.handshake.protocol.outputs import Expected
+from liqod.handshake.protocol.outputs import ExpectedPeer
 from liqod.handshake.transport import peerlistener
-from liqod.handshake.transport.interfaces import Over
-from liqod.handshake.transport.peerdialler import Dialler
+from liqod.handshake.transport.interfaces import SessionOver
+from liqod.handshake.transport.peerdialler import PeerDialler
 from liqod.handshake.transport.peertls import listener_context
 from liqod.identity.clustercertificates import certificate_of
 from liqod.kube.http.splice import splice
@@ -88,7 +88,7 @@ async def test_a_request_that_is_not_granted_ends_the_meeting(answer: Denied | R
         if isinstance(answer, Denied):
             assert await met.ask(ask, ignore) == answer
         else:
-            with pytest.raises(Over) as told:
+            with pytest.raises(SessionOver) as told:
                 await met.ask(ask, ignore)
             assert (told.value.closed.code, told.value.closed.again) == ("busy", 7)
 
@@ -112,7 +112,7 @@ async def test_a_request_that_is_taken_back_in_the_same_breath_is_not_decided() 
         async with trio.open_nursery() as nursery:
 
             async def both() -> None:
-                with suppress(Over):
+                with suppress(SessionOver):
                     await met.ask(ask, ignore)
 
             nursery.start_soon(both)
@@ -131,15 +131,15 @@ async def test_a_stranger_has_no_channel() -> None:
         milan({"api": greeter}) as there,
         dialler(TURIN).meet([there.address], EXPECTED) as m,
     ):
-        with pytest.raises(Over, match="no tenant") as told:
+        with pytest.raises(SessionOver, match="no tenant") as told:
             await m.attach()
         assert told.value.closed.code == "unknown"
 
 
 async def test_who_has_another_key_is_not_met_and_named() -> None:
-    expected = Expected(key=print_of(TURIN))
+    expected = ExpectedPeer(key=print_of(TURIN))
     async with milan() as there:
-        with pytest.raises(Over, match=f"shows the key {print_of(MILAN)}") as told:
+        with pytest.raises(SessionOver, match=f"shows the key {print_of(MILAN)}") as told:
             async with dialler().meet([there.address], expected):
                 pass
         assert told.value.closed.code == "wrong-key"
@@ -149,7 +149,7 @@ async def test_the_first_address_that_shows_the_key_is_met() -> None:
     async with milan() as there, AsyncExitStack() as stack:
         nursery = await stack.enter_async_context(trio.open_nursery())
         silent = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        other = peerlistener.Listener(TURIN, there.host, {})
+        other = peerlistener.PeerListener(TURIN, there.host, {})
         impostor = await trio.open_tcp_listeners(0, host="127.0.0.1")
         nursery.start_soon(other.run, impostor)
         ports = [each[0].socket.getsockname()[1] for each in (silent, impostor)]
@@ -187,8 +187,8 @@ async def test_the_way_goes_by_a_proxy_that_allows_one_port() -> None:
         nursery.start_soon(trio.serve_listeners, proxy, listeners)
         url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
         for how in (
-            Dialler(ROME, proxy=url, environ={}),
-            Dialler(ROME, environ={"https_proxy": url}),
+            PeerDialler(ROME, proxy=url, environ={}),
+            PeerDialler(ROME, environ={"https_proxy": url}),
         ):
             async with how.meet([there.address], EXPECTED) as met:
                 await met.attach()

@@ -23,9 +23,9 @@ from hypothesis.stateful import (
 
 from liqod.handshake.protocol import proof
 from liqod.handshake.protocol.messages import Ask
-from liqod.handshake.protocol.outputs import Expected, Outputs
-from liqod.handshake.protocol.requestphase import ENDS
-from liqod.handshake.protocol.statemachine import Dialler, Listener
+from liqod.handshake.protocol.outputs import ExpectedPeer, Outputs
+from liqod.handshake.protocol.requestphase import FINAL_PHASES
+from liqod.handshake.protocol.statemachine import DiallerMachine, ListenerMachine
 from tests.unit.handshake.meeting import (
     OTHER,
     REQUEST,
@@ -74,7 +74,7 @@ def under_way(wanted: Wanted) -> bool:
 
 def over(wanted: Wanted) -> bool:
     """True if the request is over for the consumer."""
-    return wanted.here.standing in ENDS
+    return wanted.here.standing in FINAL_PHASES
 
 
 def agree(wanted: Wanted) -> None:
@@ -191,10 +191,10 @@ class World(RuleBasedStateMachine):
         """A stranger says that it is the consumer, and has heard all that it ever said."""
         wanted = self.wanted[way]
         shown = certificate(wanted.provider)
-        stranger = Dialler(own("turin"), Expected(), shown, os.urandom(32))
+        stranger = DiallerMachine(own("turin"), ExpectedPeer(), shown, os.urandom(32))
         stranger._own = own("turin", cluster_id=wanted.consumer)
         stranger._public = public(wanted.consumer)
-        listener = Listener(own(wanted.provider), shown, os.urandom(32))
+        listener = ListenerMachine(own(wanted.provider), shown, os.urandom(32))
         listener.receive(*said(stranger.receive(*said(listener.receive(*said(stranger.begin()))))))
         assert listener.peer is None, "identified as somebody else"
 
@@ -202,8 +202,8 @@ class World(RuleBasedStateMachine):
     def choose_late(self, way):
         """A stranger commits to one nonce, hears the listener's, and chooses another."""
         shown = certificate(self.wanted[way].provider)
-        stranger = Dialler(own("turin"), Expected(), shown, os.urandom(32))
-        listener = Listener(own(self.wanted[way].provider), shown, os.urandom(32))
+        stranger = DiallerMachine(own("turin"), ExpectedPeer(), shown, os.urandom(32))
+        listener = ListenerMachine(own(self.wanted[way].provider), shown, os.urandom(32))
         welcome = listener.receive(*said(stranger.begin()))
         stranger._nonce = os.urandom(32)
         listener.receive(*said(stranger.receive(*said(welcome))))
@@ -247,11 +247,11 @@ def test_a_machine_that_verifies_nothing_is_found(monkeypatch):
     found("identified as somebody else")
 
 
-@pytest.mark.parametrize("lender", [Listener, Dialler])
+@pytest.mark.parametrize("lender", [ListenerMachine, DiallerMachine])
 def test_a_machine_that_accepts_by_itself_is_found(lender, monkeypatch):
     take: Callable[..., Outputs] = lender._take
 
-    def accepting(self: Dialler | Listener, message: Any, text: str) -> Outputs:
+    def accepting(self: DiallerMachine | ListenerMachine, message: Any, text: str) -> Outputs:
         outputs = take(self, message, text)
         return (*outputs, *self.accept(YES)) if isinstance(message, Ask) else outputs
 
@@ -264,11 +264,11 @@ def test_a_machine_that_takes_any_nonce_is_found(monkeypatch):
     found("chosen after the other one was known")
 
 
-@pytest.mark.parametrize("borrower", [Dialler, Listener])
+@pytest.mark.parametrize("borrower", [DiallerMachine, ListenerMachine])
 def test_a_machine_that_forgets_a_cancel_is_found(borrower, monkeypatch):
     report = borrower.report
 
-    def forgetful(self: Dialler | Listener, what: Any) -> Outputs:
+    def forgetful(self: DiallerMachine | ListenerMachine, what: Any) -> Outputs:
         stage = self.stage
         outputs: Outputs = report(self, what)
         if stage == "asked":

@@ -10,11 +10,11 @@ import trio.testing
 
 from liqod.errors import Unreachable
 from liqod.handshake.protocol.messages import Ask, Denied
-from liqod.handshake.protocol.mux import Kind
-from liqod.handshake.protocol.outputs import Expected, Own
+from liqod.handshake.protocol.mux import FrameKind
+from liqod.handshake.protocol.outputs import ExpectedPeer, LocalIdentity
 from liqod.handshake.transport import peerlistener, websockets
-from liqod.handshake.transport.interfaces import Over
-from liqod.handshake.transport.peerdialler import DialledMeeting
+from liqod.handshake.transport.interfaces import SessionOver
+from liqod.handshake.transport.peerdialler import DialledSession
 from liqod.handshake.transport.peertls import dialler_context, listener_context
 from liqod.identity import keys
 from liqod.identity.clustercertificates import certificate_of
@@ -57,7 +57,7 @@ async def test_who_dribbles_has_five_seconds_in_all(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     near, far = trio.testing.memory_stream_pair()
-    listener = peerlistener.Listener(MILAN, FakeHost(), {})
+    listener = peerlistener.PeerListener(MILAN, FakeHost(), {})
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
 
@@ -85,7 +85,7 @@ async def nonsense(socket: Websocket) -> None:
 
 
 async def streams_at_once(socket: Websocket) -> None:
-    await socket.send(bytes([Kind.OPEN, 0, 0, 0, 1]) + b"api")
+    await socket.send(bytes([FrameKind.OPEN, 0, 0, 0, 1]) + b"api")
 
 
 async def out_of_turn(socket: Websocket) -> None:
@@ -176,18 +176,18 @@ async def test_a_man_in_the_middle_who_passes_all_on_is_found_out() -> None:
 
         nursery.start_soon(trio.serve_listeners, serve, listeners)
         address = f"127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-        with pytest.raises(Over, match="was expected"):
+        with pytest.raises(SessionOver, match="was expected"):
             async with dialler().meet([address], EXPECTED):
                 pass
-        with pytest.raises(Over, match="not of the listener's key"):
-            async with dialler().meet([address], Expected()):
+        with pytest.raises(SessionOver, match="not of the listener's key"):
+            async with dialler().meet([address], ExpectedPeer()):
                 pass
         nursery.cancel_scope.cancel()
 
 
 async def test_one_key_has_few_channels_and_the_newest_stay() -> None:
     async with milan({"api": greeter}) as there, AsyncExitStack() as stack:
-        meetings: list[DialledMeeting] = []
+        meetings: list[DialledSession] = []
         for _ in range(there.listener.account[account.TENANTS].of_one + 1):
             met = await stack.enter_async_context(dialler().meet([there.address], EXPECTED))
             await met.attach()
@@ -210,14 +210,14 @@ async def test_where_nothing_comes_any_more_the_meeting_is_over(
 
 
 def test_own_is_not_shown() -> None:
-    assert "PRIVATE" not in repr(Own(cluster_id="x", private=MILAN.private))
+    assert "PRIVATE" not in repr(LocalIdentity(cluster_id="x", private=MILAN.private))
 
 
 async def test_who_waits_with_an_entry_is_put_out_by_no_crowd_of_keys() -> None:
     """Else its next meeting would have other words, and two humans never compare the same ones."""
     few = Account(files=2 * account.PARTS * 4)  # four places for each part
     async with milan(account=few) as there, trio.open_nursery() as nursery:
-        own = Own(cluster_id="oslo", private=keys.generate())
+        own = LocalIdentity(cluster_id="oslo", private=keys.generate())
         async with dialler(own).meet([there.address], EXPECTED) as waits:
             waiting, answered = trio.Event(), trio.Event()
 
@@ -230,7 +230,7 @@ async def test_who_waits_with_an_entry_is_put_out_by_no_crowd_of_keys() -> None:
             await waiting.wait()
             async with AsyncExitStack() as stack:
                 for number in range(3 * few[account.STRANGERS].most):
-                    other = Own(cluster_id=f"s-{number}", private=keys.generate())
+                    other = LocalIdentity(cluster_id=f"s-{number}", private=keys.generate())
                     await stack.enter_async_context(dialler(other).meet([there.address], EXPECTED))
             assert len(few[account.WAITING]) == 1
             there.host.answer = Denied(reason="no")

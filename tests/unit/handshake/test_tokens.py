@@ -6,7 +6,7 @@ import pytest
 from liqod.errors import ConfigError
 from liqod.handshake.protocol import invitationtokens
 from liqod.handshake.protocol.invitationtokens import (
-    Token,
+    InvitationToken,
     address,
     format_token,
     parse_token,
@@ -14,7 +14,7 @@ from liqod.handshake.protocol.invitationtokens import (
 )
 from liqod.model import endpoints
 
-TOKEN = Token(
+TOKEN = InvitationToken(
     addresses=("milan.example:6446", "10.0.0.1:443", "[2001:db8::1]:6446"),
     id="inv-7x",
     secret=bytes(range(16)),
@@ -122,4 +122,6 @@ def test_of_a_secret_a_hash_is_kept():
 
 
 def test_no_secret_is_in_what_is_printed():
-    assert repr(TOKEN) == "Token(milan.example:6446,10.0.0.1:443,[2001:db8::1]:6446, inv-7x)"
+    assert (
+        repr(TOKEN) == "InvitationToken(milan.example:6446,10.0.0.1:443,[2001:db8::1]:6446, inv-7x)"
+    )

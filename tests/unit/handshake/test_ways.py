@@ -9,7 +9,7 @@ import trio.testing
 
 from liqod.errors import ConfigError, Unauthorized, Unconnected, Unreachable
 from liqod.handshake.transport import channelmanager
-from liqod.handshake.transport.channelmanager import Ways
+from liqod.handshake.transport.channelmanager import ChannelManager
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.runtime.account import TENANTS
@@ -22,7 +22,7 @@ def url_of(there: Milan, key: str = "") -> str:
     return proxies.listener_url(key or print_of(MILAN), [there.address])
 
 
-async def connected(channels: Ways, there: Milan) -> Wire:
+async def connected(channels: ChannelManager, there: Milan) -> Wire:
     """A connection; a channel that is just being released is none."""
     with trio.fail_after(20):
         while True:
@@ -33,9 +33,9 @@ async def connected(channels: Ways, there: Milan) -> Wire:
 
 
 @asynccontextmanager
-async def kept(**who: object) -> AsyncIterator[Ways]:
+async def kept(**who: object) -> AsyncIterator[ChannelManager]:
     """Rome's channels."""
-    made = Ways(dialler(**who).meet)  # type: ignore[arg-type]
+    made = ChannelManager(dialler(**who).meet)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
         await nursery.start(made.run)
         yield made
@@ -106,7 +106,7 @@ async def test_where_nobody_keeps_channels_it_is_said() -> None:
     dial = proxies.through(greeter, f"liqod://{KEY}@milan.example:6446")  # type: ignore[arg-type]
     with pytest.raises(Unconnected, match="is a daemon's listener, and no channels"):
         await dial("x", 1)
-    stopped = Ways(dialler().meet)
+    stopped = ChannelManager(dialler().meet)
     with pytest.raises(Unconnected, match="no channels are kept now"):
         await stopped(f"liqod://{KEY}@milan.example:6446")
 
@@ -119,13 +119,13 @@ async def test_who_dials_this_cluster_is_reached_by_its_own_connection_alone() -
         return await greeter()
 
     async with trio.open_nursery() as nursery:
-        channels = Ways(dialler().meet, by_lender)
+        channels = ChannelManager(dialler().meet, by_lender)
         await nursery.start(channels.run)
         assert await (await channels(proxies.listener_url(KEY, ()))).receive() == b"hello"
         assert (asked, len(channels)) == ([KEY], 0)
         nursery.cancel_scope.cancel()
     with pytest.raises(Unconnected, match="no command goes that way"):
-        await Ways(dialler().meet)(proxies.listener_url(KEY, ()))
+        await ChannelManager(dialler().meet)(proxies.listener_url(KEY, ()))
 
 
 def test_the_url_of_who_dials_this_cluster() -> None:

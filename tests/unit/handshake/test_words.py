@@ -4,7 +4,7 @@ import os
 import re
 
 from liqod.handshake.protocol import proof
-from liqod.handshake.protocol.sas import BITS, COUNT, WORDS, words
+from liqod.handshake.protocol.sas import BITS, COUNT, WORDS, sas_words
 from tests.unit.handshake.meeting import public
 
 
@@ -19,11 +19,11 @@ def test_there_are_as_many_as_the_bits_say_and_no_two_differ_in_one_letter():
 
 def test_each_bit_that_counts_changes_a_word():
     digest = bytes(32)
-    assert words(digest) == "-".join([WORDS[0]] * COUNT)
-    assert words(b"\xff" * 32) == "-".join([WORDS[-1]] * COUNT)
-    seen = {words((1 << 255 - bit).to_bytes(32, "big")) for bit in range(COUNT * BITS)}
+    assert sas_words(digest) == "-".join([WORDS[0]] * COUNT)
+    assert sas_words(b"\xff" * 32) == "-".join([WORDS[-1]] * COUNT)
+    seen = {sas_words((1 << 255 - bit).to_bytes(32, "big")) for bit in range(COUNT * BITS)}
     assert len(seen) == COUNT * BITS
-    assert words(digest) not in seen
+    assert sas_words(digest) not in seen
 
 
 def test_words_are_of_both_keys_and_both_nonces():

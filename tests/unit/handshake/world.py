@@ -23,20 +23,25 @@ from liqod.handshake.protocol.messages import (
 )
 from liqod.handshake.protocol.outputs import (
     CAPABILITIES,
-    Answered,
-    Asked,
-    Attaching,
-    Closed,
-    Expected,
-    Identified,
-    Offered,
+    AnswerReceived,
+    AskReceived,
+    AttachReceived,
+    ExpectedPeer,
+    OfferReceived,
     Outputs,
-    Peer,
-    Reported,
+    PeerVerified,
+    ReportReceived,
     Send,
+    SessionEnd,
+    VerifiedPeer,
 )
-from liqod.handshake.protocol.requestphase import ENDS, Event, Standing, after
-from liqod.handshake.protocol.statemachine import Dialler, Listener
+from liqod.handshake.protocol.requestphase import (
+    FINAL_PHASES,
+    RequestEvent,
+    RequestPhase,
+    next_phase,
+)
+from liqod.handshake.protocol.statemachine import DiallerMachine, ListenerMachine
 from liqod.identity import keys
 from tests.unit.handshake.meeting import YES, certificate, own, public
 
@@ -55,14 +60,14 @@ class Record(msgspec.Struct):
         noted: (consumer) the provider knows what became of it.
     """
 
-    standing: Standing = ""
+    standing: RequestPhase = ""
     words: str = ""
     noted: bool = False
 
-    def happens(self, side, event: Event) -> None:
+    def happens(self, side, event: RequestEvent) -> None:
         """Writes what something makes of it."""
         before = self.standing
-        self.standing = after(side, before, event)
+        self.standing = next_phase(side, before, event)
         assert self.standing != "Accepted" or before in ("Waiting", "Accepted")
 
 
@@ -85,8 +90,8 @@ class Wanted:
         """True once the provider's operator has said yes."""
         self.tenant = False
         """True once the consumer has made the peering, at the provider too."""
-        self.one: Dialler | Listener | None = None
-        self.other: Dialler | Listener | None = None
+        self.one: DiallerMachine | ListenerMachine | None = None
+        self.other: DiallerMachine | ListenerMachine | None = None
         self.to_lender: deque[str] = deque()
         self.to_borrower: deque[str] = deque()
 
@@ -104,10 +109,10 @@ class Wanted:
         self.disconnect()
         names = (self.consumer, self.provider)
         dials, listens = reversed(names) if self.lender_dials else names
-        expected = Expected(cluster_id=listens, key=keys.print_of(public(listens)))
+        expected = ExpectedPeer(cluster_id=listens, key=keys.print_of(public(listens)))
         able, shown = {"capabilities": CAPABILITIES}, certificate(listens)
-        dialler = Dialler(own(dials, **able), expected, shown, os.urandom(32))
-        listener = Listener(own(listens, **able), shown, os.urandom(32))
+        dialler = DiallerMachine(own(dials, **able), expected, shown, os.urandom(32))
+        listener = ListenerMachine(own(listens, **able), shown, os.urandom(32))
         if self.lender_dials:
             self.one, self.other = listener, dialler
             self.serve(dialler.begin())
@@ -143,28 +148,28 @@ class Wanted:
             match output:
                 case Send(text):
                     self.to_lender.append(text)
-                case Identified(peer):
+                case PeerVerified(peer):
                     self.is_really(peer, self.provider)
                     if not self.lender_dials:
                         self.go_on(peer)
-                case Offered():
-                    assert isinstance(self.one, Listener)
+                case OfferReceived():
+                    assert isinstance(self.one, ListenerMachine)
                     assert self.one.peer is not None
                     self.hear(self.one.take_up())
                     self.go_on(self.one.peer)
-                case Answered(Noted()):
+                case AnswerReceived(Noted()):
                     self.here.noted = True
-                case Answered(Denied()):
+                case AnswerReceived(Denied()):
                     self.here.happens("consumer", "denied")
-                case Answered(answer) if answer == YES:
+                case AnswerReceived(answer) if answer == YES:
                     assert self.here.standing in ("Waiting", "Accepted"), "accepted after its end"
                     assert self.decided, "accepted, and nobody has decided so"
                     self.here.happens("consumer", "accepted")
-                case Closed(code, _, "peer", None) if code != "denied":
+                case SessionEnd(code, _, "peer", None) if code != "denied":
                     assert code in ("expired", "cancelled"), output
                     self.here.happens("consumer", "expired")
 
-    def go_on(self, peer: Peer) -> None:
+    def go_on(self, peer: VerifiedPeer) -> None:
         """The provider is met: the next thing to say."""
         assert self.one is not None
         if self.here.standing in UNTOLD:
@@ -172,7 +177,7 @@ class Wanted:
                 self.hear(self.one.report(self.report()))
             elif self.tenant:
                 self.hear(self.one.attach())
-        elif self.here.standing not in ENDS:
+        elif self.here.standing not in FINAL_PHASES:
             self.here.words = peer.words
             self.here.happens("consumer", "asked")
             self.hear(self.one.ask(Ask(request=self.request, lifetime=600)))
@@ -182,7 +187,7 @@ class Wanted:
         kinds: dict[str, type[Report]] = {"Done": Done, "Failed": Failed}
         return kinds.get(self.here.standing, Cancel)(request=self.request)
 
-    def ends(self, event: Event) -> None:
+    def ends(self, event: RequestEvent) -> None:
         """The consumer cancels, fails, or its clock says that it is over."""
         before = self.here.standing
         self.here.happens("consumer", event)
@@ -204,22 +209,22 @@ class Wanted:
             match output:
                 case Send(text):
                     self.to_borrower.append(text)
-                case Identified(peer):
+                case PeerVerified(peer):
                     self.is_really(peer, self.consumer)
-                    if isinstance(self.other, Dialler):
+                    if isinstance(self.other, DiallerMachine):
                         self.serve(self.other.offer(Offer(request=self.request)))
-                case Asked():
+                case AskReceived():
                     assert self.other.peer is not None
                     self.there.words = self.other.peer.words
                     assert self.there.words == self.here.words, "the words differ"
                     self.there.happens("provider", "asked")
                     self.answer()
-                case Attaching() if self.tenant:
+                case AttachReceived() if self.tenant:
                     self.serve(self.other.admit())
-                case Attaching():
+                case AttachReceived():
                     self.serve(self.other.refuse("unknown", "no tenant"))
-                case Reported(report):
-                    kinds: dict[type, Event] = {Done: "done", Failed: "failed"}
+                case ReportReceived(report):
+                    kinds: dict[type, RequestEvent] = {Done: "done", Failed: "failed"}
                     self.there.happens("provider", kinds.get(type(report), "cancelled"))
                     self.serve(self.other.note(report.request))
 
@@ -237,7 +242,7 @@ class Wanted:
         if self.there.standing in say:
             self.serve(say[self.there.standing]())
 
-    def decide(self, event: Event) -> None:
+    def decide(self, event: RequestEvent) -> None:
         """An operator's word, or the provider's clock."""
         if self.there.standing != "Waiting" and event != "expired":
             return
@@ -250,7 +255,7 @@ class Wanted:
 
     # --- what always holds ---------------------------------------------------------------------
 
-    def is_really(self, peer: Peer, name: str) -> None:
+    def is_really(self, peer: VerifiedPeer, name: str) -> None:
         """Check that the identified peer holds the key of that cluster, and has its ID."""
         assert peer.key == keys.print_of(public(name)), "identified as somebody else"
         assert peer.cluster_id == name

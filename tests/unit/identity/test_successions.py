@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from liqod.errors import ProtocolError
 from liqod.identity import keys, successions
-from liqod.identity.successions import CONTEXT, FORMER, LIMIT, NEXT, state, told, verify
+from liqod.identity.successions import CONTEXT, FORMER, LIMIT, NEXT, state, verify, verify_for
 
 KINDS = {"ed25519": keys.generate, "ecdsa": keys.generate_tls, "rsa": keys.generate_rsa}
 WAS, COMES, THIEF = keys.generate(), keys.generate(), keys.generate()
@@ -37,7 +37,7 @@ def payload(cluster_id="rome", was=WAS, comes=COMES) -> bytes:
 def test_a_key_follows_another_of_any_kind(one, other):
     was, comes = KINDS[one](), KINDS[other]()
     text = state("rome", was, comes)
-    found = told(text, "rome", print_of(was))
+    found = verify_for(text, "rome", print_of(was))
     assert (found.cluster_id, found.former, found.next) == ("rome", print_of(was), print_of(comes))
     assert found.public == keys.public_pem(comes)
     assert len(text) < LIMIT
@@ -86,10 +86,10 @@ def test_no_other_signature_of_a_key_is_one_of_a_statement(message):
 
 def test_it_is_about_one_cluster_and_the_key_that_is_known():
     with pytest.raises(ProtocolError, match="about rome, and not turin"):
-        told(TEXT, "turin", print_of(WAS))
+        verify_for(TEXT, "turin", print_of(WAS))
     for known in (COMES, THIEF):
         with pytest.raises(ProtocolError, match="about the key"):
-            told(TEXT, "rome", print_of(known))
+            verify_for(TEXT, "rome", print_of(known))
     with pytest.raises(ProtocolError, match="does not follow itself"):
         state("rome", WAS, WAS)
 

@@ -17,7 +17,7 @@ import trio
 
 from liqod import config
 from liqod.cluster.context import ApiEndpoint
-from liqod.discovery.discoverymanager import Discovery
+from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.errors import ConfigError, LiqodError, NetworkError
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
@@ -87,7 +87,7 @@ async def discovering(build: Callable[..., Any]) -> AsyncIterator[Any]:
     bad = DiscoveryProvider(name="bad", build=build)
     good = DiscoveryProvider(name="hosts", build=lambda settings, services: Hosts())
     context = context_of(Plugins(discovery=(bad, good)))
-    room = Discovery(context, context.plugins)
+    room = DiscoveryManager(context, context.plugins)
     async with trio.open_nursery() as nursery:
         await nursery.start(room.run)
         yield context
