@@ -38,7 +38,7 @@ class SignedAdverts:
     Args:
         cluster_id: its id.
         private: its private key, PEM.
-        port: where its daemon takes the hand-shake now; 0 while it takes none.
+        port: where its daemon takes the handshake now; 0 while it takes none.
         addresses: ``HOST:PORT`` at which the operator says that it is reached.
         capabilities: what its daemon can do, by name.
         free: what may be asked for now, as quantities; nothing where that is not announced. It is
@@ -75,7 +75,7 @@ class SignedAdverts:
             self.key = keys.print_of(own.public)
 
     def announcement(self) -> Announcement | None:
-        """The announcement of this cluster; None while its daemon takes no hand-shake."""
+        """The announcement of this cluster; None while its daemon takes no handshake."""
         port, now = self._port(), time.time()
         if not port:
             return None

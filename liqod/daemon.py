@@ -401,7 +401,7 @@ class Daemon:
             self._components.handshake = handshake
             peers = PeerController(context, tasks.run, arbiter.end)
             self._working = working = LeaderComponents(context, peers, seen, handshake)
-            nursery.start_soon(walled, "the hand-shake", handshake.run)
+            nursery.start_soon(walled, "the handshake", handshake.run)
             take = (pass_keys_to(handshake, context.client), adverts.take)
             await nursery.start(OwnKeyController(context, *take).run)
             await nursery.start(working.peers.run)

@@ -59,7 +59,7 @@ def own_side(client: Client, cluster_id: str, own: ClusterKeys) -> LocalIdentiti
 
 
 def pass_keys_to(handshake: "HandshakeManager", client: Client) -> UseKeys:
-    """The callback that passes this cluster's keys to the hand-shake."""
+    """The callback that passes this cluster's keys to the handshake."""
 
     def take(own: ClusterKeys) -> None:
         former = b"" if own.former is None else own.former.private

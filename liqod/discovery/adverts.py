@@ -25,7 +25,7 @@ class Adverts(Protocol):
 
 
 class NoAdverts:
-    """Those of a daemon that takes no hand-shake: nothing is announced, and nothing verified."""
+    """Those of a daemon that takes no handshake: nothing is announced, and nothing verified."""
 
     key = ""
 

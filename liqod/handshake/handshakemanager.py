@@ -1,4 +1,4 @@
-"""Runs all of the hand-shake, while this daemon leads: requests in and out, and channels.
+"""Runs all of the handshake, while this daemon leads: requests in and out, and channels.
 
 A port that is taken is said, and everything else goes on without; it is tried again now and then.
 """
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class HandshakeManager:
-    """Runs the hand-shake. Tasks that its creator starts afterwards use its channels, too.
+    """Runs the handshake. Tasks that its creator starts afterwards use its channels, too.
 
     Args:
         context: this cluster.
@@ -115,7 +115,7 @@ class HandshakeManager:
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """Runs all of the hand-shake, until cancelled."""
+        """Runs all of the handshake, until cancelled."""
         context = self._context
         async with trio.open_nursery() as nursery:
             await nursery.start(self.ways.run)

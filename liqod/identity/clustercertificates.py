@@ -31,7 +31,7 @@ class ClusterCertificate(msgspec.Struct, frozen=True):
 
     Attributes:
         identity: certificate and private key, PEM, as a TLS library takes them.
-        der: the certificate alone; the proofs of a hand-shake cover it.
+        der: the certificate alone; the proofs of a handshake cover it.
     """
 
     identity: str

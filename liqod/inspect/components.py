@@ -45,7 +45,7 @@ class Components:
 
     @property
     def listening(self) -> int:
-        """TCP port at which other daemons' hand-shakes are taken; 0 while none is."""
+        """TCP port at which other daemons' handshakes are taken; 0 while none is."""
         return 0 if self.handshake is None else self.handshake.port
 
     @property

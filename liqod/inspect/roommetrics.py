@@ -100,7 +100,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         *("liqod_meetings_refused", "counter", ("reason",)),
-        "Meetings with other daemons that this one has ended, by the hand-shake's code.",
+        "Meetings with other daemons that this one has ended, by the handshake's code.",
         _by_name(lambda figures: figures.refused),
     ),
     Family(

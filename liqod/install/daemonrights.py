@@ -310,7 +310,7 @@ _TRUST = (
         ),
     ),
     DaemonRule(
-        "a consumer that was let in by the hand-shake reads the public key of its tunnel by a role "
+        "a consumer that was let in by the handshake reads the public key of its tunnel by a role "
         "of its own; the API server lets the daemon give nobody more than it has",
         ("rbac.authorization.k8s.io",),
         ("roles",),
@@ -367,7 +367,7 @@ _NETWORK = (
         READ,
     ),
     DaemonRule(
-        "a cluster that was asked by the hand-shake is joined as `liqod peer` does it: ranges, "
+        "a cluster that was asked by the handshake is joined as `liqod peer` does it: ranges, "
         "gateways and keys are written on this side, and withdrawn where that comes to nothing",
         (NETWORKING,),
         ("configurations", "gatewayclients", "gatewayservers", "publickeies"),
@@ -419,7 +419,7 @@ LEASES: Final = (
 
 HANDED_ON: Final = (
     DaemonRule(
-        "consumers that are let in by the hand-shake read here who this cluster is",
+        "consumers that are let in by the handshake read here who this cluster is",
         ("rbac.authorization.k8s.io",),
         ("roles",),
         ("bind",),

@@ -40,7 +40,7 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
             object; empty where there is one alone. Several sources may show one cluster.
         gone: it is not to be seen any more at that source (this alone ends no peering).
         ttl: seconds for which it is so unless it is said again; 0 until it is said to be gone.
-        addresses: ``HOST:PORT`` at which its daemon takes the hand-shake, as seen there.
+        addresses: ``HOST:PORT`` at which its daemon takes the handshake, as seen there.
         advert: what the cluster says of itself, signed by its key, as it came: at most
             :data:`MOST_ADVERT` characters; empty for nothing.
         proof: what vouches for the source, such as ``DNSSEC``; empty for nothing.
@@ -68,7 +68,7 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         advert: what it says of itself, signed by its key: ASCII, at most :data:`MOST_ADVERT`
             characters. It is signed anew when that changes, so ask again before each use.
-        port: where the daemon takes the hand-shake, at the addresses of this machine.
+        port: where the daemon takes the handshake, at the addresses of this machine.
         addresses: ``HOST:PORT`` at which it is reached, where the operator says so.
     """
 
@@ -113,7 +113,7 @@ class Configured(msgspec.Struct, frozen=True):
     Attributes:
         cluster_id: its id.
         kubeconfig: path of a peering user's kubeconfig, or empty.
-        addresses: ``HOST:PORT`` at which its daemon takes the hand-shake, if there are any.
+        addresses: ``HOST:PORT`` at which its daemon takes the handshake, if there are any.
     """
 
     cluster_id: str
@@ -129,7 +129,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
         share: opens shared local informers.
         configured: the peers of the configuration.
         announcement: what this cluster lets others see now; None where that is nothing, as long as
-            its daemon takes no hand-shake. Cheap: to be asked again before each announcement.
+            its daemon takes no handshake. Cheap: to be asked again before each announcement.
         publish: makes an object of this cluster be as a manifest says, its status included;
             ``await publish(kind, manifest)``. Raises LiqodError, also where the object is somebody
             else's. The daemon needs the rights for it.

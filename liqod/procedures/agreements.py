@@ -1,4 +1,4 @@
-"""Finds and ends the hand-shake's records of a peer: requests of both sides, and invitations.
+"""Finds and ends the handshake's records of a peer: requests of both sides, and invitations.
 
 They are records only: the objects of a peering are elsewhere. A command that ends the peering, or
 the trust, ends these first, so that nothing begins it again.

@@ -1,4 +1,4 @@
-"""The resources to borrow, as a command line, a viewer or a request of the hand-shake asks."""
+"""The resources to borrow, as a command line, a viewer or a request of the handshake asks."""
 
 import msgspec
 

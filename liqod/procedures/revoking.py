@@ -79,7 +79,7 @@ async def carry_out(
 ) -> Revoked:
     """Marks the peer as revoked, and deletes what it has until nothing comes back.
 
-    Agreements of the hand-shake end first, so that nobody is let in anew by them.
+    Agreements of the handshake end first, so that nobody is let in anew by them.
 
     Raises:
         ConfigError: the peer is gone.

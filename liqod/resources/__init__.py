@@ -1,4 +1,4 @@
-"""Liqo's custom resources, and the hand-shake's, as typed structs.
+"""Liqo's custom resources, and the handshake's, as typed structs.
 
 There is one :class:`~liqod.apimachinery.kinds.Kind` for each. The structs decode what the API
 server gives and describe the CRDs that ``python -m liqod.resources`` writes to ``crds/``.

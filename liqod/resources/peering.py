@@ -1,7 +1,7 @@
 """``peering.liqod.io``: who asks to peer with whom, who may unasked, and what came of it.
 
 All three are in liqod's own namespace of one cluster and cross to no other: what crosses is the
-hand-shake (docs/handshake.md). The objects of a peering afterwards are in
+handshake (docs/handshake.md). The objects of a peering afterwards are in
 :mod:`liqod.resources.authentication`.
 """
 

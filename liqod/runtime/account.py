@@ -88,19 +88,17 @@ SHARES: Final[dict[str, Share]] = {
         memory=80 * KIB,
         held=4 * MIB,
     ),
-    UNPROVED: Share("hand-shake", "who has proved no key yet", 2, 128, 32, 4),
-    STRANGERS: Share("hand-shake", "who has proved a key that is no tenant's", 1, 256, 16, 4),
-    WAITING: Share(
-        "hand-shake", "who waits, with an entry in the inbox", 2, 256, 16, 4, stays=True
-    ),
+    UNPROVED: Share("handshake", "who has proved no key yet", 2, 128, 32, 4),
+    STRANGERS: Share("handshake", "who has proved a key that is no tenant's", 1, 256, 16, 4),
+    WAITING: Share("handshake", "who waits, with an entry in the inbox", 2, 256, 16, 4, stays=True),
     TENANTS: Share(
-        *("hand-shake", "tenants' channels", 4, 1024, 4),
+        *("handshake", "tenants' channels", 4, 1024, 4),
         memory=64 * KIB,
         source="key",
         stays=True,
     ),
     STREAMS: Share(
-        *("hand-shake", "streams of tenants", 6, 4096, 512, 2), memory=24 * KIB, source="key"
+        *("handshake", "streams of tenants", 6, 4096, 512, 2), memory=24 * KIB, source="key"
     ),
     SHARED: Share("shared port 443", "who has called no name yet", 2, 512, 128, 4, memory=16 * KIB),
     PROXY: Share(

@@ -78,7 +78,7 @@ class Sighted(Told, frozen=True, kw_only=True):
         cluster_id: the cluster.
         where: by which of its sources, where it has several.
         gone: whether it is seen no more.
-        addresses: where its daemon takes the hand-shake, as seen there.
+        addresses: where its daemon takes the handshake, as seen there.
         key: SHA-256 of the key that has signed its advert, in hex; empty without one that holds.
         problem: why its advert does not hold.
         tenant_namespace: the local namespace that belongs to it, where one is known.

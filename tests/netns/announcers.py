@@ -4,7 +4,7 @@
 
 Each cluster has a key of its own, which is the first line; then each change of what is seen is
 a line of JSON with ``at``, the seconds since 1970. A line of input is the next port of the
-hand-shake.
+handshake.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Program:
         return found
 
     def say(self, port: int) -> None:
-        """Take the hand-shake at another port."""
+        """Take the handshake at another port."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{port}\n")
         self.process.stdin.flush()

@@ -1,4 +1,4 @@
-"""The accepting daemon is killed at each message of a hand-shake, begun anew, and all ends well.
+"""The accepting daemon is killed at each message of a handshake, begun anew, and all ends well.
 
 ``unread``: the message has come, and nobody has read it. ``unsaid``: what it tells is written, and
 it was not sent. ``said``: it was sent, and nothing after it is done.
@@ -83,7 +83,7 @@ class Moment:
 
 
 def kind_of(message: str | bytes) -> str:
-    """Returns a message's type; ``stream`` where it is none of the hand-shake's."""
+    """Returns a message's type; ``stream`` where it is none of the handshake's."""
     if isinstance(message, bytes):
         return "stream"
     kind: str = msgspec.json.decode(message)["type"]

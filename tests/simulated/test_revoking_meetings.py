@@ -1,4 +1,4 @@
-"""Revoking what a hand-shake has agreed, also what others share; and what is still open."""
+"""Revoking what a handshake has agreed, also what others share; and what is still open."""
 
 import pytest
 import trio

@@ -99,7 +99,7 @@ def of_token(token: InvitationToken) -> set[str]:
 
 @pytest.fixture
 def secrets(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The values that must appear nowhere; those of a hand-shake are added as they come."""
+    """The values that must appear nowhere; those of a handshake are added as they come."""
     known: set[str] = set()
     given = credentials.given
 

@@ -1,4 +1,4 @@
-"""A port of the hand-shake that another program has is reported, and everything else goes on."""
+"""A port of the handshake that another program has is reported, and everything else goes on."""
 
 import socket
 from functools import partial

@@ -1,1 +1,1 @@
-"""The protocol of the hand-shake without sockets, clocks and tasks: messages, proofs and states."""
+"""The protocol of the handshake without sockets, clocks and tasks: messages, proofs and states."""

@@ -1,4 +1,4 @@
-"""The outputs of the hand-shake's machines to their driver. Pure."""
+"""The outputs of the handshake's machines to their driver. Pure."""
 
 from typing import Final, Literal
 

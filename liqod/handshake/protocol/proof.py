@@ -1,4 +1,4 @@
-"""The statements that both sides of a hand-shake sign, and the digest of the words. Pure.
+"""The statements that both sides of a handshake sign, and the digest of the words. Pure.
 
 Each side signs, with its cluster's key, a digest of everything that was said until then and of the
 certificate that the listener shows in TLS (RFC 5929, ``tls-server-end-point``). That certificate is

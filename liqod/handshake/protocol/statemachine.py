@@ -1,4 +1,4 @@
-"""The hand-shake as two machines: text in, outputs out. No socket, no clock, no event loop.
+"""The handshake as two machines: text in, outputs out. No socket, no clock, no event loop.
 
 A :class:`DiallerMachine` begins, a :class:`ListenerMachine` waits. Both prove their cluster's key
 to each other over the same meeting (``proof``); then the dialler asks for a peering or attaches as

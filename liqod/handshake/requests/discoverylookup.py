@@ -9,7 +9,7 @@ FindSeenCluster = Callable[[str], SeenCluster | None]
 
 
 class DiscoveryLookup:
-    """Answers the two questions of the hand-shake.
+    """Answers the two questions of the handshake.
 
     Args:
         look: into what is seen.

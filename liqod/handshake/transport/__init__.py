@@ -1,1 +1,1 @@
-"""Connections between two daemons: TLS, websockets, the hand-shake, and the channel after it."""
+"""Connections between two daemons: TLS, websockets, the handshake, and the channel after it."""

@@ -1,4 +1,4 @@
-"""The listener for other daemons: TLS with the cluster's key, a websocket, the hand-shake.
+"""The listener for other daemons: TLS with the cluster's key, a websocket, the handshake.
 
 Everything here is for strangers until they have proved a key, and anybody can make a key: so who
 connects has 5 s for that, there are so many of each sort at once (:mod:`liqod.runtime.account`),

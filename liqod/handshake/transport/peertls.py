@@ -46,7 +46,7 @@ class ListenerWire(TlsWire):
 
 
 def dialler_context() -> ssl.SSLContext:
-    """How a dialler speaks TLS: the hand-shake, not TLS, proves the listener."""
+    """How a dialler speaks TLS: the handshake, not TLS, proves the listener."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.set_alpn_protocols([ALPN])

@@ -1,4 +1,4 @@
-"""The websocket of two daemons, over a wire: text for the hand-shake, binary for the channel.
+"""The websocket of two daemons, over a wire: text for the handshake, binary for the channel.
 
 The dialler asks for a word now and then (ping), so that silence means something.
 """

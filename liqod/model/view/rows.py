@@ -282,7 +282,7 @@ class Sighting(Row, frozen=True):
         problem: why peering with it does not succeed.
         retry_at: when that is tried again.
         where: by which of its sources, such as the name of a service or of an object.
-        addresses: ``host:port`` at which its daemon takes the hand-shake.
+        addresses: ``host:port`` at which its daemon takes the handshake.
         key: SHA-256 of the key that has signed what it says of itself, in hex; empty where nothing
             is signed, or the signature does not hold.
         unverified: why what it says of itself does not hold.

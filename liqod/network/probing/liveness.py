@@ -112,7 +112,7 @@ class Liveness:
             return False
         trip = now - began
         known = self.latency
-        # Answers that come together have waited together, as for the tunnel's own hand-shake, which
+        # Answers that come together have waited together, as for the tunnel's own handshake, which
         # takes seconds where it is lost. The next one that comes alone says how long the way is.
         together = now - self.answered_at < TOGETHER
         if known is None or (trip < known and (together or self._waited)):

@@ -152,7 +152,7 @@ def plugins(facts: ClusterFacts) -> Finding:
 
 
 def handshake(facts: ClusterFacts) -> Finding | None:
-    """Check that the daemon listens for the hand-shakes of other clusters."""
+    """Check that the daemon listens for the handshakes of other clusters."""
     if facts.met_at is None or not facts.leading:
         return None
     if facts.unmet:
@@ -230,7 +230,7 @@ def liqod_checks() -> Sequence[Check]:
         Check(
             name="policies", title="admission policies", scope="cluster", order=65, look=policies
         ),
-        Check(name="handshake", title="the hand-shake", scope="cluster", order=67, look=handshake),
+        Check(name="handshake", title="the handshake", scope="cluster", order=67, look=handshake),
         Check(name="serving", title="kubelet API", scope="cluster", order=68, look=serving),
         Check(name="plugins", title="plugins", scope="cluster", order=70, look=plugins),
     )

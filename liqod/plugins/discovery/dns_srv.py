@@ -3,7 +3,7 @@
     _liqod._tcp.example.org.   300 SRV 0 0 6446 milan.example.org.
     _liqod.milan.example.org.  300 TXT "id=milan" "a=v1.…" "a=…"
 
-The target of each SRV record is where a cluster's daemon takes the hand-shake. A TXT record
+The target of each SRV record is where a cluster's daemon takes the handshake. A TXT record
 ``_liqod.<target>`` has its id and its advert; without one its id is the first label of the target,
 and nobody vouches for it. Answers are asked for again when their TTL is over, those that say that
 there is nothing when the zone's SOA record says so.

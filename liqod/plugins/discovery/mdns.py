@@ -1,6 +1,6 @@
 """Sees the clusters in the same network that announce themselves by mDNS, and announces this one.
 
-Each daemon announces ``<cluster>._liqod._tcp.local.``: the port where it takes the hand-shake, its
+Each daemon announces ``<cluster>._liqod._tcp.local.``: the port where it takes the handshake, its
 addresses, and its advert in the TXT record. It does so again every :attr:`Settings.every` seconds,
 and what is not announced again within three of these times has gone. Nobody has to ask for it, so
 that a thousand clusters say a thousand things in that time, not a million.

@@ -48,7 +48,7 @@ def records(
         domain: by which others look for clusters.
         cluster_id: its id.
         advert: what it says of itself, signed.
-        addresses: ``HOST:PORT`` at which its daemon takes the hand-shake.
+        addresses: ``HOST:PORT`` at which its daemon takes the handshake.
 
     Raises:
         ConfigError: a name cannot be, or an address is good on its own machine or link alone.

@@ -54,7 +54,7 @@ def allocate(
     Args:
         requests: the consumer's slices.
         guests: what every consumer is held to.
-        approved: what this one was granted by the hand-shake, beside that; a resource that it does
+        approved: what this one was granted by the handshake, beside that; a resource that it does
             not name is not granted. None where nobody has bounded it.
 
     Former grants are kept before anything grows, and a growth is denied for itself, resource by
@@ -155,7 +155,7 @@ def _allocation(
 
 
 def _is_approved(beyond: list[str], bounds: Amounts, approved: Resources) -> bool:
-    """True if the hand-shake's grant is the bound that is exceeded."""
+    """True if the handshake's grant is the bound that is exceeded."""
     most = quantities.parse_all(approved)
     return any(bounds[name] == most.get(name, 0) for name in beyond)
 

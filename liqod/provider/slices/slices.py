@@ -74,7 +74,7 @@ CONSIDERED = 4
 
 
 def approved_in(namespace: bytes | None) -> dict[str, int | str] | None:
-    """The hand-shake's grant to the consumer of a tenant namespace; None for no bound.
+    """The handshake's grant to the consumer of a tenant namespace; None for no bound.
 
     A grant that cannot be read bounds everything: somebody has edited it, and meant something by
     it.
@@ -167,7 +167,7 @@ class LentSlices(Controller[str]):
             yield from self._every_slice(change)
 
     def _on_namespace(self, change: Change) -> Iterator[str]:
-        """Have every slice decided anew when the hand-shake's grant has changed."""
+        """Have every slice decided anew when the handshake's grant has changed."""
         if change.key[1] == self._peer.tenant_namespace and (
             change.old is None or approved_in(change.new) != approved_in(change.old)
         ):

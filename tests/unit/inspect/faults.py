@@ -159,10 +159,10 @@ FAULTS = [
         ),
     ),
     Fault(
-        "the port of the hand-shake is taken",
+        "the port of the handshake is taken",
         here={"unmet": "port 6446 is in use"},
         says=(
-            "the hand-shake fails",
+            "the handshake fails",
             "no other cluster can ask this one: port 6446 is in use",
         ),
     ),

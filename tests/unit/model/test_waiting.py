@@ -1,4 +1,4 @@
-"""Requests of the hand-shake in ``status``: those that wait for a person, and those that failed."""
+"""Requests of the handshake in ``status``: those that wait for a person, and those that failed."""
 
 import pytest
 

@@ -178,7 +178,7 @@ def test_a_port_of_this_daemon_is_no_gateway_s(port: int):
     why = refusal(one, PEER, here)
     assert why is not None
     assert why.reason == "PortKept"
-    # One that is shared with the hand-shake, as at 443, is the backend's own.
+    # One that is shared with the handshake, as at 443, is the backend's own.
     shared = own_ports(Config(handshake=Handshake(port=443)))
     one = server(ref=template("server", "websocket-server"), **asked(443, "port"))
     assert refusal(one, PEER, msgspec.structs.replace(here, kept=shared)) is None

@@ -139,7 +139,7 @@ def test_what_waited_for_the_tunnel_to_be_made_is_not_taken_for_the_way():
     liveness = Liveness(0.0)
     for number in range(20):
         liveness.sent(number, number * 0.05)
-    for number in range(20):  # the hand-shake was lost, and all come at once
+    for number in range(20):  # the handshake was lost, and all come at once
         liveness.answered(number, 1.7)
     assert liveness.latency == pytest.approx(0.75)
     liveness.sent("alone", 2.0)
