@@ -4,7 +4,7 @@ A :class:`Context` is the memory of one engine: what is mapped, which stores are
 on what. The engine alone changes it; workers read it. A :class:`Work` lives for one reconciliation.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import trio
@@ -30,18 +30,15 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.host import PluginHost
 from liqod.reflection import topology
-from liqod.reflection.eventwatch import PeerEvents
+from liqod.reflection.mappednamespace import MappedNamespace
 from liqod.reflection.ownership import TOKENS
+from liqod.reflection.peerevents import PeerEvents
 from liqod.reflection.remotecache import Source, Stamps
 from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.reflection.timings import ReflectionTimings
 from liqod.reflection.topology import NamespaceMapping
 from liqod.reflection.view import Dependencies, Key, Needs, ReflectedObject
 from liqod.telemetry.events import KindRead, Reflected
-
-if TYPE_CHECKING:
-    from liqod.reflection.session import Session
-    from liqod.reflection.worker import Worker
 
 TELL_EVERY = 30.0
 """Seconds between two reports that a kind at the peer cannot be read."""
@@ -63,8 +60,8 @@ class Context:
     Attributes:
         needs: what was fetched for reflectors.
         dependencies: which decisions read what.
-        workers: by the name of their reflector.
-        sessions: by the local name of their namespace.
+        reflectors: those that run, by name.
+        namespaces: the mapped namespaces that are followed, by their local names.
         wide: the informers of kinds that are watched in all namespaces, once they are open.
         opened: set once the objects on nodes are known, by their kind.
         mapping: the namespaces as they are mapped.
@@ -90,8 +87,8 @@ class Context:
         self.timings = timings
         self.needs = Needs()
         self.dependencies = Dependencies()
-        self.workers: dict[str, Worker] = {}
-        self.sessions: dict[str, Session] = {}
+        self.reflectors: dict[str, Reflector] = {}
+        self.namespaces: dict[str, MappedNamespace] = {}
         self.wide: dict[Kind, Informer] = {}
         self.opened: dict[Kind, trio.Event] = {}
         self.mapping = NamespaceMapping()
@@ -101,20 +98,8 @@ class Context:
         context = peer.context
         self.events = PeerEvents(context.client, peer.id, context.config.reflection.events)
         self._names: dict[str, Names] = {}
-        self._asked: dict[str, VirtualNode] | None = None
-        """The nodes by which the reflectors said last what is offered."""
-        self._offered: frozenset[str] = frozenset()
         self._unreadable: dict[Kind, float] = {}
         self.unmapped: dict[str, float] = {}
-
-    @property
-    def offered(self) -> frozenset[str]:
-        """The names of the reflectors of which the peer takes what they write, on any node."""
-        if self._asked != self.nodes:
-            self._asked = dict(self.nodes)
-            workers = self.workers.items()
-            self._offered = frozenset(name for name, worker in workers if worker.serves())
-        return self._offered
 
     def names(self, namespace: str) -> Names:
         """Names and settings as they are for a namespace."""
@@ -148,7 +133,7 @@ class Context:
             annotations_not_reflected=frozenset(settings.annotations_not_reflected),
             home_api=way_home(
                 # A pod that mounts what nobody brings would not start.
-                settings_of_peer.api_server if TOKENS in self.workers else "none",
+                settings_of_peer.api_server if TOKENS in self.reflectors else "none",
                 context.config.api_server.for_pods,
                 ranges,
                 begun=self.peer.pod_network == "tunnel",
@@ -175,29 +160,24 @@ class Context:
     def store(self, kind: Kind, namespace: str) -> Store | None:
         """The local store in which objects of a kind and namespace are."""
         informer = self.wide.get(kind)
-        if informer is None and (session := self.sessions.get(namespace)) is not None:
-            informer = session.local(kind)
+        if informer is None and (mapped := self.namespaces.get(namespace)) is not None:
+            informer = mapped.local(kind)
         return None if informer is None else informer.store
 
-    def local(self, reflector: Reflector, session: "Session | None") -> Informer | None:
+    def local(self, reflector: Reflector, mapped: MappedNamespace | None) -> Informer | None:
         """The informer of a reflector's own objects, once it is open."""
         if reflector.scope is Scope.NODE:
             return self.wide.get(reflector.kind)
-        return None if session is None else session.local(reflector.kind, reflector.selector)
+        return None if mapped is None else mapped.local(reflector.kind, reflector.selector)
 
     def policy(self, reflector: str) -> Policy:
         """The effective policy of a reflector; one that is always on cannot be configured."""
-        worker = self.workers.get(reflector)
-        default = Policy.DENY_LIST if worker is None else worker.reflector.policy
+        found = self.reflectors.get(reflector)
+        default = Policy.DENY_LIST if found is None else found.policy
         if default is Policy.ALWAYS:
             return default
         configured = self.peer.context.config.reflection.policies.get(reflector)
         return default if configured is None else Policy(configured)
-
-    def read_changed(self, kind: Kind, key: Key) -> None:
-        """An object that reflectors read has changed: have what depends on it reconciled."""
-        for reflector, namespace, name in self.dependencies.readers(kind, key):
-            self.workers[reflector].enqueue((namespace, name))
 
     def unreadable(self, kind: Kind, reason: str) -> None:
         """Publish that a kind at the peer cannot be read, but not at each try."""
@@ -231,13 +211,13 @@ class State(NamedTuple):
     """All that a decision about one object goes by, where it reads nothing else.
 
     Attributes:
-        session: of its namespace; None where that is not mapped.
+        mapped: its namespace; None where that is not mapped.
         names: names and settings.
         source: the version of the object, None where it is not there.
         remote: the state of what it has at the peer, for each kind that the reflector declares.
     """
 
-    session: "Session | None"
+    mapped: MappedNamespace | None
     names: Names
     source: Version | None
     remote: tuple[Stamps, ...]
@@ -267,7 +247,7 @@ class Work(msgspec.Struct):
 
     Attributes:
         subject: which.
-        session: of its namespace; None where that is not mapped.
+        mapped: its namespace; None where that is not mapped.
         source: the object; None where it is gone or not the peer's concern.
         names: names and settings.
         blind: what is at the peer is not known, since it has not been read yet.
@@ -280,7 +260,7 @@ class Work(msgspec.Struct):
     """
 
     subject: ReflectedObject
-    session: "Session | None"
+    mapped: MappedNamespace | None
     source: Json | None
     names: Names
     blind: bool = False
@@ -302,12 +282,12 @@ class Work(msgspec.Struct):
 
     def has(self, reflector: Reflector) -> list[tuple[RemoteKind, Partial]]:
         """The object's reflections at the peer, of all kinds that the reflector declares."""
-        if self.session is None:
+        if self.mapped is None:
             return []
         return [
             (remote, live)
             for remote in reflector.remote
-            for live in self.session.caches[remote.kind].of(self.origin)
+            for live in self.mapped.caches[remote.kind].of(self.origin)
         ]
 
 

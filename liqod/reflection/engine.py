@@ -35,13 +35,14 @@ from liqod.plugins.host import PluginHost
 from liqod.reflection import topology
 from liqod.reflection.context import Context
 from liqod.reflection.healthcheck import HealthCheck
-from liqod.reflection.session import Session
+from liqod.reflection.namespacereflection import NamespaceReflection
 from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.reflection.timings import ORDINARY, ReflectionTimings
 from liqod.reflection.topology import NamespaceMapping, PartialVirtualNode
 from liqod.reflection.view import Key, ReflectedObject
 from liqod.reflection.withdrawals import Withdrawals
 from liqod.reflection.worker import Worker
+from liqod.reflection.workers import Workers
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES
 from liqod.resources.offloading import NamespaceMap
 from liqod.telemetry.events import NamespaceSession
@@ -61,6 +62,7 @@ class Engine:
 
     Attributes:
         reflectors: those that run, in the order in which they were loaded.
+        workers: one for each of them.
     """
 
     def __init__(
@@ -78,14 +80,18 @@ class Engine:
         disabled = {*peer.context.config.reflection.disabled, *_switched_off(peer.context.config)}
         found = plugins.loaded.reflectors
         self.reflectors = tuple(each for each in found if each.name not in disabled or each.always)
+        self.workers = Workers(self.context.dependencies)
         for each in self.reflectors:
+            self.context.reflectors[each.name] = each
             # What a disabled reflector reflects all the same: pods there cannot do without.
             only = each.always if each.name in disabled else None
-            self.context.workers[each.name] = Worker(each, self.context, only)
+            self.workers[each.name] = Worker(each, self.context, only)
             if each.scope is Scope.NODE:
                 self.context.opened[each.kind] = trio.Event()
+        self._sessions: dict[str, NamespaceReflection] = {}
+        """The reflection of each namespace, by its local name."""
         self._scopes: dict[str, trio.CancelScope] = {}
-        """The cancel scope of each session, by its local namespace."""
+        """The cancel scope of each of them."""
         self._followed: dict[tuple[str, str], Callable[[], None]] = {}
         """The function that ends following a virtual node, by reflector and node."""
         self._borrows = False
@@ -98,11 +104,11 @@ class Engine:
     @property
     def queues(self) -> dict[str, KeyedQueue[Key]]:
         """The queue of each reflector."""
-        return {name: worker.queue for name, worker in self.context.workers.items()}
+        return {name: worker.queue for name, worker in self.workers.items()}
 
     def told(self) -> Iterator[tuple[ReflectedObject, Reason]]:
         """The reasons why objects are not as they are to be."""
-        for worker in self.context.workers.values():
+        for worker in self.workers.values():
             yield from worker.told()
 
     @property
@@ -143,13 +149,14 @@ class Engine:
             ranges = self.peer.network.ranges
             try:
                 self._read(maps, nodes)
-                for worker in context.workers.values():
+                for worker in self.workers.values():
                     await nursery.start(worker.run)
                 nursery.start_soon(self._follow_remotes)
                 nursery.start_soon(self._follow_link)
                 nursery.start_soon(self._follow_networks, own)
                 nursery.start_soon(self._follow_ranges, ranges)
-                nursery.start_soon(HealthCheck(context, self._requeue_all, context.timings).run)
+                check = HealthCheck(context, self.workers, self._requeue_all, context.timings)
+                nursery.start_soon(check.run)
                 nursery.start_soon(context.events.writer.run)
                 nursery.start_soon(self._withdrawals.run)
                 task_status.started()
@@ -199,7 +206,7 @@ class Engine:
             self._follow_nodes()
             if context.unmapped:
                 # Of namespaces that hold something of ours; the others begin anew when asked for.
-                held = {key[0] for worker in context.workers.values() for key in worker.objects()}
+                held = {key[0] for worker in self.workers.values() for key in worker.objects()}
                 off = held - context.mapping.accepted.keys() if context.mapping.known else ()
                 context.unmapped = {ns: at for ns, at in context.unmapped.items() if ns in off}
             self._renamed()
@@ -256,7 +263,8 @@ class Engine:
             context.wide[kind] = informer
             stop = None
             if is_read:
-                stop = informer.subscribe(lambda change: context.read_changed(kind, change.key))
+                changed = self.workers.read_changed
+                stop = informer.subscribe(lambda change: changed(kind, change.key))
             try:
                 if kind in context.opened:
                     context.opened[kind].set()
@@ -273,7 +281,7 @@ class Engine:
         raise AssertionError("watching ends by cancellation only")
 
     def _kind(self, reflector: str) -> Kind:
-        return self.context.workers[reflector].reflector.kind
+        return self.workers[reflector].reflector.kind
 
     def _unfollow(self, kind: Kind) -> None:
         for followed in [each for each in self._followed if self._kind(each[0]) == kind]:
@@ -282,9 +290,7 @@ class Engine:
     def _follow_nodes(self) -> None:
         """Have workers notified of the objects on the peer's own virtual nodes, and no others."""
         workers = [
-            worker
-            for worker in self.context.workers.values()
-            if worker.reflector.scope is Scope.NODE
+            worker for worker in self.workers.values() if worker.reflector.scope is Scope.NODE
         ]
         wanted = {(each.reflector.name, node) for each in workers for node in self.context.nodes}
         for gone in self._followed.keys() - wanted:
@@ -292,7 +298,7 @@ class Engine:
         for name, node in wanted - self._followed.keys():
             informer = self.context.wide.get(self._kind(name))
             if informer is not None:
-                enqueue = self.context.workers[name].enqueue
+                enqueue = self.workers[name].enqueue
                 self._followed[name, node] = placement(informer).follow(node, enqueue)
 
     # Sessions
@@ -301,15 +307,15 @@ class Engine:
         """End the sessions that are no longer due, and start those that are."""
         context, remote = self.context, self.remotes.any_slice()
         due = dict(context.mapping.accepted) if remote is not None else {}
-        for namespace, session in list(context.sessions.items()):
-            same = remote is not None and session.client is remote.client
-            same = same and session.offered == context.offered
-            if due.get(namespace) != session.remote_namespace or not same:
+        for namespace, session in list(self._sessions.items()):
+            same = remote is not None and session.mapped.client is remote.client
+            same = same and session.offered == self.workers.offered(context.nodes)
+            if due.get(namespace) != session.mapped.remote_namespace or not same:
                 self._scopes.pop(namespace).cancel()
-                del context.sessions[namespace]
+                del self._sessions[namespace], context.namespaces[namespace]
                 self.peer.report(NamespaceSession(namespace=namespace, state="ended"))
         for namespace, remote_namespace in due.items():
-            if namespace not in context.sessions and remote is not None:
+            if namespace not in self._sessions and remote is not None:
                 self._start(nursery, namespace, remote_namespace, remote.client)
         if context.mapping.known:
             # What is asked for and not there (yet) may come; what is not asked for is over.
@@ -320,32 +326,36 @@ class Engine:
     def _start(
         self, nursery: trio.Nursery, namespace: str, remote_namespace: str, client: Client
     ) -> None:
-        session = Session(namespace, remote_namespace, client=client, context=self.context)
+        session = NamespaceReflection(
+            namespace, remote_namespace, client=client, context=self.context, workers=self.workers
+        )
         scope = self._scopes[namespace] = trio.CancelScope()
-        self.context.sessions[namespace] = session
+        self._sessions[namespace] = session
+        self.context.namespaces[namespace] = session.mapped
         self.peer.report(NamespaceSession(namespace=namespace, state="started"))
         nursery.start_soon(self._run_session, session, scope)
 
-    async def _run_session(self, session: Session, scope: trio.CancelScope) -> None:
+    async def _run_session(self, session: NamespaceReflection, scope: trio.CancelScope) -> None:
         with scope:
             await session.run()
         # Another one of the same namespace may have begun meanwhile: then nothing is left.
-        if session.namespace not in self.context.sessions:
-            for worker in self.context.workers.values():
-                worker.leave(session.namespace)
-        self._requeue_all(session.namespace)
+        namespace = session.mapped.namespace
+        if namespace not in self._sessions:
+            for worker in self.workers.values():
+                worker.leave(namespace)
+        self._requeue_all(namespace)
 
     # Having everything reconciled
 
     def _requeue_all(self, only: str | None = None) -> None:
         """Have everything reconciled again, here and there, or everything of one namespace."""
-        for worker in self.context.workers.values():
+        for worker in self.workers.values():
             worker.unsettle()
-        for worker in self.context.workers.values():
+        for worker in self.workers.values():
             worker.enqueue_all(only)
-        for namespace, session in self.context.sessions.items():
+        for namespace, mapped in self.context.namespaces.items():
             if only in (None, namespace):
-                session.enqueue_remote()
+                mapped.enqueue_remote()
 
     async def _follow_remotes(self) -> NoReturn:
         while True:
@@ -366,7 +376,7 @@ class Engine:
 
     def _wake(self, *, anew: bool) -> None:
         # Not in a loop of a task that waits next: that would hold the last session after its end.
-        for session in self.context.sessions.values():
+        for session in self._sessions.values():
             if anew:
                 session.restart()
             session.wake()

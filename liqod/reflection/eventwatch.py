@@ -9,7 +9,7 @@ happens, the place to go on from is asked for once with each watch.
 import logging
 import random
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 import msgspec
 import trio
@@ -19,29 +19,20 @@ from liqod.apimachinery.kinds import EVENTS, PODS, Kind
 from liqod.apimachinery.meta import Partial, newer
 from liqod.errors import Expired, Forbidden, LiqodError, PermanentError
 from liqod.kube import times
-from liqod.kube.client import Client
-from liqod.kube.http.cpubudget import Budget
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Bookmark
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.objects import remoteevents
 from liqod.model.objects.partial import Event, Pod
 from liqod.model.objects.remoteevents import WARNING, LocalObject
-from liqod.reflection.eventwriter import EventWriter
+from liqod.reflection.context import Context
+from liqod.reflection.mappednamespace import MappedNamespace
 from liqod.reflection.remotecache import RemoteCache
 from liqod.resources.offloading import SHADOW_PODS
 from liqod.runtime.backoff import Backoff
-from liqod.runtime.log import Seldom
 from liqod.runtime.observable import News
 from liqod.runtime.supervise import explain
 
-if TYPE_CHECKING:
-    from liqod.reflection.context import Context
-    from liqod.reflection.session import Session
-
-SHARE: Final = 0.01
-"""Part of the time that reading a peer's Events may take in the long run, beside what else is read
-of it: a flood of them holds up no pod."""
 WATCH_SECONDS: Final = (200, 280)
 """A watch lives this long, drawn for each: API servers keep what happened for five minutes at the
 least (``--etcd-compaction-interval``), so that the next goes on where it began."""
@@ -53,8 +44,6 @@ is lost, and a server that always does so is not read in full without end."""
 MOST_LISTED: Final = 5000
 """Events that are read then: those of 1,000 pods that have just started."""
 PAUSES: Final = Backoff(first=0.5, last=30.0)
-SAID_FOR: Final = 86400.0
-"""Seconds for which it is not said again that they cannot be read."""
 REFUSED_AGAIN: Final = 600.0
 """Seconds until another try where the peer gives no right to read Events."""
 PODLIKE: Final = (SHADOW_PODS, PODS)
@@ -67,42 +56,20 @@ _pod = msgspec.json.Decoder(Pod)
 _partial = msgspec.json.Decoder(Partial)
 
 
-class PeerEvents:
-    """The state that the Event watches of one peer's mapped namespaces share.
-
-    Args:
-        client: of this cluster.
-        peer: the peer's id.
-        which: the setting ``reflection.events``.
-
-    Attributes:
-        writer: writes them here.
-        which: the same.
-        budget: the time for reading them.
-        seldom: who may say that they cannot be read.
-    """
-
-    def __init__(self, client: Client, peer: str, which: str) -> None:
-        self.writer = EventWriter(client, peer)
-        self.which = which
-        self.budget = Budget(share=SHARE)
-        self.seldom = Seldom(SAID_FOR)
-
-
 class EventWatch:
     """Follows the Events of one mapped namespace.
 
     Args:
-        session: the namespace.
+        mapped: the namespace.
         context: of the peer's reflection.
     """
 
-    def __init__(self, session: "Session", context: "Context") -> None:
-        self._session = session
+    def __init__(self, mapped: MappedNamespace, context: Context) -> None:
+        self._mapped = mapped
         self._context = context
         self._events = context.events
         fields = f"type={WARNING}" if self._events.which == "warnings" else ""
-        self._selection = Selection(session.remote_namespace, fields=fields)
+        self._selection = Selection(mapped.remote_namespace, fields=fields)
         self._version = ""
         self._listed = float("-inf")
         self._news = News()
@@ -118,10 +85,10 @@ class EventWatch:
 
     async def run(self) -> NoReturn:
         """Follow until cancelled, from when the first pod is there."""
-        session = self._session
-        await session.caches[SHADOW_PODS].used.wait()
+        mapped = self._mapped
+        await mapped.caches[SHADOW_PODS].used.wait()
         for kind in PODLIKE:
-            await session.caches[kind].known.wait()
+            await mapped.caches[kind].known.wait()
         await self._context.opened[PODS].wait()
         failures = 0
         while True:
@@ -143,12 +110,12 @@ class EventWatch:
         """Seconds until the next try. Pods go on without; the link reports a peer that is away."""
         lasts = isinstance(error, PermanentError)
         if lasts and self._events.seldom.allows(type(error).__name__):
-            facts = {"namespace": self._session.namespace, "reason": explain(error)}
+            facts = {"namespace": self._mapped.namespace, "reason": explain(error)}
             log.warning("Events of pods there cannot be read", extra=facts)
         return REFUSED_AGAIN if isinstance(error, Forbidden) else PAUSES.delay(failures)
 
     async def _turn(self) -> None:
-        client, where = self._session.client, self._session.remote_namespace
+        client, where = self._mapped.client, self._mapped.remote_namespace
         if not self._version:
             await trio.sleep_until(self._listed + LISTED_EVERY)
             await self._read_all()
@@ -184,7 +151,7 @@ class EventWatch:
         """Read the Events that exist there already; queue those that are not written here yet."""
         read, version = 0, ""
         before: dict[str, str] | None = None
-        async for page in self._session.client.pages(EVENTS, self._selection):
+        async for page in self._mapped.client.pages(EVENTS, self._selection):
             for item in page.found:
                 said = self._said(item.body)
                 if said is None:
@@ -203,7 +170,7 @@ class EventWatch:
     async def _written(self) -> dict[str, str]:
         """The hashes of this peer's Events that are here in the namespace, by name."""
         peer = f"{labels.REMOTE_CLUSTER_ID}={self._context.peer.id}"
-        where = Selection(self._session.namespace, labels=peer)
+        where = Selection(self._mapped.namespace, labels=peer)
         try:
             found = await self._context.peer.context.client.list(EVENTS, where, decode=Partial)
         except Forbidden:  # the daemon is newer than its rights: what is there is found by its name
@@ -236,16 +203,16 @@ class EventWatch:
         """The caches that may hold an Event's object; a pod may be there as its ShadowPod, too."""
         told = found.involved_object
         if told.kind in {kind.name for kind in PODLIKE}:
-            yield from (self._session.caches[kind] for kind in PODLIKE)
+            yield from (self._mapped.caches[kind] for kind in PODLIKE)
             return
-        for kind, cache in self._session.caches.items():
+        for kind, cache in self._mapped.caches.items():
             if kind.name == told.kind and told.api_version in ("", kind.api_version):
                 yield cache
 
     def _local(self, reflector: str, name: str, there: Partial) -> LocalObject | None:
         """The object here that something there was made from, if it is that peer's concern."""
-        context, namespace = self._context, self._session.namespace
-        kind = context.workers[reflector].reflector.kind
+        context, namespace = self._context, self._mapped.namespace
+        kind = context.reflectors[reflector].kind
         store = context.store(kind, namespace)
         body = None if store is None else store.get((namespace, name))
         if body is None:

@@ -13,6 +13,7 @@ from liqod.apimachinery.kinds import Kind
 from liqod.consumer.degradations import Degradation
 from liqod.reflection.context import Context
 from liqod.reflection.timings import ORDINARY, ReflectionTimings
+from liqod.reflection.workers import Workers
 from liqod.runtime.ticks import sleep_until_tick
 
 TEXTS = 3
@@ -27,16 +28,19 @@ class HealthCheck:
 
     Args:
         context: of the peer's reflection.
+        workers: the peer's.
         better: called when a degradation is over: what waits for the end of a pause is due.
     """
 
     def __init__(
         self,
         context: Context,
+        workers: Workers,
         better: Callable[[], None],
         timings: ReflectionTimings = ORDINARY,
     ) -> None:
         self._context = context
+        self._workers = workers
         self._every = timings.check_every
         self._link = context.peer.link
         self._better = better
@@ -62,8 +66,8 @@ class HealthCheck:
         if not self._link.up:
             return found
         lacking: dict[Kind, str] = {}
-        for session in self._context.sessions.values():
-            for kind, cache in session.caches.items():
+        for mapped in self._context.namespaces.values():
+            for kind, cache in mapped.caches.items():
                 cache.mend()
                 trouble = cache.trouble
                 if trouble is not None:
@@ -71,7 +75,7 @@ class HealthCheck:
                 if cache.lacks:
                     lacking[kind] = cache.lacks
         self._say(lacking)
-        for worker in self._context.workers.values():
+        for worker in self._workers.values():
             reason = worker.remote.problem
             if reason is not None:
                 what = worker.reflector.name

@@ -10,8 +10,8 @@ starts the watch.
 """
 
 import itertools
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import msgspec
 import trio
@@ -23,17 +23,16 @@ from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.plugins.contracts import Json, Watch
+from liqod.plugins.contracts import Json, Reflector, Watch
 from liqod.reflection.contents import differs
 from liqod.reflection.ownership import OwnershipMeta, selector, source_of, version
-
-if TYPE_CHECKING:
-    from liqod.reflection.worker import Worker
 
 Source = tuple[str, str]
 """Reflector and name of the local object."""
 Stamps = tuple[tuple[str, int], ...]
 """Names of objects, and of each a number that changes with each of its changes."""
+Debounce = Callable[[bytes], float]
+"""The seconds for which a changed object (as JSON) may wait for its next change."""
 
 QUIET_PERIOD = 300.0
 """Seconds between two checks of a kind that holds nothing of ours."""
@@ -63,9 +62,12 @@ class RemoteCache:
         client: with the identity of a slice.
         kind: the kind.
         watch: how much of the objects is kept.
-        namespaces: the mapped namespace, by its name here and by that there.
-        workers: by the names of their reflectors: those that write or watch this kind.
+        namespace: the mapped namespace, by its name there.
+        reflectors: those that write or watch this kind.
         owners: this cluster's id, and the peer's.
+        enqueue: has the object that something was made from reconciled, after so many seconds.
+        pause: the seconds for which a changed object of a reflector may wait for its next change.
+        own: whether any of the reflectors is part of liqod.
         fields: a field selector; what it leaves out is as good as not there.
 
     Attributes:
@@ -79,18 +81,21 @@ class RemoteCache:
         client: Client,
         kind: Kind,
         watch: Watch,
-        namespaces: tuple[str, str],
-        workers: "Mapping[str, Worker]",
+        namespace: str,
+        reflectors: Sequence[Reflector],
         owners: tuple[str, str],
         *,
+        enqueue: Callable[[Source, float], None],
+        pause: Callable[[str, Debounce, bytes], float] = lambda reflector, debounce, body: 0.0,
+        own: bool = True,
         fields: str = "",
     ) -> None:
         self.kind = kind
         self.watch = watch
-        self._local, self.namespace = namespaces
+        self.namespace = namespace
         self._client = client
-        self._workers = workers
-        self._reflectors = tuple(worker.reflector for worker in workers.values())
+        self._reflectors = tuple(reflectors)
+        self._enqueue, self._pause_of, self._own = enqueue, pause, own
         self._selector = selector(*owners)
         self._fields = fields
         self._debounce = {
@@ -134,8 +139,7 @@ class RemoteCache:
         if informer is None or informer.trouble is None:
             return None
         what = f"{self.kind.plural} there cannot be followed: {informer.trouble}"
-        own = any(worker.own for worker in self._workers.values())
-        grave = own and informer.problem is not None and not self.lacks
+        grave = self._own and informer.problem is not None and not self.lacks
         return Degradation(what, grave, blind=grave)
 
     @property
@@ -166,7 +170,7 @@ class RemoteCache:
             if self.find(name) is None:
                 self._settled.pop(name, None)
             if source is not None:
-                self._enqueue(source)
+                self._enqueue(source, 0.0)
         latest = now - WATCH_LATE
         late = any(each.until - OWN_WRITE_SEEN < latest for each in self._written.values())
         if late and self._informer is not None and self._renewed < latest:
@@ -265,10 +269,7 @@ class RemoteCache:
     def enqueue_all(self) -> None:
         """Have everything reconciled that is there."""
         for source in self.sources:
-            self._enqueue(source)
-
-    def _enqueue(self, source: Source, after: float = 0.0) -> None:
-        self._workers[source[0]].enqueue((self._local, source[1]), after)
+            self._enqueue(source, 0.0)
 
     async def run(self) -> NoReturn:
         """List now and then while there is nothing, and watch once there is something.
@@ -303,7 +304,7 @@ class RemoteCache:
             informer.subscribe(self._on_change)
             self.known.set()
             for source in self._waiting:
-                self._enqueue(source)
+                self._enqueue(source, 0.0)
             self._waiting.clear()
         raise AssertionError("an informer runs until it is cancelled")
 
@@ -350,7 +351,7 @@ class RemoteCache:
         debounce = self._debounce.get(source[0])
         if debounce is None or body is None:
             return 0.0
-        return self._workers[source[0]].pause(debounce, body)
+        return self._pause_of(source[0], debounce, body)
 
     def _differs(self, old: bytes | None, new: bytes) -> bool:
         """True unless only the status of an object watched by its metadata changed."""

@@ -194,8 +194,8 @@ class RemoteWriter:
         work.pauses += [each.again for each in outcomes if each.again is not None]
         work.settled &= all(each == UNCHANGED for each in outcomes)
         if not refusals:
-            assert work.session is not None
-            work.session.met.add(self._reflector.name)
+            assert work.mapped is not None
+            work.mapped.met.add(self._reflector.name)
             return self._refused.pop(key, None) is not None
         after = writebackoff.refused(before, refusals, _digest(wanted), trio.current_time())
         self._refused[key] = after
@@ -278,11 +278,11 @@ class RemoteWriter:
 
     async def _bring(self, work: Work, wanted: DesiredObject) -> WriteResult:
         """Make one object at the peer be as wanted."""
-        session, remote, name = work.session, wanted.remote, wanted.name
-        assert session is not None
+        mapped, remote, name = work.mapped, wanted.remote, wanted.name
+        assert mapped is not None
         client = self._writer(work, wanted.body["metadata"]["labels"].get(labels.NODE_NAME)).client
         self.check_link()
-        cache = session.caches[remote.kind]
+        cache = mapped.caches[remote.kind]
         if not cache.ready_for(work.origin):
             return WriteResult(WriteAction.WAIT)
         live = cache.find(name)
@@ -316,8 +316,8 @@ class RemoteWriter:
 
     def _made_from(self, source: tuple[str, str]) -> str:
         """The text that names the other object here that one there was made from, and the cure."""
-        worker = self._context.workers.get(source[0])
-        kind = "object" if worker is None else worker.reflector.kind.name
+        found = self._context.reflectors.get(source[0])
+        kind = "object" if found is None else found.kind.name
         return f"it was made from the {kind} {source[1]} here: one of the two needs another name"
 
     async def _create(
@@ -442,8 +442,8 @@ class RemoteWriter:
 
     async def _remove(self, work: Work, wanted: Iterable[DesiredObject]) -> None:
         """Remove what the object has there and does not want, once that is sure."""
-        session = work.session
-        assert session is not None
+        mapped = work.mapped
+        assert mapped is not None
         keep = {(each.remote.kind, each.name) for each in wanted}
         found = work.has(self._reflector)
         surplus = [
@@ -453,7 +453,7 @@ class RemoteWriter:
             and (remote.kind, live.metadata.name) not in keep
             and live.metadata.deletion_timestamp is None
         ]
-        kept = [(remote, live) for remote, live in surplus if session.serves(live.metadata)]
+        kept = [(remote, live) for remote, live in surplus if mapped.serves(live.metadata)]
         if kept:
             work.pauses.append(self._context.timings.serving)
             surplus = [each for each in surplus if each not in kept]
@@ -472,7 +472,7 @@ class RemoteWriter:
         grace = None if ended is None else graces.asked(ended)
         for remote, live in surplus:
             client = self._owner(work, live).client
-            if await delete_remote(remote, live, session.caches[remote.kind], client, grace):
+            if await delete_remote(remote, live, mapped.caches[remote.kind], client, grace):
                 self._context.publish(work.subject, "remove", kind=remote.kind.name)
 
     async def _lives(self, work: Work, surplus: Iterable[Partial]) -> bool:
@@ -492,12 +492,12 @@ class RemoteWriter:
 
     def _doubt(self, work: Work) -> str | None:
         """The reason why the absence of the local object is not sure yet; None normally."""
-        session, reflector = work.session, self._reflector
-        assert session is not None
-        informer = self._context.local(reflector, session)
-        doubt = session.suspect(reflector)
+        mapped, reflector = work.mapped, self._reflector
+        assert mapped is not None
+        informer = self._context.local(reflector, mapped)
+        doubt = mapped.suspect(reflector)
         if doubt is None and informer is not None:
-            doubt = informer.suspect or session.suspiciously_empty(reflector, informer.store)
+            doubt = informer.suspect or mapped.suspiciously_empty(reflector, informer.store)
         return doubt
 
     def _existing(self, found: Partial, wanted: DesiredObject) -> WriteResult:

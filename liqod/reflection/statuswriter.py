@@ -7,7 +7,7 @@ they belong to, and go with it.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -58,9 +58,18 @@ MOST_REASONS = 32
 
 
 class StatusWriter:
-    """Writes the results of one reflector here, for one peer."""
+    """Writes the results of one reflector here, for one peer.
 
-    def __init__(self, reflector: Reflector, context: Context) -> None:
+    Args:
+        reflector: the reflector.
+        context: of the peer's reflection.
+        ask_again: has an object reconciled, whatever it was left with.
+    """
+
+    def __init__(
+        self, reflector: Reflector, context: Context, ask_again: Callable[[Key], None]
+    ) -> None:
+        self._ask_again = ask_again
         self._reflector = reflector
         self._context = context
         self._debounced: dict[Key, float] = {}
@@ -118,7 +127,7 @@ class StatusWriter:
         if outgoing.delete_local or incoming.delete_local:
             orphan = outgoing.orphan_remote or incoming.orphan_remote
             left = [] if orphan else list(self._left(work))
-            if not left and (orphan or work.session is not None):
+            if not left and (orphan or work.mapped is not None):
                 context = self._context.peer.context
                 if await delete_local(context.client, self._reflector.kind, source):
                     self._context.publish(work.subject, "finish")
@@ -138,7 +147,7 @@ class StatusWriter:
         voice = DesiredStatus(said.status or None, names)
         if not voice.anything and not arbiter.knows(subject, peer):
             return NOTHING
-        again = partial(self._context.workers[reflector.name].ask_again, work.key)
+        again = partial(self._ask_again, work.key)
         arbiter.say(reflector, subject, source["metadata"]["uid"], peer, voice, again)
         wanted = arbiter.wanted(subject, peer, partial(self._combine, source))
         if wanted is None:

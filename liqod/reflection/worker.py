@@ -108,7 +108,7 @@ class Worker:
         self._settled: dict[Key, _Settled] = {}
         self._served = reflector.offered is None
         self.remote = RemoteWriter(reflector, context)
-        self._status = StatusWriter(reflector, context)
+        self._status = StatusWriter(reflector, context, self.ask_again)
 
     @property
     def own(self) -> bool:
@@ -205,8 +205,8 @@ class Worker:
                 for node in context.nodes:
                     found |= placement(informer).on(node)
             return found
-        for session in context.sessions.values():
-            informer = context.local(self.reflector, session)
+        for mapped in context.namespaces.values():
+            informer = context.local(self.reflector, mapped)
             found.update(() if informer is None else informer.store.keys())
         return found
 
@@ -281,7 +281,7 @@ class Worker:
             outgoing, incoming = plans
             if work.blind and not outgoing.orphan_remote:
                 return None  # a session that can work has everything reconciled again
-            if work.session is not None and not outgoing.hold and not work.hold:
+            if work.mapped is not None and not outgoing.hold and not work.hold:
                 # What is abandoned does not wait for a peer that does not answer.
                 with suppress(TransientError) if outgoing.orphan_remote else nullcontext():
                     told_more = await self._write(work, outgoing)
@@ -311,26 +311,26 @@ class Worker:
     def _state(self, key: Key) -> State:
         """All that a decision about one object goes by, where that settles it."""
         context, reflector = self._context, self.reflector
-        session = context.sessions.get(key[0])
-        informer = context.local(reflector, session)
+        mapped = context.namespaces.get(key[0])
+        informer = context.local(reflector, mapped)
         body = None if informer is None else informer.store.get(key)
         remote: tuple[Stamps, ...] = ()
-        if session is not None:
+        if mapped is not None:
             origin = (reflector.name, key[1])
-            remote = tuple(session.caches[each.kind].state(origin) for each in reflector.remote)
+            remote = tuple(mapped.caches[each.kind].state(origin) for each in reflector.remote)
         version = None if body is None else version_of(body)
-        return State(session, context.names(key[0]), version, remote)
+        return State(mapped, context.names(key[0]), version, remote)
 
     def _begin(self, key: Key, state: State) -> Work | None:
         """The present state of an object; None where it is too early to judge."""
         context, reflector = self._context, self.reflector
-        session, names = state.session, state.names
+        mapped, names = state.mapped, state.names
         placed = reflector.scope is Scope.NODE
-        blind = session is not None and reflector.name not in session.ready
-        blind |= session is None and names.absence is Absence.MAPPED
+        blind = mapped is not None and reflector.name not in mapped.ready
+        blind |= mapped is None and names.absence is Absence.MAPPED
         if blind and not placed:
             return None
-        informer = context.local(reflector, session)
+        informer = context.local(reflector, mapped)
         if informer is None or not informer.store.synced:
             return None
         body = informer.store.get(key)
@@ -339,8 +339,8 @@ class Worker:
             # What is there is not known; an object that ends can be given up all the same.
             if source is None or not source["metadata"].get("deletionTimestamp"):
                 return None
-            session = None
-        work = Work(ReflectedObject(reflector.name, *key), session, source, names, blind)
+            mapped = None
+        work = Work(ReflectedObject(reflector.name, *key), mapped, source, names, blind)
         if names.absence is Absence.BRIEF:
             work.pauses.append(min(DOUBT, context.timings.grace))
         if source is not None and placed:
@@ -383,21 +383,21 @@ class Worker:
 
     async def _read(self, work: Work, wanted: RemoteObject) -> Json | None:
         """A whole object at the peer."""
-        if work.session is None:
+        if work.mapped is None:
             return None
         self.remote.check_link()
-        client, namespace = work.session.client, work.session.remote_namespace
+        client, namespace = work.mapped.client, work.mapped.remote_namespace
         return await client.find(wanted.kind, wanted.name, namespace)
 
     def _ask(self, work: Work) -> tuple[Plan, Plan]:
         """Both plans of the reflector for the present state; notes what it read."""
-        source, session, reflector = work.source, work.session, self.reflector
+        source, mapped, reflector = work.source, work.mapped, self.reflector
         if source is None:
             return NOTHING, NOTHING
         remote: dict[object, tuple[Json, ...]] = {}
-        if session is not None:
+        if mapped is not None:
             for each in reflector.remote:
-                remote[each.kind] = session.caches[each.kind].bodies(work.origin)
+                remote[each.kind] = mapped.caches[each.kind].bodies(work.origin)
         view = LiveView(
             reflector,
             names=work.names,
@@ -415,7 +415,7 @@ class Worker:
             work.reasons.append(Reason(STAYS_HOME, f"it does not leave this cluster: {stays}"))
         elif self._allowed(source, view):
             outgoing = self._call(reflector.outgoing, source, view)
-            if reflector.incoming is not None and session is not None:
+            if reflector.incoming is not None and mapped is not None:
                 full = (each.kind for each in reflector.remote if each.watch is Watch.FULL)
                 objects = tuple(each for kind in full for each in remote[kind])
                 given = source if reflector.scope is Scope.NODE else bare(source)

@@ -42,14 +42,14 @@ async def test_a_namespace_that_stays_is_not_reflected_whatever_the_map_says():
         await both.comes(SECRETS, "cred")
         tenant = {"metadata": {"labels": {"liqo.io/tenant-namespace": "true"}}}
         await both.here.patch(NAMESPACES, SHOP, tenant)
-        await eventually(lambda: present(engine.context.sessions.get(SHOP) is None))
+        await eventually(lambda: present(engine.context.namespaces.get(SHOP) is None))
         both.stop()
         anew = await both.start(nursery)
-        assert anew.context.sessions.get(SHOP) is None
+        assert anew.context.namespaces.get(SHOP) is None
         await both.here.patch(
             NAMESPACES, SHOP, {"metadata": {"labels": {"liqo.io/tenant-namespace": None}}}
         )
-        await eventually(lambda: present(anew.context.sessions.get(SHOP) is not None))
+        await eventually(lambda: present(anew.context.namespaces.get(SHOP) is not None))
         nursery.cancel_scope.cancel()
 
 
@@ -81,9 +81,9 @@ async def test_a_session_that_has_ended_is_held_by_nobody():
         for up in (False, True):
             both.link.set(up, "a test says so")
             await trio.testing.wait_all_tasks_blocked(0.05)
-        session = weakref.ref(engine.context.sessions.get(SHOP))
+        session = weakref.ref(engine.context.namespaces.get(SHOP))
         await both.map(None)
-        await eventually(lambda: present(engine.context.sessions.get(SHOP) is None))
+        await eventually(lambda: present(engine.context.namespaces.get(SHOP) is None))
         await eventually(lambda: present((gc.collect(), session() is None)[1]), seconds=10)
         nursery.cancel_scope.cancel()
 

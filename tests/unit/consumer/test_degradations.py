@@ -90,12 +90,11 @@ async def test_what_lasts_for_two_looks_is_told_and_no_longer_than_it_lasts(auto
     writer = SimpleNamespace(
         remote=SimpleNamespace(problem=None), reflector=SimpleNamespace(name="pods"), own=True
     )
-    session = SimpleNamespace(caches={PODS: watched})
+    mapped = SimpleNamespace(caches={PODS: watched})
     better: list[str] = []
-    context: Any = SimpleNamespace(
-        peer=SimpleNamespace(link=link), sessions={"shop": session}, workers={"pods": writer}
-    )
-    check = HealthCheck(context, lambda: better.append("looked again"))
+    context: Any = SimpleNamespace(peer=SimpleNamespace(link=link), namespaces={"shop": mapped})
+    workers: Any = {"pods": writer}
+    check = HealthCheck(context, workers, lambda: better.append("looked again"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(check.run)
         await trio.sleep(0.1)

@@ -20,9 +20,9 @@ from liqod.reflection.eventwatch import (
     PODLIKE,
     REFUSED_AGAIN,
     EventWatch,
-    PeerEvents,
     _is_of,
 )
+from liqod.reflection.peerevents import PeerEvents
 
 Json = dict[str, Any]
 
@@ -95,7 +95,7 @@ async def following():
     known.set()
     said: list[Json] = []
     cache = SimpleNamespace(used=known, known=known)
-    session: Any = SimpleNamespace(
+    mapped: Any = SimpleNamespace(
         client=there,
         namespace="shop",
         remote_namespace="shop-rome",
@@ -103,7 +103,7 @@ async def following():
     )
     events = PeerEvents(None, "milan", "all")  # type: ignore[arg-type]
     context: Any = SimpleNamespace(events=events, opened={PODS: known})
-    watch = EventWatch(session, context)
+    watch = EventWatch(mapped, context)
     watch._said = lambda body: (told(body), "state")  # type: ignore[method-assign]
     watch._written = nothing  # type: ignore[method-assign]
     events.writer = SimpleNamespace(say=lambda each, known: said.append(each))  # type: ignore[assignment]

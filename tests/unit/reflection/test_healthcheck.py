@@ -8,6 +8,8 @@ import trio
 from liqod.consumer.degradations import Degradation
 from liqod.reflection.healthcheck import HealthCheck
 from liqod.reflection.timings import ORDINARY
+from liqod.reflection.view import Dependencies
+from liqod.reflection.workers import Workers
 from liqod.resources import SHADOW_PODS
 
 
@@ -15,13 +17,12 @@ async def test_what_waits_is_called_as_soon_as_nothing_hinders(autojump_clock):
     told: list[Any] = []
     calls: list[float] = []
     cache = SimpleNamespace(trouble=None, lacks="", mend=lambda: None)
-    session = SimpleNamespace(caches={SHADOW_PODS: cache})
+    mapped = SimpleNamespace(caches={SHADOW_PODS: cache})
     degradations = SimpleNamespace(tell=lambda room, what: told.append(what))
     link: Any = SimpleNamespace(up=True, degradations=degradations)
-    context: Any = SimpleNamespace(
-        peer=SimpleNamespace(link=link), sessions={"shop": session}, workers={}
-    )
-    check = HealthCheck(context, lambda: calls.append(trio.current_time()))
+    context: Any = SimpleNamespace(peer=SimpleNamespace(link=link), namespaces={"shop": mapped})
+    workers = Workers(Dependencies())
+    check = HealthCheck(context, workers, lambda: calls.append(trio.current_time()))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(check.run)
         await trio.sleep(3 * ORDINARY.check_every + 1)

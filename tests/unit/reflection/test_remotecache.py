@@ -1,6 +1,5 @@
 """A write at a peer is believed until the watch shows it, and not for ever."""
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -21,14 +20,14 @@ WRITTEN = {"metadata": {"name": "conf", "uid": "1", "resourceVersion": "7"}}
 
 async def test_a_write_that_the_watch_never_shows_is_looked_at_again(autojump_clock):
     told: list[tuple[str, str]] = []
-    worker: Any = SimpleNamespace(reflector=REFLECTOR, enqueue=lambda key, after: told.append(key))
     cache = RemoteCache(
         cast("Any", None),
         CONFIG_MAPS,
         Watch.METADATA,
-        ("shop", "shop-rome"),
-        {REFLECTOR.name: worker},
+        "shop-rome",
+        (REFLECTOR,),
         ("rome", "milan"),
+        enqueue=lambda source, after: told.append(source),
     )
     # It was removed there before its answer came, and the watch has shown both by then.
     cache.wrote(SOURCE, msgspec.convert(WRITTEN, Partial))
@@ -37,24 +36,24 @@ async def test_a_write_that_the_watch_never_shows_is_looked_at_again(autojump_cl
     assert told == []
     await trio.sleep(OWN_WRITE_SEEN + 1)
     cache.mend()
-    assert told == [("shop", "conf")]
+    assert told == [SOURCE]
     assert cache.sources == frozenset()
     assert cache.settled("conf") is None
     cache.mend()
-    assert told == [("shop", "conf")]
+    assert told == [SOURCE]
 
 
 async def test_an_answer_that_comes_after_the_deletion_was_observed_is_not_believed(autojump_clock):
-    worker: Any = SimpleNamespace(reflector=REFLECTOR, enqueue=lambda key, after: None)
     cluster = Cluster(1)
     async with peer(cluster) as (_, client), trio.open_nursery() as nursery:
         cache = RemoteCache(
             client,
             PODS,
             Watch.FULL,
-            ("shop", "a"),
-            {REFLECTOR.name: worker},
+            "a",
+            (REFLECTOR,),
             ("rome", "milan"),
+            enqueue=lambda source, after: None,
         )
         nursery.start_soon(cache.run)
         await cache.known.wait()

@@ -13,8 +13,10 @@ from liqod.kube.client import Client
 from liqod.kube.pages import Page
 from liqod.kube.selection import EVERY
 from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind
+from liqod.reflection.namespacereflection import PAUSES, NamespaceReflection
 from liqod.reflection.remotecache import QUIET_PERIOD
-from liqod.reflection.session import PAUSES, Session
+from liqod.reflection.view import Dependencies
+from liqod.reflection.workers import Workers
 
 
 class Away(Client):
@@ -47,14 +49,21 @@ async def watching(*kinds):
     ]
     away = Away()
     context: Any = SimpleNamespace(
-        offered=frozenset(each.name for each in reflectors),
         peer=SimpleNamespace(id="milan", context=SimpleNamespace(cluster_id="rome")),
-        workers={each.name: SimpleNamespace(reflector=each) for each in reflectors},
+        nodes={},
+        reflectors={each.name: each for each in reflectors},
         unreadable=lambda kind, reason: None,
     )
-    session = Session("shop", "shop-rome", client=away, context=context)
+    workers: Any = Workers(Dependencies())
+    workers.update(
+        (each.name, SimpleNamespace(reflector=each, own=True, serves=lambda: True))
+        for each in reflectors
+    )
+    session = NamespaceReflection(
+        "shop", "shop-rome", client=away, context=context, workers=workers
+    )
     async with trio.open_nursery() as nursery:
-        for cache in session.caches.values():
+        for cache in session.mapped.caches.values():
             nursery.start_soon(session._keep, cache)
         yield session, away
         nursery.cancel_scope.cancel()
