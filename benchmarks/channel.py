@@ -1,8 +1,8 @@
 """The cost of a channel to a peer's daemon: kept and idle, as the way of bytes, as that of a pod.
 
 - resident memory of a process that listens, with so many channels kept and without;
-- one stream through a channel beside a TCP connection with TLS: bytes a second, both ways through
-  the same two processes; TLS to the API server inside the channel is not counted on either side;
+- one stream through a channel beside a TCP connection with TLS: bytes a second in both directions,
+  through the same two processes; TLS to the API server inside the channel is not counted;
 - an offloaded pod, from its creation until the consumer shows it Running, on embedded clusters: the
   time, and the bytes of all connections to the provider, through the channel and directly.
 """

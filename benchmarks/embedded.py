@@ -2,9 +2,9 @@
 
     python -m benchmarks.embedded plane FOLDER NAME HOST   one cluster; a daemon runs beside it
     python -m benchmarks.embedded farm FOLDER              many clusters, each with its daemon's
-                                                           rooms in this process: providers
+                                                           components in this process: providers
 
-Each is up once FOLDER/kubeconfig (FOLDER/ready) is there, and ends with whoever started it.
+Each is up once FOLDER/kubeconfig (FOLDER/ready) is there, and ends with anyone who started it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ async def plane(folder: Path, name: str, host: str, pod_cidr: str) -> None:
 
 
 async def farm(folder: Path) -> None:
-    """Serve many, with the rooms of their daemons, until killed."""
+    """Serve many, with the components of their daemons, until killed."""
     plugins = loader.load(sources=loader.built_in())
     limit = trio.CapacityLimiter(AT_ONCE)
 

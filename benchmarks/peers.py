@@ -4,7 +4,7 @@ For each number of peers it prints how long `liqod peer` took (from the start of
 the virtual node was Ready, and until the command ended), the consumer's resident memory, and its
 CPU while nothing happens.
 
-Embedded: the providers, and their daemons' rooms, are one process. Real: each is a control plane
+Embedded: the providers, and their daemons' components, are one process. Real: each a control plane
 with a daemon, some 700 MB.
 """
 

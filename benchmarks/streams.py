@@ -1,7 +1,7 @@
 """The cost of streams to pods at a peer: open and idle, and as the way of bytes.
 
 The virtual nodes' kubelet API runs in a process of its own, between two embedded clusters: it is
-asked as this cluster's API server asks it, and the peer's says back what it hears.
+asked as this cluster's API server asks it, and the peer's says back what it receives.
 
 - resident memory of that process with so many idle streams and without, and how soon they are open;
 - one stream, all that is sent coming back: bytes a second, and the CPU of that process for a GiB;

@@ -211,7 +211,7 @@ class Pair:
         )
 
         async def run(task_status: trio.TaskStatus[None]) -> None:
-            self.peer.reach.know(None)  # whoever starts knows nothing yet
+            self.peer.reach.know(None)  # nothing is known at the start
             async with trio.open_nursery() as own:
                 self._engine = own.cancel_scope
                 own.start_soon(reachability.follow_reachability, self.peer)

@@ -86,7 +86,7 @@ def _messages(path: Path, file: BinaryIO) -> Iterator[ServerMessage | Lost]:
         while line := file.readline(LONGEST_LINE):
             number += 1
             if not line.endswith(b"\n"):
-                return  # whoever recorded was killed in the middle of a line
+                return  # the recorder was killed in the middle of a line
             try:
                 message = _read(line)
             except (msgspec.DecodeError, Unreadable) as error:

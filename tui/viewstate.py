@@ -93,7 +93,7 @@ class ViewState:
             self.places.append(row.into)
 
     def back(self) -> bool:
-        """Take away the filter, else go back one place; False at home."""
+        """Take away the filter, else go back one place; False at the first view."""
         if self.options.expression:
             self.options.expression = ""
             return True

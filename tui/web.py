@@ -1,4 +1,4 @@
-"""``liqod top --web``: the same program in a browser, on loopback, for whoever has its address.
+"""``liqod top --web``: the same program in a browser, on loopback, for anyone who has its address.
 
 All that a page sends is typed into a program with this user's rights, and neither loopback nor a
 browser keeps others out: every program of this host reaches the port, and so does every web page

@@ -24,7 +24,7 @@ class Definitions:
         collection.listeners.append(self._serve)
 
     def _serve(self, change: Change) -> None:
-        """Follow a definition at once: whoever created it may use it in the next request."""
+        """Follow a definition at once: anyone who created it may use it in the next request."""
         obj = change.last.decode()
         spec = obj["spec"]
         group, plural = spec["group"], spec["names"]["plural"]

@@ -66,7 +66,7 @@ def main(*, once: bool) -> int:
     try:
         return trio.run(lambda: perform(once=once))
     except* OSError as group:
-        # Whoever was reading has gone: nobody is left to tell, and flushing must not fail again.
+        # The reader has gone: nobody is left to inform, and flushing must not fail again.
         if sys.stdout.closed or not isinstance(leaves(group)[0], BrokenPipeError):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -100,7 +100,7 @@ class Collection:
         return found
 
     def record(self, change: Change) -> None:
-        """Apply a change, remember it and wake whoever waits."""
+        """Apply a change, remember it and wake those that wait."""
         last = change.last
         if change.after is None:
             inside = self.namespaces[last.namespace]
@@ -116,7 +116,7 @@ class Collection:
         for listener in tuple(self.listeners):
             try:
                 listener(change)
-            except Exception:  # a wall: what is stored is stored, whoever stumbles over it
+            except Exception:  # what is stored is stored, also where a listener fails
                 log.exception("listener failed", extra={"object": last.name})
 
     def wake(self) -> None:

@@ -53,7 +53,7 @@ def _check(pod: Item, action: str, request: Request) -> None:
 
 
 class _Echo:
-    """Says what was asked for, then what it hears."""
+    """Sends what was asked for, then echoes what it receives."""
 
     def __init__(self, said: dict[str, Any]) -> None:
         self._said = said

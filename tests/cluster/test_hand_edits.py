@@ -107,7 +107,7 @@ def test_reflected_objects_are_put_right(peered: Clusters, shop: str) -> None:
     milan.api.call("DELETE", path)
     milan.comes_to(path, lambda one: [p["port"] for p in one["spec"]["ports"]] == [80])
 
-    # An endpoint at home crosses as a ShadowEndpointSlice, from which milan makes its own.
+    # A local endpoint crosses as a ShadowEndpointSlice, from which milan makes its own.
     endpoint = {"addresses": ["10.201.7.7"], "nodeName": "rome-0", "conditions": {"ready": True}}
     marks = {"kubernetes.io/service-name": "web"}
     made = {"metadata": {"name": "web-home", "labels": marks}, "addressType": "IPv4"}

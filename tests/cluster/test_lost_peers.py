@@ -108,7 +108,7 @@ def test_stopped_for_half_a_minute(peered: Clusters, shop: str) -> None:
     milan.plane.children[API_SERVER].kill()
     noticed(rome, STOPPED, began)
     withdrawn(rome, shop)
-    # What is asked of it meanwhile waits; what runs at home is not concerned.
+    # What is asked of it meanwhile waits; what runs locally is not concerned.
     rome.patch(deployments(shop, "web"), {"spec": {"replicas": 5}})
     context = peered.namespace(rome)
     rome.create(core(context, "pods"), pod("beside"))

@@ -2,7 +2,7 @@
 
 A definition deleted under load and installed again, a webhook that the API server cannot reach, a
 cluster id that is another one all of a sudden: `status` names it and the remedy, nothing of others
-is touched, and all is as before once it is mended.
+is touched, and all is as before once it is repaired.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def test_a_cluster_id_changed_by_mistake(peered: Clusters) -> None:
         rome.patch(deployments(shop, "web"), {"spec": {"replicas": 3}})
         settle(rome, shop, 3)
 
-        # One that starts does nothing before it is mended.
+        # One that starts does nothing before it is repaired.
         rome.daemon.stop()
         rome.daemon.launch()
         wait_until("its refusal", lambda: rome.daemon.has_said(f"STATUS=waiting: {said}"), 30)

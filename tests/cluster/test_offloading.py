@@ -131,7 +131,7 @@ def test_scale_delete_and_recreate(peered: Clusters) -> None:
     scale(rome, shop, "web", 2)
     settle(milan, f"{shop}-rome", 2)
 
-    # A remote pod that someone deletes at the provider comes back there; nothing changes at home.
+    # A remote pod that someone deletes at the provider comes back there; nothing changes here.
     before = {name: one["metadata"]["uid"] for name, one in rome.pods(shop).items()}
     victim, remote_pod = next(iter(milan.pods(f"{shop}-rome").items()))
     milan.api.call("DELETE", core(f"{shop}-rome", "pods", victim))
@@ -145,7 +145,7 @@ def test_scale_delete_and_recreate(peered: Clusters) -> None:
     settle(rome, shop, 2)
     assert {name: one["metadata"]["uid"] for name, one in rome.pods(shop).items()} == before
 
-    # A pod deleted at home takes its remote pod along, and the Deployment replaces it.
+    # A pod deleted in the local cluster takes its remote pod along, and the Deployment replaces it.
     rome.api.call("DELETE", core(shop, "pods", victim))
     wait_until("the remote pod to go", lambda: victim not in milan.pods(f"{shop}-rome"), 30)
     settle(rome, shop, 2)

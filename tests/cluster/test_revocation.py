@@ -1,4 +1,4 @@
-"""Certificates that have expired and rights that were taken: what is seen, and what mends it."""
+"""Certificates that have expired and rights that were taken: what is seen, and what repairs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crowds at what a whole daemon opens only where it joins networks: shared 443, Liqo's proxy."""
+"""Floods of connections to the ports that joined networks add: shared 443, Liqo's proxy."""
 
 import json
 import socket

@@ -1,7 +1,7 @@
 """One node's gateway goes, and another has its tunnels in less than a second: real packets.
 
 milan has three nodes on one network, two of them candidates and one with a pod; rome has one.
-Daemons' rooms run in this process against embedded API servers; the kernels' parts are real.
+Daemons' components run in this process against embedded API servers; the kernels' parts are real.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Way:
         return ask
 
     async def _pass(self) -> None:
-        """Blocks requests under way while the path is cut; they fail once it is mended."""
+        """Blocks requests under way while the path is cut; they fail once it is repaired."""
         if not self._open.is_set():
             await self._open.wait()
             raise Unreachable("it was cut")

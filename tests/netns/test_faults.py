@@ -1,8 +1,8 @@
 """Faults of a joined network, made in real kernels: each is named at its first layer.
 
-Two daemons' rooms beside embedded API servers, WireGuard, pods in namespaces. After each fault the
+Two daemons' components beside embedded API servers, WireGuard, pods in namespaces. After each the
 layers below it are said to work, it is named, and nothing that depends on it is called good; where
-it is mended, all is good again.
+it is repaired, all is good again.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def fighting(namespace: str, command: str) -> subprocess.Popen[bytes]:
 async def keeps_doing(
     site: Site, command: str, layer: str, *, inside: bool = False
 ) -> NetworkFacts:
-    """Somebody takes away what is mended: which layer that is, until it ends and all is well."""
+    """Somebody takes away what is repaired: which layer that is, until it ends and all is well."""
     fighter = fighting(site.names.namespace if inside else site.node, command)
     try:
         return await says(site, layer)

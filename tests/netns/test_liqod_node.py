@@ -141,11 +141,11 @@ DAMAGES = {
 }
 
 NOT_THE_OVERLAYS_ALONE = ("route", "rule", "tables")
-"""Damage to parts that the gateway lacks, or that are the peer's too and not mended in this lab."""
+"""Damage to parts that the gateway lacks, or that are the peer's too and not repaired here."""
 
 
 async def test_what_somebody_takes_away_is_put_back(nodes: Nodes, ours: Pod, theirs: Pod) -> None:
-    """On a node and on the gateway, by whoever is responsible for it there."""
+    """On a node and on the gateway, by the component that is responsible for it there."""
     async with running(nodes) as made:
         await led(made, 1)
         for number in (1, 0):

@@ -1,4 +1,4 @@
-"""The rooms of two daemons join two clusters for real: objects, WireGuard, namespaces, and pods.
+"""Two daemons' components join two clusters for real: objects, WireGuard, namespaces, and pods.
 
 The API servers are embedded; all else is as in a daemon.
 """
@@ -60,7 +60,7 @@ PLUGINS = Plugins(network=(WIREGUARD,))
 
 
 class Site:
-    """One cluster: its API server and rooms, the namespace of its node, and a pod there."""
+    """One cluster: its API server and components, the namespace of its node, and a pod there."""
 
     def __init__(self, member: Member, node: str, pod: Pod, peer: str) -> None:
         self.member = member

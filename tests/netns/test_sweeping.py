@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.netns]
 
 @asynccontextmanager
 async def leading(networks: Networks) -> AsyncIterator[tuple[Any, Client, KernelDatapath, str]]:
-    """A daemon's rooms, its administrator, and the kernel of its machine."""
+    """A daemon's components, its administrator, and the kernel of its machine."""
     own, node = f"rome-{networks.make('x')[1:7]}", networks.make("node")
     async with (
         EmbeddedCluster(own, state=await installed(own)) as cluster,

@@ -296,7 +296,7 @@ def test_a_peer_that_asks_without_reading_costs_little():
 
 
 def test_bytes_slipped_in_on_the_way_end_a_connection_and_no_more():
-    """While packets go both ways all the time; the process stays, and makes another."""
+    """While packets go in both directions all the time; the process stays, and makes another."""
 
     async def body(both: Gateways) -> None:
         middle = Spoiler(both.server.underlay, (SERVER, 443))

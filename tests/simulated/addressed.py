@@ -1,5 +1,5 @@
-"""rome with a node and two tenants, and the room that keeps its addresses: Networks, Configurations
-and IPs as a test makes them and sees them answered."""
+"""rome with a node and two tenants, and the component that keeps its addresses: Networks,
+Configurations and IPs as a test makes them and sees them answered."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Crowds at the faces of a whole daemon that may have few files, and what it says of its places."""
+"""Floods of connections to the ports of a daemon with few files, and its metrics of places."""
 
 import os
 import re
@@ -32,7 +32,7 @@ FILES = 512
 CROWD = 600
 FACES = ("webhook", "kubelet", "health", "handshake", "inspector")
 ELSEWHERE = "127.9.9.9"
-"""Another address of this machine: whoever is honest has 127.0.0.1."""
+"""Another address of this machine: honest clients have 127.0.0.1."""
 
 
 @contextmanager
@@ -145,7 +145,7 @@ async def honest(milan: Site, ports: dict[str, int], turn: int) -> None:
 
 
 def unchecked(pair: tuple[Path, Path] | None = None) -> ssl.SSLContext:
-    """TLS with whoever answers, as one with a certificate and key or as nobody."""
+    """TLS with anyone who answers, as one with a certificate and key or as nobody."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if pair is not None:

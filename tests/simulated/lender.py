@@ -35,7 +35,7 @@ GRANTED = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
 @dataclass
 class Lender:
-    """Hands to the cluster and to the room's own view of it."""
+    """Hands to the cluster and to the component's own view of it."""
 
     admin: Client
     peer: ProviderPeer
@@ -100,14 +100,14 @@ class Lender:
         await self.admin.patch(PODS, name, {"status": {"phase": phase}}, SHOP, subresource="status")
 
     async def settled(self) -> None:
-        """Until nothing more is written: two looks at the room's requests that are equal."""
+        """Until nothing more is written: two looks at the component's requests that are equal."""
         before = -1
         while (now := sum(self.context.client.stats.requests.values())) != before:
             before = now
             await trio.sleep(0.15)
 
     def requests(self) -> dict[tuple[str, str], int]:
-        """Counts the room's requests to the API server, without watches and lists."""
+        """Counts the component's requests to the API server, without watches and lists."""
         return {
             key: number
             for key, number in self.context.client.stats.requests.items()

@@ -1,4 +1,4 @@
-"""A provider in a process of its own: an embedded cluster, liqod's rooms in it, a relay before it.
+"""A provider in a process of its own: an embedded cluster, a daemon's components, a relay.
 
     python -m tests.simulated.lenders milan FOLDER
 

@@ -1,4 +1,4 @@
-"""Two or three embedded clusters with liqod installed and the rooms of its peers in this process.
+"""Two or three embedded clusters with liqod installed, all their daemons in this process.
 
 Each daemon has the rights of its own service account, the commands have an administrator's, and a
 peering user has what was generated for it.
@@ -58,9 +58,9 @@ USER = ids.slice_user("milan", "rome")
 
 @dataclass
 class Member:
-    """One cluster, its administrator, and its daemon's rooms, which can be stopped and started.
+    """One cluster, its administrator, and the components of its daemon, which stop and start.
 
-    With ``leads`` the rooms run behind the election, as in a daemon, so that there is a Lease; with
+    With ``leads`` the components run behind the election, as in a daemon, so there is a Lease; with
     ``meets`` it meets other daemons.
     """
 
@@ -87,12 +87,12 @@ class Member:
 
     @property
     def context(self) -> ClusterContext:
-        """The context of the daemon's rooms."""
+        """The context of the daemon's components."""
         assert self.current is not None
         return self.current
 
     async def start(self) -> None:
-        """Start the daemon's rooms."""
+        """Start the daemon's components."""
         self.current = await self.nursery.start(self._run)
 
     async def stop(self) -> None:
@@ -229,7 +229,7 @@ class Member:
 async def member(
     name: str, nursery: trio.Nursery, *, port: int = 0, nodes: int = 0, **more: Any
 ) -> AsyncIterator[Member]:
-    """A cluster with liqod installed and its daemon's rooms running."""
+    """A cluster with liqod installed and its daemon's components running."""
     async with (
         EmbeddedCluster(name, port=port, nodes=nodes, state=await installed(name)) as cluster,
         Client(from_kubeconfig(cluster.kubeconfig)) as admin,
@@ -242,7 +242,7 @@ async def member(
 async def served(
     name: str, cluster: EmbeddedCluster, admin: Client, nursery: trio.Nursery, **more: Any
 ) -> AsyncIterator[Member]:
-    """A daemon's rooms for a cluster that has liqod installed."""
+    """A daemon's components for a cluster that has liqod installed."""
     text = await kubeconfigs.daemon_kubeconfig(
         admin, from_kubeconfig(cluster.kubeconfig), "liqo", name, quiet
     )

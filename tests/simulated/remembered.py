@@ -1,7 +1,7 @@
-"""Names that the daemon's rooms remember, found by walking the objects in memory.
+"""Names that the daemon's components remember, found by walking the objects in memory.
 
 A daemon runs for months while namespaces, pods and peers come and go; whatever it keeps by the name
-of one has to go with it. So nothing here knows any room: each container that an object of ours
+of one has to go with it. So nothing here knows any component: each container that an object of ours
 holds is looked through.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 OTHERS = ("simulator", "liqod.model.view.rows", "liqod.model.view.state")
-"""Not the daemon's rooms: the clusters themselves, and rows of a history that has an end."""
+"""Not the daemon's components: the clusters themselves, and rows of a history that has an end."""
 
 
 def holders(text: str) -> set[str]:

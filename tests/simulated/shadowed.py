@@ -1,4 +1,4 @@
-"""A lender with a mapped namespace, and the room that makes pods of its ShadowPods."""
+"""A lender with a mapped namespace, and the component that makes pods of its ShadowPods."""
 
 from contextlib import asynccontextmanager
 
@@ -17,7 +17,7 @@ SOON = ProviderTimings(pauses=Backoff(first=0.05, last=0.2))
 
 @asynccontextmanager
 async def lending(cluster):
-    """A lender with a mapped namespace, before anything is granted and before the room runs."""
+    """A lender with a mapped namespace, before any grant and before the component runs."""
     async with (
         Client(from_kubeconfig(cluster.kubeconfig)) as admin,
         lender(admin, cluster.kubeconfig) as made,

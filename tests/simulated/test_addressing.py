@@ -107,7 +107,7 @@ async def test_what_makes_no_sense_is_refused_by_name_and_nothing_is_given() -> 
             assert await networks(context.client, MILAN) == {}
             await context.client.delete(CONFIGURATIONS, "milan", MILAN)
             await gone(context.client, CONFIGURATIONS, "milan", MILAN)
-        # It mends what it said.
+        # It repairs what it said.
         await context.configured("milan", ["0.0.0.0/0"])
         await context.refused("milan")
         patch = {"spec": {"remote": {"cidr": {"pod": ["10.244.0.0/16"]}}}}

@@ -1,6 +1,6 @@
-"""Crowds that connect and say nothing, to a whole daemon with few files: everything goes on.
+"""Clients that connect and say nothing, to a whole daemon with few files: everything goes on.
 
-The daemon is a process that may have 512 files open; each crowd is larger than that, or than the
+The daemon is a process that may have 512 files open; each flood is larger than that, or than the
 places of the face that it stands at, as the daemon itself tells them by its metrics.
 """
 
@@ -64,7 +64,7 @@ STANDS_AT = {
     "handshake": UNPROVED,
     "inspector": REMOTE,
 }
-"""Where whoever says nothing has a place, by the port."""
+"""The ports at which silent clients take places, by number."""
 
 
 async def test_whatever_face_a_crowd_stands_at_the_others_and_itself_go_on(tmp_path: Path) -> None:

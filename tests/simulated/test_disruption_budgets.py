@@ -165,7 +165,7 @@ async def milan_lends() -> AsyncIterator[tuple[Client, str]]:
 async def lending(
     admin: Client, kubeconfig: str, text: str, timings: ProviderTimings = ORDINARY
 ) -> AsyncIterator[Lender]:
-    """Its room for namespaces at work, with these settings, and a consumer that has one."""
+    """Its component for namespaces at work, with these settings, and a consumer that has one."""
     async with lender(admin, kubeconfig, text) as made, trio.open_nursery() as nursery:
         if await admin.find(NAMESPACE_MAPS, "milan", TENANT) is None:
             spec = {"clusterID": CONSUMER, "authzPolicy": "TolerateNoHandshake"}

@@ -103,7 +103,7 @@ async def test_a_load_balancer_that_has_no_address_yet_is_waited_for():
             lambda: milan.lender.admin.find(ENDPOINT_SLICES, "gw-rome", TENANT)
         )
         assert slice_["endpoints"][0]["addresses"] == [NODE]
-        # Whoever makes load balancers says so, and takes its time.
+        # Anyone who makes load balancers says so, and takes its time.
         admin = milan.lender.admin
         mark = {"metadata": {"finalizers": ["service.kubernetes.io/load-balancer-cleanup"]}}
         await admin.patch(SERVICES, "gw-rome", mark, TENANT)

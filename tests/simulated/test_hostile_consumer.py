@@ -269,7 +269,7 @@ async def test_a_nonce_of_ones_own_choice_is_replaced():
             found = await milan.until(
                 SECRETS, "liqo-nonce", AT_MILAN, lambda s: s["data"] != secret["data"]
             )
-            # It stays what it is now, whoever looks again.
+            # It stays what it is now, no matter who looks again.
             await milan.stop()
             await milan.start()
             await rome.peer(milan)

@@ -328,7 +328,7 @@ async def test_what_was_granted_to_a_plugin_outlasts_an_upgrade_and_goes_with_it
     assert named == {"liqod-plugin-gadgets", "liqod-plugin-gadgets-remote"}
     for name in ("liqod-plugins", labels.REMOTE_ROLE):
         await summed_up(admin, name)
-    await install.install(admin, OPTIONS, quiet)  # by whoever has not the package
+    await install.install(admin, OPTIONS, quiet)  # by a user without the package
     found = await everything(admin)
     assert named == {name for _, _, name in found if name.startswith("liqod-plugin-")}
     policy = await admin.get(ADMISSION_POLICIES, "liqod-plugin-gadgets")

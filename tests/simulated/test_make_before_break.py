@@ -162,7 +162,7 @@ async def test_a_namespace_comes_home_under_a_budget():
         await filled(rome, "milan")
         async with watched(rome, milan) as watch:
             await brought_back(rome)
-            # What the command says is so: all are at home, and none is doubtful.
+            # What the command says is so: all run here again, and none is doubtful.
             assert {pod["spec"]["nodeName"] for pod in _pods(rome, "shop")} == {"rome-node-1"}
             await milan.gone(NAMESPACES, "shop-rome")
             await placed(rome, "rome-node-1")

@@ -228,7 +228,7 @@ async def test_an_offloading_deleted_without_its_finalizer_leaves_nothing(
 
 
 async def running(context, task_status=trio.TASK_STATUS_IGNORED):
-    """The room, until the scope that it reports is cancelled."""
+    """The component, until the scope that it reports is cancelled."""
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as own:
             await own.start(OffloadingController(context).run)

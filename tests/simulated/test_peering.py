@@ -1,4 +1,4 @@
-"""Peering between embedded clusters: both daemons' rooms run in this process."""
+"""Peering between embedded clusters: both daemons' components run in this process."""
 
 import msgspec
 import pytest

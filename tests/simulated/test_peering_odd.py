@@ -188,7 +188,7 @@ async def test_a_tenant_that_changes_its_key_proves_it_anew():
         )
         after = await milan.admin.get(TENANTS, "rome", AT_MILAN)
         assert after["status"] == before["status"]
-        # The same handshake once more mends it.
+        # The same handshake once more repairs it.
         await rome.peer(milan)
 
 

@@ -200,7 +200,7 @@ async def test_streams_end_with_the_way_and_are_bounded(
             return it.status == 503 and "the peer milan: it does not answer" in it.body.decode()
 
     await eventually(unreachable)
-    # An API server passes on no words that come with a 503 to whoever asks for logs.
+    # An API server passes on no words that come with a 503 to anyone who asks for logs.
     async with caller.ask("/containerLogs/shop/web/web", method="GET") as it:
         assert (it.status, b"the peer milan: it does not answer" in it.body) == (500, True)
     await caller.milan.cluster.start()

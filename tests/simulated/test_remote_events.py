@@ -94,7 +94,7 @@ async def test_events_of_anything_else_there_stay_there():
     async with lending() as (both, _):
         await both.pod("web")
         await both.comes(PODS, "web", ready, client=both.here, namespace=SHOP)
-        # One at home, whose namesake milan has and marks as what was made of it.
+        # One in the local cluster, whose namesake milan has and marks as what was made of it.
         await both.pod("own", node="rome-0")
         marks = {labels.ORIGIN: "rome", labels.DESTINATION: "milan"}
         claimed = {"labels": marks, "annotations": {labels.SOURCE: "pods/own"}}

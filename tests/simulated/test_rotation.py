@@ -83,7 +83,7 @@ async def test_providers_follow_a_key_and_no_pod_ends_by_it():
             nursery.cancel_scope.cancel()
         assert watching.lost == []
         assert await uid(milan) == pod
-        # Whoever has the former key, and all that was signed for it, has nothing any more.
+        # Anyone who has the former key, and all that was signed for it, has nothing any more.
         assert not await lists(stolen[CONTROL], RESOURCE_SLICES, AT_MILAN)
         assert not await lists(stolen[SLICE], SECRETS, "shop-rome")
         secret = await rome.admin.get(SECRETS, labels.KEYS_SECRET, "liqo")

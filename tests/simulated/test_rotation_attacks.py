@@ -72,7 +72,7 @@ async def test_who_has_a_stolen_key_of_before_can_state_nothing_that_a_provider_
                 milan, offer_of(ClusterKeys(thief, keys.public_pem(thief), pair, stated), who)
             )
             await refused(milan, why)
-        # What was followed before is told once more: nothing comes of it.
+        # What was followed before is sent once more: nothing comes of it.
         stated = successions.state("rome", before.private, made.private)
         old = ClusterKeys(before.private, before.public)
         await written(milan, offer_of(ClusterKeys(made.private, made.public, old, stated), "rome"))

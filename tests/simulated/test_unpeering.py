@@ -38,7 +38,7 @@ async def test_unpeering_waits_for_no_garbage_collector(monkeypatch: pytest.Monk
 async def test_what_the_other_side_keeps_is_named_and_goes_with_the_rights():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
-        # Whom nobody has heard of a daemon's Lease may run Liqo.
+        # A peer without a known Lease of a daemon may run Liqo.
         forget = {"metadata": {"annotations": {labels.PEER_DAEMON: None}}}
         await rome.admin.patch(FOREIGN_CLUSTERS, "milan", forget)
         told = (await unpeering.half(rome.admin, "milan")).told("milan")

@@ -104,7 +104,7 @@ async def test_standby_serves_with_the_leaders_certificate(cluster, nursery):
         for each in found["webhooks"]:
             each["clientConfig"]["url"] = f"https://127.0.0.1:{standby.port}{webhook.PATH}"
         number = "17"
-        # The leader mends the announcement at once, so the standby is asked by another one.
+        # The leader repairs the announcement at once, so the standby is asked by another one.
         other = {"metadata": {"name": "standby"}, "webhooks": found["webhooks"][1:]}
         await context.client.create(MUTATING_WEBHOOKS, other)
         await context.client.delete(MUTATING_WEBHOOKS, webhook.NAME)
@@ -276,7 +276,7 @@ async def test_a_pod_that_came_by_has_the_webhook_asked_at_once(cluster, nursery
 
 
 async def no_step(self):
-    """The leader mends nothing."""
+    """The leader repairs nothing."""
 
 
 async def not_true(context):

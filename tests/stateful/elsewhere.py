@@ -223,4 +223,4 @@ ELSEWHERE = {
         "test_a_share_that_somebody_else_writes_is_put_right",
     ),
 }
-"""Rows that another test shows, which needs plugins or rooms of its own: its file and name."""
+"""Rows that another test shows, which needs plugins or components of its own: its file and name."""

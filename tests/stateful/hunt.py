@@ -1,4 +1,4 @@
-"""Looks for scripts that break an invariant, for as long as it is told: ``make soak``.
+"""Looks for scripts that break an invariant, for the time that it is given: ``make soak``.
 
     python -m tests.stateful.hunt --seconds 600 [--seed 7] [--processes 2] [--direct]
 

@@ -1,4 +1,4 @@
-"""One cluster of the world, whoever has its hands in it, and its daemons."""
+"""One cluster of the world, its administrator, and its daemons."""
 
 import trio
 

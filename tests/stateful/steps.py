@@ -69,7 +69,7 @@ class Wait(Step):
         await trio.sleep(self.seconds)
 
 
-# At home:
+# Here:
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ class Clusters(Federation):
         evidence.add(plane.name, plane.logs)
         plane.start()
         member = self.join(plane, settings(index), pods=ROOM)
-        # A leader makes these when its rooms start, which is a moment after it leads.
+        # A leader makes these when its components start, which is a moment after it leads.
         for path in DAEMONS_OWN:
             wait_until(f"{path} at {plane.name}", partial(member.api.exists, path), 60)
         # The namespace controller and others settle a moment after the first pod could be made.

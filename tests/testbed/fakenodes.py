@@ -32,7 +32,7 @@ async def serve(chosen: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Runs until it is told to end."""
+    """Runs until it is asked to end."""
     parser = argparse.ArgumentParser(prog="python -m tests.testbed.fakenodes")
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--delay", type=float, default=0.0, help="seconds until a pod runs")

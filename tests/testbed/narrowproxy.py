@@ -94,7 +94,7 @@ class _Request(socketserver.BaseRequestHandler):
 
 
 def pass_both_ways(near: socket.socket, far: socket.socket) -> None:
-    """Carry bytes both ways until both have ended, and close the far one."""
+    """Carry bytes in both directions until both have ended, and close the far one."""
     back = threading.Thread(target=_pass_on, args=(far, near), daemon=True)
     back.start()
     _pass_on(near, far)

@@ -1,7 +1,7 @@
 """A relay in front of an API server, `python -m tests.testbed.relay`: breaks traffic on purpose.
 
 It ends TLS with a certificate of the cluster's own authority and asks the API server on behalf of
-whoever asked: a client certificate is passed on as an impersonation by an administrator, a bearer
+anyone who asked: a client certificate is passed on as impersonation by an administrator, a bearer
 token as it is. So both sides see what they would see without it, until it is told to misbehave;
 `relays` holds the other end of its control socket.
 """
@@ -351,7 +351,7 @@ async def serve(settings: Settings, path: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Runs until it is told to end."""
+    """Runs until it is asked to end."""
     parser = argparse.ArgumentParser(prog="python -m tests.testbed.relay")
     parser.add_argument("settings", type=Path, help="JSON file")
     parser.add_argument("control", help="path of the control socket")

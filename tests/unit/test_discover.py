@@ -16,7 +16,7 @@ KEY = "ab" * 32
 
 @pytest.fixture
 def daemon(monkeypatch):
-    """A daemon that sees what it is told to; returns the command's exit status."""
+    """A daemon that sees what it is set to; returns the command's exit status."""
     sightings: dict[str, Sighting] = {}
 
     class Viewer:

@@ -1,4 +1,4 @@
-"""The order of the rooms on the page about the architecture is the one that the linter holds."""
+"""The order of the layers on the page about the architecture is the one of the linter."""
 
 import tomllib
 from pathlib import Path

@@ -16,7 +16,7 @@ SERVER = "https://127.0.0.1:6443"
 
 
 class Api:
-    """The client of an API server that answers for its ServiceCIDRs as it is told to."""
+    """The client of an API server that answers for its ServiceCIDRs as it is set to."""
 
     server = SERVER
 

@@ -1,4 +1,4 @@
-"""One port for the daemon and for tunnels: whoever has it, each gets what calls it."""
+"""One port for the daemon and for tunnels: whichever holds it, each gets its own calls."""
 
 import socket
 import ssl
@@ -136,7 +136,7 @@ async def test_a_crowd_at_the_shared_port_keeps_out_nobody_from_elsewhere(folder
                     made.connect_ex(("127.0.0.1", port))
 
             async with await trio.open_tcp_stream("127.0.0.1", port) as slow:
-                # Crowds come between what it says first and the rest.
+                # A flood comes between what it says first and the rest.
                 said = hello(f"{TUNNEL}.milan.example")
                 await slow.send_all(said[:9])
                 for _ in range(10):

@@ -18,7 +18,7 @@ METRICS = ("metrics",)
 
 
 class Server:
-    """Knows one token, and allows what it is told to; it counts what it is asked."""
+    """Knows one token, and allows what it is set to; it counts what it is asked."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []

@@ -42,7 +42,7 @@ class Servers:
 
 
 class Noted(StreamWire):
-    """A wire that tells when it is closed."""
+    """A wire that notes when it is closed."""
 
     def __init__(self, there: tuple[str, int], tell: Callable[[tuple[str, int]], None]) -> None:
         self._there, self._tell = there, tell

@@ -30,7 +30,7 @@ EXPECTED = ExpectedPeer(cluster_id="milan", key=print_of(MILAN))
 
 
 class FakeHost:
-    """Decides as it was told to, and keeps what it heard."""
+    """Decides as it was set to, and keeps what it heard."""
 
     def __init__(self) -> None:
         self.tenants = {print_of(ROME)}

@@ -1,4 +1,4 @@
-"""For whom an invitation is good, and until when; what whoever brings another one is told."""
+"""For whom an invitation is good, and until when; what anyone who brings another one is told."""
 
 import msgspec
 import pytest

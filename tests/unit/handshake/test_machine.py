@@ -176,7 +176,7 @@ def test_an_offer_is_for_who_knows_of_it_and_says_so_otherwise():
     here, there = exchange(one.offer(Offer(request=OTHER)), one, other)
     assert ended(here).code == ended(there).code == "version"
     assert "a newer liqod is needed there" in ended(here).reason
-    # Whoever makes one all the same means nothing to it.
+    # Anyone who makes one all the same means nothing to it.
     _, other = met(capabilities=CAPABILITIES)
     assert ended(other.receive(encode(Offer(request=OTHER)))).code == "protocol"
 

@@ -103,7 +103,7 @@ class Middle:
         }
 
     def signatures(self, kind: str) -> list[str]:
-        """With its own key over whatever either side may be thinking of, and those it has heard."""
+        """With its own key over whatever either side may be thinking of, and those it received."""
         role: proof.Role = "dialler" if kind == "prove" else "listener"
         heard, told = self.heard, self.told
         nonces = [self.nonce]

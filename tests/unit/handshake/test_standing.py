@@ -43,7 +43,7 @@ def test_what_happens_twice_has_happened_once():
 
 
 def test_what_is_reported_is_taken_wherever_the_answer_was_lost():
-    """The provider follows, whatever it has heard before, unless it was the consumer's own word."""
+    """The provider follows, whatever it received before, unless the consumer states otherwise."""
     told: dict[RequestPhase, RequestEvent] = {
         "Cancelled": "cancelled",
         "Done": "done",

@@ -188,7 +188,7 @@ class World(RuleBasedStateMachine):
 
     @rule(way=WAYS)
     def pretend(self, way):
-        """A stranger says that it is the consumer, and has heard all that it ever said."""
+        """A stranger says that it is the consumer, and has received all that it ever said."""
         wanted = self.wanted[way]
         shown = certificate(wanted.provider)
         stranger = DiallerMachine(own("turin"), ExpectedPeer(), shown, os.urandom(32))

@@ -1,7 +1,7 @@
 """Two clusters that ask each other, as a world for hypothesis: what each keeps, what crosses, and
 who is killed when.
 
-The drivers here do what the daemon's rooms do, without a cluster: they write first and say
+The drivers here do what the daemon's components do, without a cluster: they write first and say
 afterwards.
 """
 
@@ -229,7 +229,7 @@ class Wanted:
                     self.serve(self.other.note(report.request))
 
     def answer(self) -> None:
-        """Says what stands, to whoever asks now."""
+        """Says what stands, to anyone who asks now."""
         if self.other is None:
             return
         say: dict[str, Callable[[], Outputs]] = {

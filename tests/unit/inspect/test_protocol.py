@@ -1,4 +1,4 @@
-"""The inspector's messages: both ways over the wire, and what is no message."""
+"""The inspector's messages: in both directions over the wire, and what is no message."""
 
 from typing import get_args
 

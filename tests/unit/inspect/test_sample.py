@@ -13,7 +13,7 @@ async def test_what_holds_the_loop_up_is_seen_once():
     try:
         await trio.sleep(0.01)
         turns.take()
-        time.sleep(0.1)  # noqa: ASYNC251  # as a room does that computes for too long
+        time.sleep(0.1)  # noqa: ASYNC251  # as a component does that computes for too long
         await trio.sleep(0.01)
         assert 0.1 <= turns.take() < 0.5
         await trio.sleep(0.01)

@@ -252,7 +252,7 @@ def test_what_consumers_may_do_is_what_liqo_grants():
     }
     # The same commands in the same pods, asked for by WebSocket.
     more = {("", "pods/attach", "get"), ("", "pods/exec", "get")}
-    # Events of pods are read; whoever writes them could say what it likes in the name of a node.
+    # Events of pods are read; anyone who writes them could say what it likes in the name of a node.
     less = {("", "events", verb) for verb in ("create", "delete", "patch", "update")}
     for theirs, names in ours.items():
         rules = [each for name in names for each in named("ClusterRole", name)["rules"]]

@@ -66,7 +66,7 @@ async def test_nobody_switches_unasked() -> None:
 
 
 class Echo:
-    """Says what it hears, and what came before it was there."""
+    """Says what it receives, and what came before it was there."""
 
     def __init__(self) -> None:
         self.closed = 0

@@ -54,7 +54,7 @@ def test_a_real_pod_becomes_what_liqo_made_of_it_but_for_the_home_api():
 
 
 def test_a_real_pod_that_may_speak_with_home_becomes_what_liqo_made_of_it():
-    """But for the namespace's name, which is that of home, and a variable that Liqo leaves out."""
+    """But for the namespace's name, the consumer's, and a variable that Liqo leaves out."""
     local = {each["metadata"]["name"]: each for each in items("consumer/ns-demo-pods.yaml")}
     home = HomeApi(mode="home", host="kubernetes.default")
     for there in items("provider/cr-shadowpods.offloading.liqo.io.yaml"):

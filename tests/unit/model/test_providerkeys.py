@@ -10,7 +10,7 @@ def test_every_key_before_leads_to_the_one_that_there_is():
     longer = added(note, "b", "c")
     assert longer is not None
     assert [follow(longer, each) for each in "abcx"] == ["c", "c", "c", "x"]
-    assert added(longer, "b", "c") == longer  # told once more
+    assert added(longer, "b", "c") == longer  # sent once more
 
 
 def test_of_two_that_follow_one_key_the_second_is_refused():

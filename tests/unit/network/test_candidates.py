@@ -91,7 +91,7 @@ def test_a_question_counts_when_it_confirms_an_answer():
     with answering() as (answers, asking):
         answers.publish(CLAIM, at_work=True, epoch=3)
         first = ask(asking, 1)
-        # Whoever has recorded a question can send it again; that makes nobody's company.
+        # Anyone who has recorded a question can send it again; that makes nobody's company.
         assert first.name == "a"
         assert first.version == ""
         assert answers.asked() == {}

@@ -170,7 +170,7 @@ def test_nor_is_a_udp_port(port: int, which: str):
 
 @pytest.mark.parametrize("port", [6446, 8118, 9443, 10270, 10271, 10272, 12346, 20443])
 def test_a_port_of_this_daemon_is_no_gateway_s(port: int):
-    """It may be down, as for an upgrade: whoever has the webhook's port then has its requests."""
+    """It may be down, as for an upgrade: the next owner of its port then gets the requests."""
     config = Config(webhook=Webhook(port=20443)) if port == 20443 else Config()
     how = Listening(transport="TCP", port=443, shared=True)
     here = msgspec.structs.replace(HERE, backends={"websocket": how}, kept=own_ports(config))

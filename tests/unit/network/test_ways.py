@@ -1,4 +1,4 @@
-"""How the ways of nodes are shown, by what each says of itself."""
+"""How the ways of nodes are shown, from each one's own report."""
 
 from typing import Any
 

@@ -98,7 +98,7 @@ DESCRIPTIONS = _descriptions()
 
 
 async def cancelled() -> trio.Cancelled:
-    """A cancellation that is over: whoever raises it again makes one up."""
+    """A cancellation that is over: code that raises it again makes one up."""
     caught: list[trio.Cancelled] = []
     with trio.CancelScope() as scope:
         scope.cancel()

@@ -1,4 +1,4 @@
-"""The discovery plugin that listens to mDNS: what it makes of what its thread has heard."""
+"""The discovery plugin that listens to mDNS: what it makes of what its thread has received."""
 
 import threading
 from typing import Any

@@ -78,7 +78,7 @@ def swapped(plain: bytes | None = None, keyed: bytes | None = None) -> str:
     ("text", "why"),
     [
         (offer_of(pair(COMES, THIEF), "rome"), "about the key"),  # forged by who has no key of it
-        (offer_of(pair(WAS, OLDER), "rome"), "about the key"),  # told once more
+        (offer_of(pair(WAS, OLDER), "rome"), "about the key"),  # sent once more
         (offer_of(pair(COMES, WAS, "turin"), "turin"), "about turin, and not rome"),
         (f"{GOOD} {GOOD}", "no statement with two requests"),  # two steps in one
         (GOOD.split(" ")[0], "no statement with two requests"),
