@@ -13,6 +13,7 @@ from tests.testbed import (
     ending,
     evidence,
     fixtures,
+    garbage,
     order,
     secondtry,
     share,
@@ -63,16 +64,20 @@ def pytest_collection(session: pytest.Session) -> None:
     share.import_own(session)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """See `order.arrange` and `virtualtime.mark`."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """See `order.arrange`, `virtualtime.mark` and `secondtry.real_ones`."""
     order.arrange(items)
     virtualtime.mark(items)
+    if config.pluginmanager.hasplugin("rerunfailures"):
+        secondtry.real_ones(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Builds what the selected tests need before the clock of the first one runs."""
+    """Builds what the selected tests need before the clock of the first one runs; see
+    `garbage.spare`."""
     if not session.config.option.collectonly:
         fixtures.prepare(session.items)
+        garbage.spare()
 
 
 @pytest.hookimpl(wrapper=True)

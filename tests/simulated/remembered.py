@@ -10,13 +10,15 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
+from tests.testbed import garbage
+
 OTHERS = ("simulator", "liqod.model.view.rows", "liqod.model.view.state")
 """Not the daemon's components: the clusters themselves, and rows of a history that has an end."""
 
 
 def holders(text: str) -> set[str]:
     """The attributes of objects of liqod that hold something under a name with this text in it."""
-    gc.collect()
+    garbage.collect_all()
     return {
         f"{type(owner).__name__}.{name}"
         for owner in gc.get_objects()

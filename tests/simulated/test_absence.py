@@ -8,6 +8,7 @@ put back.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 import trio
 
 from liqod.apimachinery import labels
@@ -111,6 +112,7 @@ async def forgotten(member: Member, kind: Kind, selection: Selection = EVERY) ->
     await informer._replace({}, ())
 
 
+@pytest.mark.long
 async def test_a_map_deleted_by_hand_at_the_consumer_is_put_back_unseen_by_the_provider():
     async with shop() as made:
         rome, milan = made.rome, made.milan

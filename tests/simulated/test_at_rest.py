@@ -1,5 +1,6 @@
 """A peering with pods and data at rest, and daemons that start anew into it."""
 
+import pytest
 import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES
@@ -36,6 +37,7 @@ def tampering(member):
     }
 
 
+@pytest.mark.long
 async def test_daemons_that_start_into_a_peering_at_rest_write_nothing():
     plugins = loader.load(sources=loader.built_in())
     async with members("rome", "milan", plugins=plugins, settings=SETTINGS) as [rome, milan]:

@@ -220,6 +220,7 @@ async def leave(rome: Site, milan: Site) -> None:
     assert "there was no peering user" in (await milan.liqod(*revoke)).out
 
 
+@pytest.mark.long
 async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monkeypatch):
     # What was renewed when it was made was renewed too long ago.
     monkeypatch.setattr(presence, "SILENT_AFTER", -1.0)

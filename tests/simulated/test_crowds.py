@@ -67,6 +67,7 @@ STANDS_AT = {
 """The ports at which silent clients take places, by number."""
 
 
+@pytest.mark.long
 async def test_whatever_face_a_crowd_stands_at_the_others_and_itself_go_on(tmp_path: Path) -> None:
     async with milan_with_few_files(tmp_path) as (milan, ports):
         since = milan.daemon.mark()
@@ -94,6 +95,7 @@ async def test_whatever_face_a_crowd_stands_at_the_others_and_itself_go_on(tmp_p
         assert "Traceback" not in milan.daemon.tail(100_000)
 
 
+@pytest.mark.long
 async def test_who_has_shown_something_has_so_many_places_too(tmp_path: Path) -> None:
     """Connections that were answered, keys that were proved, entries, and viewers."""
     pod = {"metadata": {"name": "p"}, "spec": {"containers": []}}
@@ -133,6 +135,7 @@ async def test_who_has_shown_something_has_so_many_places_too(tmp_path: Path) ->
         assert "Traceback" not in milan.daemon.tail(100_000)
 
 
+@pytest.mark.long
 async def test_a_tenant_has_its_share_of_streams_and_everything_else_goes_on(
     tmp_path: Path,
 ) -> None:

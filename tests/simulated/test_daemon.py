@@ -26,6 +26,7 @@ async def holder(site) -> str:
     return lease["spec"].get("holderIdentity") or ""
 
 
+@pytest.mark.long
 async def test_a_clean_stop_lets_the_standby_lead_within_a_second(tmp_path: Path):
     async with sites(tmp_path, "rome") as (rome,):
         await rome.start()
@@ -82,6 +83,7 @@ def wait_until_said(daemon: Daemon, text: str, seconds: float = 30.0) -> None:
         assert time.monotonic() < deadline, daemon.tail()
 
 
+@pytest.mark.long
 async def test_it_waits_for_the_installation_and_says_what_to_do(tmp_path: Path):
     async with sites(tmp_path, "rome") as (rome,):
         await rome.liqod("uninstall", "--yes")
@@ -94,6 +96,7 @@ async def test_it_waits_for_the_installation_and_says_what_to_do(tmp_path: Path)
         await trio.to_thread.run_sync(wait_until_said, daemon, "STATUS=leading")
 
 
+@pytest.mark.long
 async def test_a_copy_of_a_cluster_does_nothing_until_its_operator_says_that_it_is_the_one(
     tmp_path: Path,
 ):
@@ -119,6 +122,7 @@ async def test_a_copy_of_a_cluster_does_nothing_until_its_operator_says_that_it_
         await trio.to_thread.run_sync(wait_until_said, daemon, "STATUS=leading")
 
 
+@pytest.mark.long
 async def test_it_waits_for_a_missing_definition_and_for_its_own_id(tmp_path: Path):
     async with sites(tmp_path, "rome") as (rome,):
         await rome.start()
@@ -153,6 +157,7 @@ async def said(daemon: Daemon, text: str) -> bool:
     return text in daemon.log.read_text()
 
 
+@pytest.mark.long
 async def test_a_broken_reload_changes_nothing_and_a_good_one_is_taken(tmp_path: Path):
     async with sites(tmp_path, "rome") as (rome,):
         await rome.start()
@@ -171,6 +176,7 @@ async def test_a_broken_reload_changes_nothing_and_a_good_one_is_taken(tmp_path:
         assert await rome.stop() < 10
 
 
+@pytest.mark.long
 async def test_a_peer_of_the_configuration_is_peered_with(tmp_path: Path):
     async with sites(tmp_path, "rome", "milan") as (rome, milan):
         await milan.start()

@@ -1,5 +1,6 @@
 """Leaving a provider that is gone: quickly, wholly here, and there as soon as it is back."""
 
+import pytest
 import trio
 
 from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS
@@ -33,6 +34,7 @@ async def die(rome, milan):
     )
 
 
+@pytest.mark.long
 async def test_pods_of_a_dead_provider_are_not_ready_until_it_is_back():
     def is_ready(status):
         return lambda pod: condition(pod, "Ready").get("status") == status
@@ -51,6 +53,7 @@ async def test_pods_of_a_dead_provider_are_not_ready_until_it_is_back():
         await rome.until(PODS, "web", "shop", is_ready("True"))
 
 
+@pytest.mark.long
 async def test_unpeering_from_a_dead_provider_is_quick_and_made_up_for():
     async with members("rome", "milan", plugins=loader.load(sources=loader.built_in())) as [
         rome,

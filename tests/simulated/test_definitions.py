@@ -42,6 +42,7 @@ async def lasting(rome: Member, milan: Member) -> list[str]:
     return [each["metadata"]["uid"] for each in found]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("where", "kind"),
     [("milan", NAMESPACE_MAPS), ("rome", VIRTUAL_NODES)],

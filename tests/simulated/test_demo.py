@@ -137,6 +137,7 @@ async def test_a_signal_stops_everything_and_leaves_nothing(
     assert left_in(tmp_path) == []
 
 
+@pytest.mark.long
 async def test_a_reader_that_goes_away_leaves_nothing(tmp_path: Path):
     demo = await start(tmp_path)
     await read(demo, until="Install liqod")

@@ -41,6 +41,7 @@ async def start(folder: Path, *found: Site) -> None:
         await site.start()
 
 
+@pytest.mark.long
 async def test_of_two_daemons_it_asks_that_of_the_kubeconfig(
     tmp_path: Path, usual: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -141,6 +142,7 @@ async def test_without_a_daemon_here_events_are_those_of_objects(tmp_path: Path,
         assert "`liqod tasks` there" in (await rome.liqod("tasks", check=False)).err
 
 
+@pytest.mark.long
 async def test_while_its_own_api_server_is_down_a_daemon_says_what_it_knows(
     tmp_path: Path, usual: Path
 ):
@@ -182,6 +184,7 @@ async def test_a_cluster_without_liqod_is_told_so(tmp_path: Path):
         assert f"the installation fails: {named}" in ended.out
 
 
+@pytest.mark.long
 async def test_a_peer_that_grants_room_for_no_pods_is_not_well(
     tmp_path: Path, usual: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -199,6 +202,7 @@ async def test_a_peer_that_grants_room_for_no_pods_is_not_well(
         assert ended.status == 1
 
 
+@pytest.mark.long
 async def test_a_peers_daemon_that_was_killed_is_doubted_as_soon_as_its_lease_is_old(
     tmp_path: Path, usual: Path
 ):

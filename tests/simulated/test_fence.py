@@ -104,6 +104,7 @@ def test_a_slice_shrinks_and_does_not_grow_while_nothing_new_is_lent():
     assert share(more, None) == share({"cpu": "many"}, had) == Allocation()
 
 
+@pytest.mark.long
 async def test_no_slice_is_granted_or_grows_and_no_tenant_is_accepted_until_they_are_back(
     monkeypatch: pytest.MonkeyPatch,
 ):

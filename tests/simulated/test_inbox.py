@@ -183,6 +183,7 @@ async def test_an_answer_comes_though_both_daemons_were_others_meanwhile():
         await peered(rome, "milan")
 
 
+@pytest.mark.long
 async def test_both_ask_each_other_at_once():
     async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
         await ask(rome, milan)

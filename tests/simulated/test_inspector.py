@@ -111,6 +111,7 @@ async def get(port: int, path: str, accept: str = "") -> str:
         return b"".join([data async for data in stream]).decode()
 
 
+@pytest.mark.long
 async def test_a_viewer_sees_a_peer_come_and_fail_and_recover(tmp_path: Path):
     async with (
         peered(tmp_path) as (rome, milan, _),
@@ -316,6 +317,7 @@ async def offloaded(site: Site, namespace: str) -> bool:
     return found is not None and found.get("status", {}).get("offloadingPhase") == "Ready"
 
 
+@pytest.mark.long
 async def test_two_daemons_and_a_restart(tmp_path: Path):
     async with sites(tmp_path, "rome") as (rome,):
         await rome.start()

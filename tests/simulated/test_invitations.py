@@ -88,6 +88,7 @@ async def test_what_is_over_says_so_to_whoever_brings_it_and_nothing_else():
         assert await entries(milan) == []
 
 
+@pytest.mark.long
 async def test_a_provider_whose_api_server_nobody_reaches_is_reached_by_its_daemon() -> None:
     plugins = loader.load(sources=loader.built_in())
     async with meeting("rome", "milan", advertise=DEAD, plugins=plugins) as [rome, milan]:

@@ -145,6 +145,7 @@ async def mine(milan: Member, token: InvitationToken) -> Any:
     return (await outgoing(milan, token.id)).status
 
 
+@pytest.mark.long
 async def test_after_a_restart_of_either_side_the_lender_dials_again() -> None:
     async with behind_nat() as [rome, milan]:
         token = await invite(rome, borrow=True, resources=ASKED)
@@ -230,6 +231,7 @@ async def test_an_invitation_to_lend_lets_nobody_borrow_and_the_other_way_round(
             assert found.status.used_by == ()
 
 
+@pytest.mark.long
 async def test_one_invitation_to_lend_is_used_by_one_of_two_and_names_who() -> None:
     async with behind_nat("turin") as [rome, milan, turin]:
         token = await invite(rome, borrow=True, resources=ASKED)

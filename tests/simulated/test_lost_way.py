@@ -43,6 +43,7 @@ async def apart(folder):
         yield rome, milan, relay
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noticed", [False, True])
 async def test_what_is_watched_there_is_watched_again_at_once(tmp_path, noticed):
     async with apart(tmp_path) as (rome, milan, relay):

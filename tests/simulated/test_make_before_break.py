@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 
 from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES, PODS
@@ -181,6 +182,7 @@ async def test_without_a_budget_a_quarter_may_be_missing():
         assert not watch.empty
 
 
+@pytest.mark.long
 async def test_a_namespace_that_leaves_two_peers_loses_no_more_than_from_one():
     async with shops("milan", "turin") as [rome, milan, turin]:
         await filled(rome, "milan", "turin")
@@ -221,6 +223,7 @@ async def test_a_peer_that_does_not_answer_is_not_waited_for():
             await brought_back(rome)
 
 
+@pytest.mark.long
 async def test_a_namespace_moves_to_another_peer():
     def only(peer: str) -> Json:
         key = {"key": "liqo.io/remote-cluster-id", "operator": "In", "values": [peer]}

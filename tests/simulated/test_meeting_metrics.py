@@ -67,6 +67,7 @@ async def test_requests_are_counted_by_phase_and_answers_by_what_was_said():
         assert not [each for each in scraped(milan) if each.startswith("liqod_peering")]
 
 
+@pytest.mark.long
 async def test_channels_are_shown_while_they_are_open_and_their_bytes_afterwards():
     plugins = loader.load(sources=loader.built_in())
     async with meeting("rome", "milan", advertise=DEAD, plugins=plugins) as [rome, milan]:

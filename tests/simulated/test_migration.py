@@ -330,6 +330,7 @@ async def test_the_way_back_hands_over_a_joined_network(admin):
     assert found["spec"]["interface"] == INTERFACE
 
 
+@pytest.mark.long
 async def test_the_way_back_leaves_what_liqo_goes_on_with(admin):
     await have_liqo(admin)
     await migration.take_out(admin, "liqo", quiet)

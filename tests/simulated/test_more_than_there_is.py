@@ -27,6 +27,7 @@ async def run(member: Member, folder: Path, *words: str) -> Ended:
     return await command(*words, "--kubeconfig", str(path))
 
 
+@pytest.mark.long
 async def test_a_pod_without_a_place_at_the_peer_is_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

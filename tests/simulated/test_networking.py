@@ -233,6 +233,7 @@ async def test_both_sides_may_peer_at_once_and_have_one_tunnel(monkeypatch, turn
         assert found[0] & found[1] == COMMON
 
 
+@pytest.mark.long
 async def test_both_sides_may_peer_at_once(monkeypatch):
     """Each finds nothing, and would make what the other has made by then."""
     made, both = Client.create, trio.Event()
@@ -257,6 +258,7 @@ async def test_both_sides_may_peer_at_once(monkeypatch):
             assert await member.admin.get(FOREIGN_CLUSTERS, peer)
 
 
+@pytest.mark.long
 async def test_a_side_that_cannot_is_named_and_nothing_is_left_of_the_network(monkeypatch):
     lacking = GatewayHost(problem="missing: CAP_NET_ADMIN, the program nft (package nftables)")
     for name in ("rome", "milan"):
@@ -337,6 +339,7 @@ async def test_packets_that_do_not_come_are_said(monkeypatch):
             await join(rome, milan)
 
 
+@pytest.mark.long
 async def test_unpeering_takes_the_network_away_on_both_sides(monkeypatch):
     async with two(monkeypatch) as (rome, milan):
         await join(rome, milan)

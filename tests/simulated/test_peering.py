@@ -351,6 +351,7 @@ async def test_a_peering_user_of_whom_nothing_came_leaves_nothing():
         assert milan.everything() == before
 
 
+@pytest.mark.long
 async def test_one_consumer_has_two_providers():
     async with members("rome", "milan", "turin") as [rome, milan, turin]:
         before = [each.everything() for each in (rome, milan, turin)]

@@ -64,6 +64,7 @@ async def a_pod_there(rome, milan):
     await rome.until(PODS, "web", "shop", lambda pod: pod["status"].get("phase") == "Running")
 
 
+@pytest.mark.long
 async def test_addresses_come_with_the_network_and_go_with_it():
     plugins = loader.load(sources=loader.built_in())
     async with members("rome", "milan", plugins=plugins) as [rome, milan]:
@@ -89,6 +90,7 @@ async def test_addresses_come_with_the_network_and_go_with_it():
         await shown(rome, address=None, reason="PodNetworkNone", way="none")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("joined", [True, False])
 async def test_a_daemon_that_starts_leaves_addresses_as_they_are(joined):
     plugins = loader.load(sources=loader.built_in())

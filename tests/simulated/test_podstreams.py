@@ -206,6 +206,7 @@ async def test_streams_end_with_the_way_and_are_bounded(
     await caller.milan.cluster.start()
 
 
+@pytest.mark.long
 async def test_two_hundred_are_in_a_pod_at_once_and_each_has_its_own_answer(caller: Peered) -> None:
     answered: list[int] = []
 

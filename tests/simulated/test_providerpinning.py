@@ -110,6 +110,7 @@ async def test_an_api_server_that_moved_is_peered_with_again():
         await reaches(rome, milan)
 
 
+@pytest.mark.long
 async def test_a_provider_that_moves_while_the_old_address_works_is_followed():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

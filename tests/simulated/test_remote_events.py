@@ -190,6 +190,7 @@ async def test_a_peer_that_gives_no_right_to_read_events_is_gone_on_without(
         assert [each.getMessage() for each in caplog.records].count(said) == 1
 
 
+@pytest.mark.long
 async def test_a_flood_of_events_holds_up_no_pod_and_is_bounded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

@@ -66,6 +66,7 @@ async def way_of(rome: Member) -> Any:
     return from_kubeconfig(b64decode(secret["data"]["kubeconfig"]))
 
 
+@pytest.mark.long
 async def test_a_revoked_consumer_has_nothing_at_once_and_gets_nothing_back():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

@@ -30,6 +30,7 @@ async def waiting(milan: Member) -> bool:
     return any(each.status.phase == "Waiting" for each in await entries(milan))
 
 
+@pytest.mark.long
 async def test_of_several_who_used_one_invitation_one_is_revoked_and_its_line_ends():
     plugins = loader.load(sources=loader.built_in())
     names = ("rome", "turin", "oslo", "milan")

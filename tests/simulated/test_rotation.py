@@ -96,6 +96,7 @@ async def test_providers_follow_a_key_and_no_pod_ends_by_it():
         assert await uid(milan) == pod
 
 
+@pytest.mark.long
 async def test_a_provider_that_is_away_follows_when_it_is_back_and_the_others_at_once():
     async with members("rome", "milan", "turin", plugins=PLUGINS, timings=SOON) as [
         rome,
@@ -167,6 +168,7 @@ async def by_lender() -> AsyncIterator[list[Member]]:
         yield [rome, milan]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("peering", [by_channel, by_lender])
 async def test_a_peering_by_a_channel_stands_whichever_side_changes_its_key(peering):
     async with peering() as [rome, milan]:
@@ -216,6 +218,7 @@ def old_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Renewals, "_tell_key", nothing)
 
 
+@pytest.mark.long
 async def test_who_does_not_follow_is_named_and_keeps_the_former_key_until_peered_with_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nursery: trio.Nursery
 ):
@@ -258,6 +261,7 @@ async def test_who_does_not_follow_is_named_and_keeps_the_former_key_until_peere
         assert (quiet.status, "former" in quiet.out) == (0, False)
 
 
+@pytest.mark.long
 async def test_the_command_waits_until_all_have_followed(tmp_path: Path, nursery: trio.Nursery):
     async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
         await borrow_a_pod(rome, milan)
@@ -290,6 +294,7 @@ async def follows(rome: Member, folder: Path) -> None:
     await eventually(able)
 
 
+@pytest.mark.long
 async def test_the_command_twice_in_a_row_makes_two_keys(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ):
@@ -319,6 +324,7 @@ async def test_the_command_twice_in_a_row_makes_two_keys(
         assert await uid(milan) == pod
 
 
+@pytest.mark.long
 async def test_the_command_says_who_is_away_and_makes_no_second_key_meanwhile(
     tmp_path: Path, nursery: trio.Nursery
 ):

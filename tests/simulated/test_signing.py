@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 
+import pytest
 import trio
 
 from liqod.apimachinery.kinds import SIGNING_REQUESTS
@@ -39,6 +40,7 @@ SOON = ProviderTimings(orphans=0.2)
 """Timings with which orphans are looked for soon."""
 
 
+@pytest.mark.long
 async def test_what_a_killed_daemon_left_goes_with_the_next():
     async with (
         members("rome", "milan", timings=SOON) as (rome, milan),

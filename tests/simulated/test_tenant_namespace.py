@@ -25,6 +25,7 @@ async def test_a_consumer_whose_tenant_namespace_is_deleted_keeps_nothing():
         await rome.peer(milan)
 
 
+@pytest.mark.long
 async def test_a_node_that_goes_with_the_tenant_namespace_waits_for_no_pod():
     """Its identity went too: nobody can tell any more what became of the pods there."""
     async with members("rome", "milan", plugins=loader.load(sources=loader.built_in())) as [

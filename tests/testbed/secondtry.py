@@ -1,5 +1,5 @@
-"""The second try of a failed test (pytest-rerunfailures): from nothing, and without a wait for each
-that passes.
+"""The second try of a failed test on real clusters (pytest-rerunfailures): it starts from nothing,
+and costs those that pass no wait.
 """
 
 from __future__ import annotations
@@ -8,6 +8,16 @@ import socket
 
 import pytest
 
+REAL = ("cluster", "node")
+"""Marks of tests on real clusters, where programs of others take part."""
+
+
+def real_ones(items: list[pytest.Item]) -> None:
+    """Leave the second try to tests on real clusters: any other that fails has failed."""
+    for item in items:
+        if not any(item.get_closest_marker(mark) for mark in REAL):
+            item.add_marker(pytest.mark.flaky(reruns=0))
+
 
 def ask_at_once(config: pytest.Config) -> None:
     """Have a worker's questions to the first process sent at once.
@@ -15,7 +25,7 @@ def ask_at_once(config: pytest.Config) -> None:
     For each test a worker tells it something and, before the next one, asks it something, each a
     few bytes over TCP. The kernel holds the question back until what was told is acknowledged
     (Nagle's algorithm), and the other side acknowledges late, as it has nothing to say: 40 ms for
-    each test, a third of the time of all fast tests.
+    each test.
     """
     told = getattr(getattr(config, "failures_db", None), "sock", None)
     if told is not None and hasattr(config, "workerinput"):

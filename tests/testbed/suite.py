@@ -26,11 +26,13 @@ ELSEWHERE = ("cluster", "netns", "node", "viewer")
 """Folders without a fast test: each worker would import them for nothing."""
 FAST_WORKERS = (os.cpu_count() or 1) + 1
 """One more than there are cores: a quarter of the time goes by waiting for programs and clocks."""
+ONCE = ("-p", "no:rerunfailures")
+"""A fast test that fails has failed."""
 AGAIN = ("--reruns", "1")
-"""One that fails has one more try: programs of others and the machine's other work take part, in
-real clusters above all. The summary counts these tries, and says why each first one failed."""
+"""One on real clusters that fails has one more try, as programs of others take part: see
+`secondtry.real_ones`. The summary counts these tries, and says why each first one failed."""
 FAST = (
-    *("-m", FAST_MARKS, "-n", str(FAST_WORKERS), "--dist", "worksteal", *AGAIN, SLOWEST),
+    *("-m", FAST_MARKS, "-n", str(FAST_WORKERS), "--dist", "worksteal", *ONCE, SLOWEST),
     *(f"--ignore=tests/{folder}" for folder in ELSEWHERE),
 )
 REAL_MARKS = "cluster or node or viewer or netns or long"

@@ -47,11 +47,18 @@ ALONE = {
 """Where a command that wants more is named alone: the sentence says what it wants, or who knows."""
 
 
+def trees(folder: str, word: str) -> Iterator[ast.Module]:
+    """The modules below a folder in which a word stands."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        text = path.read_text()
+        if word in text:
+            yield ast.parse(text)
+
+
 @cache
 def texts() -> tuple[str, ...]:
-    """All texts of the program, with ``x`` where it puts something in."""
-    paths = sorted((ROOT / "liqod").rglob("*.py"))
-    return tuple(text for path in paths for text in _texts(ast.parse(path.read_text())))
+    """All texts of the program that name a command, with ``x`` where it puts something in."""
+    return tuple(text for tree in trees("liqod", "`liqod") for text in _texts(tree))
 
 
 @cache
@@ -87,8 +94,8 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 def run_by_tests() -> set[str]:
     """The forms that tests take from what is printed, and run."""
     found = set()
-    for path in sorted((ROOT / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for tree in trees("tests", "taken("):
+        for node in ast.walk(tree):
             named = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "taken"
             if isinstance(node, ast.Call) and named and isinstance(node.args[1], ast.Constant):
                 found.add(str(node.args[1].value))

@@ -1,4 +1,5 @@
-"""A second try is counted and explained, and a test that fails twice has failed.
+"""A second try is counted and explained, and a test that fails twice has failed; one without a real
+cluster has none.
 
 It runs a suite of its own, as the real part of the suite runs: by files on several workers, with
 async tests and fixtures that are shared.
@@ -18,6 +19,9 @@ OURS = Path(__file__).parents[2]
 CONFTEST = """
 import pytest
 from tests.testbed import ending, fixtures, secondtry
+
+def pytest_collection_modifyitems(items):
+    secondtry.real_ones(items)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item):
@@ -79,8 +83,14 @@ def test_what_the_file_shares_was_made_anew_and_what_the_run_shares_too(shared):
     assert [each for each in tries if each[0] == "failed"] == [("failed", True), ("failed", False)]
 """
 TWICE = """
+import pytest
+
+@pytest.mark.cluster
 async def test_fails_twice():
     assert False, "each time"
+
+async def test_fails_at_once():
+    assert False, "without a cluster"
 """
 
 
@@ -111,6 +121,8 @@ def test_a_second_try_is_told_and_is_the_last(
             "*= why =*",
             "test_twice.py::test_fails_twice:",
             "*AssertionError*each time*",
-            "*= 1 failed, 3 passed, 3 rerun in *",
+            "test_twice.py::test_fails_at_once:",
+            "*AssertionError*without a cluster*",
+            "*= 2 failed, 3 passed, 3 rerun in *",
         ]
     )

@@ -5,6 +5,9 @@ from typing import Any
 
 import yaml
 
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""Ten times as fast where PyYAML has it."""
+
 
 def kubeconfig(
     *,
@@ -50,4 +53,4 @@ def kubeconfig(
         "contexts": [{"name": name, "context": context}],
         "current-context": name,
     }
-    return yaml.safe_dump(document, sort_keys=False).encode()
+    return str(yaml.dump(document, Dumper=_DUMPER, sort_keys=False)).encode()
