@@ -1,10 +1,10 @@
-"""Through which modules one pod's event goes: from the watch's word to the request that is written.
+"""Modules and functions of liqod that one pod's event goes through, in both daemons.
 
-Two walks on the consumer's side, on embedded clusters and in a system at rest: a pod is bound to a
-virtual node, until its ShadowPod is created; and the pod at the peer has become Ready, until the
-status here is patched. Counted are modules and functions of liqod that are called in between, in
-the consumer's tasks: what reads and decodes the watch comes before, and the transport of the
-request after. ``--calls`` prints each call below its caller.
+On embedded clusters, and in a system at rest: a pod is bound to a virtual node, its ShadowPod and
+the pod come to be at the peer, and the status comes back. Counted is all of liqod that the tasks of
+the two daemons call from the watch event of the created pod until the pod is Ready here: reading
+and decoding, the decisions, the requests and their answers. What the embedded API servers call is
+not. ``--calls`` prints each call below its caller.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import trio
 
@@ -30,38 +30,41 @@ from tests.simulated.lendingpods import LENDER, here, quota
 from tests.simulated.reflecting import pair
 
 ROOT = Path(liqod.__file__).parent
-TELLS = "kube/cache/handlers.py", "tell"
-"""The function where a watched change leaves the cache."""
-CREATES, PATCHES = ("kube/client.py", "create"), ("kube/client.py", "patch")
-"""The functions where a request is handed to the transport."""
-
 PODS_ALONE = '[reflection]\ndisabled = ["tokens"]\n'
 """The reflector of a pod's tokens goes its own way, at the same time."""
-TRANSPORT = "kube/watch.py", "kube/http/", "tlspump.py"
-"""The modules that read on meanwhile, and are not on the way."""
+REST: Final = 2.0
+"""Seconds after which nothing of the pod before it goes on."""
+CONSUMER: Final = "consumer"
+PROVIDER: Final = "provider"
 
-_consumer: ContextVar[bool] = ContextVar("consumer", default=False)
-"""True in the tasks of the consumer: they inherit it from the one that starts the engine."""
+_side: ContextVar[str] = ContextVar("side", default="")
+"""The daemon of a task, which inherits it from the one that starts it; empty for others."""
 
 
 class Call(NamedTuple):
     """One call of a function of liqod's.
 
     Attributes:
+        side: the daemon whose task calls it.
         depth: how many functions of liqod's are above it.
         module: its file, from the package on.
         function: its name.
     """
 
+    side: str
     depth: int
     module: str
     function: str
 
 
 class Walk(NamedTuple):
-    """The calls between an event and its write."""
+    """The calls between an event and its end."""
 
     calls: tuple[Call, ...]
+
+    def of(self, side: str) -> Walk:
+        """The calls of one daemon."""
+        return Walk(tuple(call for call in self.calls if call.side == side))
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -71,7 +74,7 @@ class Walk(NamedTuple):
     @property
     def functions(self) -> int:
         """The number of functions."""
-        return len({call[1:] for call in self.calls})
+        return len({(call.module, call.function) for call in self.calls})
 
     @property
     def packages(self) -> Counter[str]:
@@ -80,7 +83,7 @@ class Walk(NamedTuple):
 
 
 class Recorder:
-    """Notes the calls of the consumer's tasks."""
+    """Notes the calls of the daemons' tasks."""
 
     def __init__(self) -> None:
         self._calls: list[Call] = []
@@ -94,16 +97,12 @@ class Recorder:
         finally:
             sys.setprofile(None)
 
-    def walk(self, last: tuple[str, str]) -> Walk:
-        """The calls from the last word of a watch before a write on, up to that write."""
-        places = [call[1:] for call in self._calls]
-        end = places.index(last)
-        begin = max(at for at, place in enumerate(places[:end]) if place == TELLS)
-        between = self._calls[begin:end]
-        return Walk(tuple(call for call in between if not call.module.startswith(TRANSPORT)))
+    def walk(self) -> Walk:
+        """The calls so far."""
+        return Walk(tuple(self._calls))
 
     def _note(self, frame: FrameType, event: str, _: object) -> None:
-        if event != "call" or not _consumer.get():
+        if event != "call" or not (side := _side.get()):
             return
         code = frame.f_code
         path = Path(code.co_filename)
@@ -113,49 +112,64 @@ class Recorder:
         while above is not None:
             depth += above.f_code.co_filename.startswith(str(ROOT))
             above = above.f_back
-        self._calls.append(Call(depth, str(path.relative_to(ROOT)), code.co_name))
+        self._calls.append(Call(side, depth, str(path.relative_to(ROOT)), code.co_name))
 
 
-async def walks() -> tuple[Walk, Walk]:
+@contextmanager
+def _as(side: str) -> Iterator[None]:
+    """Tasks that are started meanwhile are that daemon's."""
+    token = _side.set(side)
+    try:
+        yield
+    finally:
+        _side.reset(token)
+
+
+async def walk() -> Walk:
     """The way of one pod out, and of its status back."""
     async with pair(text=PODS_ALONE) as both, trio.open_nursery() as nursery:
         await both.there.create(NAMESPACES, {"metadata": {"name": LENDER}})
         await quota(both, "milan-rome", "10")
         provider = Peer("rome", both.lender, LENDER)
-        await nursery.start(ShadowPods(provider, GuestPolicies()).run)
-        _consumer.set(True)
-        await both.start(nursery)
-        _consumer.set(False)
+        with _as(PROVIDER):
+            await nursery.start(ShadowPods(provider, GuestPolicies()).run)
+        with _as(CONSUMER):
+            await both.start(nursery)
         await both.pod("warm-up")
         await here(both, "warm-up")
+        await trio.sleep(REST)
         recorder = Recorder()
         with recorder.recording():
             await both.pod("web")
             await here(both, "web")
         nursery.cancel_scope.cancel()
-        return recorder.walk(CREATES), recorder.walk(PATCHES)
+        return recorder.walk()
 
 
-def shown(name: str, walk: Walk, *, calls: bool) -> str:
-    """A walk for people."""
-    parts = ", ".join(f"{package} {count}" for package, count in walk.packages.items())
-    lines = [f"{name}: {len(walk.modules)} modules ({parts}), {walk.functions} functions"]
-    if calls:
-        least = min(call.depth for call in walk.calls)
-        lines += [f"{'  ' * (c.depth - least)}{c.module} {c.function}" for c in walk.calls]
-    else:
-        lines += [f"  {module}" for module in walk.modules]
-    return "\n".join(lines)
+def shown(name: str, walk: Walk) -> str:
+    """The numbers of a walk, on one line."""
+    parts = ", ".join(f"{package} {count}" for package, count in sorted(walk.packages.items()))
+    return f"{name}: {len(walk.modules)} modules ({parts}), {walk.functions} functions"
+
+
+def listed(walk: Walk, *, calls: bool) -> str:
+    """The modules of a walk below its numbers, or each call below its caller."""
+    if not calls:
+        return "\n".join(f"  {module}" for module in walk.modules)
+    least = min(call.depth for call in walk.calls)
+    return "\n".join(f"{'  ' * (c.depth - least)}{c.module} {c.function}" for c in walk.calls)
 
 
 def main() -> None:
-    """Print both."""
+    """Print both sides, and what they come to together."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.walk", description=__doc__)
     parser.add_argument("--calls", action="store_true", help="print each call below its caller")
     chosen = parser.parse_args()
-    out, back = trio.run(walks)
-    print(shown("A pod, until its ShadowPod is created", out, calls=chosen.calls))
-    print(shown("Its status, until it is written here", back, calls=chosen.calls))
+    found = trio.run(walk)
+    for side in (CONSUMER, PROVIDER):
+        print(shown(side, found.of(side)))
+        print(listed(found.of(side), calls=chosen.calls))
+    print(shown("together", found))
 
 
 if __name__ == "__main__":

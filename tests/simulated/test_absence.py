@@ -133,6 +133,7 @@ async def test_a_map_deleted_by_hand_at_the_consumer_is_put_back_unseen_by_the_p
         assert again["metadata"]["uid"] == replica["metadata"]["uid"]
 
 
+@pytest.mark.long
 async def test_a_replica_deleted_by_hand_at_the_provider_is_put_back():
     async with shop() as made:
         rome, milan = made.rome, made.milan

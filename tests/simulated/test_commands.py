@@ -261,6 +261,7 @@ async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monk
         assert "problems, worst first" in ended.out
 
 
+@pytest.mark.long
 async def test_status_asks_the_daemon_while_the_api_server_is_down(tmp_path: Path):
     async with sites(tmp_path, "rome") as (rome,):
         await rome.start()
@@ -296,6 +297,7 @@ async def test_status_asks_the_daemon_while_the_api_server_is_down(tmp_path: Pat
         assert "nor can the daemon be asked: no daemon answers at" in ended.err
 
 
+@pytest.mark.long
 async def test_manifests_are_printed_instead_of_applied():
     words = ("install", "--cluster-id", "rome", "-o", "yaml", "--kubeconfig", "/nowhere")
     whole = list(yaml.safe_load_all((await command(*words, "--dry-run")).out))

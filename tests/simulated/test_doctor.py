@@ -157,6 +157,7 @@ async def test_while_its_own_api_server_is_down_a_daemon_says_what_it_knows(
         assert "this is what the daemon of rome knows" in seen.err
 
 
+@pytest.mark.long
 async def test_what_is_missing_is_found_by_the_kubeconfig(tmp_path: Path, usual: Path):
     async with sites(tmp_path, "rome") as (rome,):
         await start(usual, rome)

@@ -178,6 +178,7 @@ async def test_a_daemon_that_starts_without_any_of_them_knows_before_it_lends():
         assert POLICY in milan.components.guest_policies.missing
 
 
+@pytest.mark.long
 async def test_nothing_new_is_lent_until_they_are_back():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

@@ -1,5 +1,7 @@
 """Restrictions for guests reach the consumer, which keeps such pods in its own cluster."""
 
+import pytest
+
 from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.labels import VIRTUAL_NODE_TAINT
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
@@ -26,6 +28,7 @@ def pod(name, **spec):
     }
 
 
+@pytest.mark.long
 async def test_a_pod_that_the_provider_always_refuses_is_not_sent_there(nursery):
     settings = SETTINGS + '[guests]\nvolumes = ["emptyDir", "secret", "projected"]\n'
     async with members("rome", "milan", settings=settings) as [rome, milan]:

@@ -97,6 +97,7 @@ async def test_an_operator_says_no():
         assert milan.everything() == before
 
 
+@pytest.mark.long
 async def test_nothing_goes_to_who_was_not_recognised_though_it_accepts():
     async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
         await ask(rome, milan)
@@ -120,6 +121,7 @@ def name_the_key(guest: Member, host: Member, key: str) -> None:
     guest.handshake.reload(dataclasses.replace(guest.context, config=changed))
 
 
+@pytest.mark.long
 async def test_who_has_the_key_that_the_configuration_names_needs_no_words():
     async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
         await ask(rome, milan)
@@ -168,6 +170,7 @@ async def test_a_key_that_is_named_while_words_are_compared_ends_it_and_words_do
         assert (await outgoing(rome, "milan")).spec.key == expected
 
 
+@pytest.mark.long
 async def test_an_answer_comes_though_both_daemons_were_others_meanwhile():
     async with meeting("rome", "milan") as [rome, milan]:
         await ask(rome, milan)

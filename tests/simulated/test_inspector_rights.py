@@ -3,6 +3,7 @@
 import ssl
 from pathlib import Path
 
+import pytest
 import trio
 from trio_websocket import open_websocket_url
 
@@ -66,6 +67,7 @@ async def greeting(port: int, context: ssl.SSLContext, bearer: str) -> protocol.
         return hello
 
 
+@pytest.mark.long
 async def test_over_tcp_rights_are_ordinary_rbac(tmp_path: Path):
     authority = pki.Authority("inspector", tmp_path / "pki")
     pair = authority.server("server", "inspector", ["127.0.0.1"])

@@ -89,6 +89,7 @@ async def test_nothing_remains_after_purging(admin):
     await install.uninstall(admin, "liqo", purge=True, progress=quiet)
 
 
+@pytest.mark.long
 async def test_definitions_stay_unless_purged_and_nothing_else_does(admin):
     before = await everything(admin)
     await install.install(admin, OPTIONS, quiet)

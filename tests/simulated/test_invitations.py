@@ -31,6 +31,7 @@ from tests.simulated.meeting import (
 from tests.simulated.peering import Member
 
 
+@pytest.mark.long
 async def test_an_invitation_is_all_that_is_needed_and_unpeering_leaves_nothing():
     async with meeting("rome", "milan") as [rome, milan]:
         before = rome.everything(), milan.everything()
@@ -52,6 +53,7 @@ async def test_an_invitation_is_all_that_is_needed_and_unpeering_leaves_nothing(
         assert (rome.everything(), milan.everything()) == before
 
 
+@pytest.mark.long
 async def test_one_invitation_lets_in_one_of_many_that_bring_it_at_once():
     async with meeting("rome", "turin", "milan") as [rome, turin, milan]:
         token = await invite(milan)

@@ -68,6 +68,7 @@ async def reflects(rome: Member, milan: Member, name: str) -> None:
     await milan.until(CONFIG_MAPS, name, "shop-rome", bool)
 
 
+@pytest.mark.long
 async def test_who_is_reached_by_nobody_lends_to_whom_it_dials_and_nothing_is_left() -> None:
     async with behind_nat() as [rome, milan]:
         before = rome.everything(), milan.everything()
@@ -97,6 +98,7 @@ async def test_who_is_reached_by_nobody_lends_to_whom_it_dials_and_nothing_is_le
         assert (rome.everything(), milan.everything()) == before
 
 
+@pytest.mark.long
 async def test_the_lender_ends_it_first_and_nothing_is_left_either() -> None:
     async with behind_nat() as [rome, milan]:
         before = rome.everything(), milan.everything()
@@ -112,6 +114,7 @@ async def test_the_lender_ends_it_first_and_nothing_is_left_either() -> None:
         await eventually(lambda: same(rome, before[0]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_lender", [True, False])
 async def test_whoever_revokes_the_other_ends_the_connection_and_it_does_not_come_back(
     by_lender: bool,
@@ -170,6 +173,7 @@ async def test_after_a_restart_of_either_side_the_lender_dials_again() -> None:
         await reflects(rome, milan, "fourth")
 
 
+@pytest.mark.long
 async def test_either_side_is_restarted_while_the_lender_s_operator_thinks() -> None:
     async with behind_nat() as [rome, milan]:
         token = await invite(rome, borrow=True, resources=ASKED)

@@ -42,6 +42,7 @@ async def reads(member: Member, sample: str, value: float) -> None:
     await eventually(look)
 
 
+@pytest.mark.long
 async def test_requests_are_counted_by_phase_and_answers_by_what_was_said():
     async with meeting("rome", "turin", "milan") as [rome, turin, milan]:
         token = await invite(milan)

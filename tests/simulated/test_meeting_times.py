@@ -94,6 +94,7 @@ async def test_an_operator_answers_after_an_hour():
         assert await rome.admin.find(NODES, "milan") is not None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [HOUR, -HOUR])
 async def test_clocks_that_differ_by_an_hour_do_no_harm(seconds: float):
     async with apart(seconds) as [rome, milan]:

@@ -92,6 +92,7 @@ async def used(milan: Member, cpu: str, memory: str = "32Mi", **more: Any) -> No
     await milan.admin.create(POD_METRICS, body, "shop-rome")
 
 
+@pytest.mark.long
 async def test_figures_are_the_peers_and_never_zeros(
     caller: Peered, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 import trio
 
 from liqod.apimachinery.kinds import NAMESPACES
@@ -13,6 +14,7 @@ SAYS = "pods there find its Services by short names"
 SAME = ("--namespace-mapping-strategy", "EnforceSameName")
 
 
+@pytest.mark.long
 async def test_a_namespace_of_another_name_there_is_said_with_the_remedy(
     tmp_path: Path, nursery: trio.Nursery
 ) -> None:

@@ -1,5 +1,6 @@
 """A provider whose daemon dies while its API server answers: seen by its Lease, and undone."""
 
+import pytest
 import trio
 
 from liqod.apimachinery import labels
@@ -17,6 +18,7 @@ def daemon_of(node):
     return condition(node, labels.PEER_DAEMON_READY).get("status"), SHUT in node["spec"]["taints"]
 
 
+@pytest.mark.long
 async def test_new_pods_are_kept_from_it_until_it_is_back(monkeypatch):
     monkeypatch.setattr(link, "PROBE_EVERY", 0.2)
     monkeypatch.setattr(peerdaemon, "PEER_DAEMON_EVERY", 0.5)

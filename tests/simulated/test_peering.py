@@ -149,6 +149,7 @@ async def test_a_namespace_is_mapped_and_bounded_and_made_again():
         )
 
 
+@pytest.mark.long
 async def test_a_namespace_that_exists_is_left_alone():
     async with members("rome", "milan") as [rome, milan]:
         await milan.admin.create(NAMESPACES, {"metadata": {"name": "shop-rome"}})
@@ -171,6 +172,7 @@ async def test_a_namespace_that_exists_is_left_alone():
         await milan.until(NAMESPACES, "shop-rome", None, lambda ns: "annotations" in ns["metadata"])
 
 
+@pytest.mark.long
 async def test_cordon_drain_and_activate():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -234,6 +236,7 @@ async def test_cordon_drain_and_activate():
             )
 
 
+@pytest.mark.long
 async def test_a_restarted_daemon_deletes_what_went_meanwhile():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -288,6 +291,7 @@ async def test_an_id_that_means_something_here_is_refused_by_name():
         assert "authParams" not in tenant.get("status", {})
 
 
+@pytest.mark.long
 async def test_certificates_are_renewed_in_place():
     # A certificate of 600 s began a minute ago: with this point it is due 2.6 s after it was made.
     short = "[webhook]\nenabled = false\n[certificates]\nlifetime = 600\nrenew_at = 0.095\n"
@@ -314,6 +318,7 @@ async def test_certificates_are_renewed_in_place():
         ]["signedCRT"]
 
 
+@pytest.mark.long
 async def test_a_peering_at_rest_writes_nothing():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

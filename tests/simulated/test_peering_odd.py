@@ -155,6 +155,7 @@ async def test_replicas_that_make_racing_keys_agree():
         assert keys.same_public(found[0].public, keys.public_pem(found[0].private))
 
 
+@pytest.mark.long
 async def test_numbers_of_an_administrator_stay_in_the_quota():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -174,6 +175,7 @@ async def test_numbers_of_an_administrator_stay_in_the_quota():
         assert "cordoned" not in found["spec"]
 
 
+@pytest.mark.long
 async def test_a_tenant_that_changes_its_key_proves_it_anew():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

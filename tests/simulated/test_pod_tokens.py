@@ -126,6 +126,7 @@ async def test_none_goes_where_none_is_let_or_the_pod_is_at_home():
         assert requests[ASKED] == 1
 
 
+@pytest.mark.long
 async def test_they_are_renewed_in_time_and_not_by_a_daemon_that_only_begins_again():
     async with joined() as both:
         local = await robot(both, "web")

@@ -141,6 +141,7 @@ async def test_only_who_may_reach_nodes_is_answered(caller: Peered) -> None:
         assert (await it.line())["pod"] == "shop-rome/web"
 
 
+@pytest.mark.long
 async def test_what_the_peer_is_told_is_no_more_than_the_lists(caller: Peered) -> None:
     """Another pod, another namespace, a second request, credentials of somebody else."""
     for path in (

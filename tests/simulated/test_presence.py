@@ -85,6 +85,7 @@ async def test_a_daemon_whose_socket_refuses_is_dead_at_once_unless_another_lead
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.long
 async def test_what_a_leader_renews_has_an_age_by_the_api_servers_clock(tmp_path: Path):
     async with sites(tmp_path, "rome") as (rome,):
         await rome.start()

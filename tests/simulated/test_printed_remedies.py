@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 import trio
 
 from liqod.apimachinery import labels
@@ -31,6 +32,7 @@ async def message(guest: Member, part: str) -> str:
     return str(await eventually(said))
 
 
+@pytest.mark.long
 async def test_of_two_that_meet(tmp_path: Path, nursery: trio.Nursery):
     async with meeting("rome", "milan") as [rome, milan]:
         await nursery.start(lead, rome)
@@ -81,6 +83,7 @@ async def test_of_a_peer_that_shows_another_key(tmp_path: Path, nursery: trio.Nu
         await message(rome, "inbox accept")
 
 
+@pytest.mark.long
 async def test_of_who_lends_and_who_leaves(tmp_path: Path, nursery: trio.Nursery):
     async with members("rome", "milan") as [rome, milan]:
         await nursery.start(lead, rome)

@@ -203,6 +203,7 @@ async def test_a_peering_user_cannot_take_the_place_of_whom_it_let_in():
                 await milan.gone(TENANTS, "rome", AT_MILAN)
 
 
+@pytest.mark.long
 async def test_another_key_is_the_administrators_to_accept():
     """A Tenant with another key is refused until then, made anew or changed in place."""
     async with members("rome", "milan") as [rome, milan]:

@@ -67,6 +67,7 @@ class Watching:
             await trio.sleep(0.02)
 
 
+@pytest.mark.long
 async def test_providers_follow_a_key_and_no_pod_ends_by_it():
     async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
         await borrow_a_pod(rome, milan)

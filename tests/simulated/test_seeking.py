@@ -54,6 +54,7 @@ async def borrow(guest: Member, host: Member) -> None:
     guest.handshake.reload(dataclasses.replace(guest.context, config=changed))
 
 
+@pytest.mark.long
 async def test_who_is_seen_is_asked_where_a_policy_says_so_and_nobody_else():
     async with meeting("rome", "milan", "turin", settings=LENDS) as [rome, milan, turin]:
         rome.around += [await sighting(milan), await sighting(turin)]
@@ -75,6 +76,7 @@ async def test_who_is_seen_is_asked_where_a_policy_says_so_and_nobody_else():
         assert await entries(turin) == []
 
 
+@pytest.mark.long
 async def test_a_lender_that_was_revoked_is_not_asked_under_another_id():
     async with meeting("rome", "milan", settings=LENDS) as [rome, milan]:
         rome.around.append(await sighting(milan))

@@ -271,6 +271,7 @@ async def test_namespaces_of_others_are_not_looked_at(cluster):
         await eventually(late)
 
 
+@pytest.mark.long
 async def test_two_hundred_pods_cost_a_write_each(cluster):
     async with lending(cluster) as made, at_work(made, SOON):
         await made.grant(cpu="150")

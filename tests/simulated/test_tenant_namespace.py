@@ -12,6 +12,7 @@ from tests.simulated.peering import borrow_a_pod, members
 AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
 
 
+@pytest.mark.long
 async def test_a_consumer_whose_tenant_namespace_is_deleted_keeps_nothing():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

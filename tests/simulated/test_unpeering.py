@@ -35,6 +35,7 @@ async def test_unpeering_waits_for_no_garbage_collector(monkeypatch: pytest.Monk
         assert (await rome.unpeer(milan)).complete
 
 
+@pytest.mark.long
 async def test_what_the_other_side_keeps_is_named_and_goes_with_the_rights():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -55,6 +56,7 @@ async def test_what_the_other_side_keeps_is_named_and_goes_with_the_rights():
         await rome.gone(NODES, "milan")
 
 
+@pytest.mark.long
 async def test_the_command_names_what_the_other_side_keeps_before_and_after(tmp_path: Path):
     async with members("rome", "milan", leads=True) as [rome, milan]:
         await rome.peer(milan)
@@ -74,6 +76,7 @@ async def test_the_command_names_what_the_other_side_keeps_before_and_after(tmp_
         assert "`liqoctl force unpeer rome`" in done.out
 
 
+@pytest.mark.long
 async def test_the_provider_may_end_it():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -88,6 +91,7 @@ async def test_the_provider_may_end_it():
         assert (await rome.unpeer(milan)).complete
 
 
+@pytest.mark.long
 async def test_a_dead_provider_holds_nothing_up():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
