@@ -3,8 +3,7 @@
 import msgspec
 
 from liqod.model.view.headline import began, condition, first_failing
-from liqod.model.view.overview import NamespaceRow, NodeRow
-from liqod.model.view.rows import Pulse
+from liqod.model.view.rows import NamespaceRow, NodeRow, Pulse
 from liqod.model.view.snapshot import Guest
 from tui.session import Session
 from tui.table import Place, Row

@@ -12,31 +12,21 @@ from typing import Literal
 import msgspec
 import trio
 
-from liqod.cli import inspector, live
+from liqod.cli import inspector, live, report
 from liqod.cli.clusters import AGENT
 from liqod.cli.frame import Frame, warn
+from liqod.cli.report import Seen
 from liqod.cli.snapshot import take
 from liqod.errors import ConfigError, LiqodError, NotFound, TransientError, Unauthorized
 from liqod.inspect.protocol import Examine
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.model.view import objectfacts, wrong
-from liqod.model.view.facts import ClusterFacts, PeerFacts, Trip
-from liqod.model.view.overview import overview
-from liqod.model.view.problems import Problem
-from liqod.model.view.rows import Check as Row
+from liqod.model.view.facts import ClusterFacts, Trip
+from liqod.model.view.problems import Problem, merged, of_peer
 from liqod.model.view.rows import Ladder
 from liqod.model.view.snapshot import Snapshot
-from liqod.plugins import diagnosis
-from liqod.plugins.checks import cluster, peers
+from liqod.plugins.examination import ladder
 
-CHECKS = sorted(
-    (each for part in (cluster, peers) for each in part.liqod_checks() if each.by_objects),
-    key=lambda each: each.order,
-)
-"""The doctor's layers that objects alone can show."""
-SEEN_FROM_HERE = ("installation", "leader")
-"""Those of them of which a daemon says nothing: they are about that daemon itself."""
 ANSWERED = Trip(0.0, 0.0)
 READING = 15.0
 """Seconds for everything that the API server is asked."""
@@ -81,12 +71,12 @@ async def examine(frame: Frame, namespace: str, ask: Examine) -> Diagnosis:
         return await of_cluster(client, namespace, ask)
 
 
-async def _see(where: Path, ask: Examine) -> live.Seen:
+async def _see(where: Path, ask: Examine) -> Seen:
     return await live.see(where, "", ask)
 
 
 def of_daemon(
-    seen: live.Seen, problems: Iterable[Problem], ladders: tuple[Ladder, ...], ask: Examine
+    seen: Seen, problems: Iterable[Problem], ladders: tuple[Ladder, ...], ask: Examine
 ) -> Diagnosis:
     """The diagnosis by a daemon's own report.
 
@@ -96,8 +86,8 @@ def of_daemon(
         ladders: what its doctor found, and what else is known of these layers.
         ask: of whom it was asked.
     """
-    found = wrong.wrong((*problems, *live.tales(seen.state)), ladders)
-    return Diagnosis(seen.cluster_id, "daemon", ladders, problems=wrong.of_peer(found, ask.peer))
+    found = merged((*problems, *report.daemon_problems(seen.state)), ladders)
+    return Diagnosis(seen.cluster_id, "daemon", ladders, problems=of_peer(found, ask.peer))
 
 
 async def of_cluster(client: Client, namespace: str, ask: Examine) -> Diagnosis:
@@ -124,8 +114,8 @@ async def of_cluster(client: Client, namespace: str, ask: Examine) -> Diagnosis:
         except LiqodError as failure:
             return alone(snapshot, ask, version, took, str(failure))
         own, *others = seen.ladders
-        ladders = (beside(own, snapshot), *others)
-        return of_daemon(seen, overview(snapshot).problems, ladders, ask)
+        ladders = (report.completed(own, snapshot), *others)
+        return of_daemon(seen, report.problems(snapshot), ladders, ask)
     return alone(snapshot, ask, version, took, "its daemon has no socket on this machine")
 
 
@@ -153,14 +143,14 @@ async def _unread(client: Client, error: LiqodError, ask: Examine) -> Diagnosis:
         return _of_one(client.server, failed, str(failure))
     # What the daemon still says of its API server may be some seconds old.
     rest = tuple(row for row in seen.ladders[0].checks if row.layer not in ("server", "watches"))
-    merged = Ladder("", (*judged(failed).checks, *rest))
+    merged = Ladder("", (*ladder(failed).checks, *rest))
     return of_daemon(seen, seen.state.problems, (merged, *seen.ladders[1:]), ask)
 
 
 def _of_one(whose: str, known: ClusterFacts, silent: str = "") -> Diagnosis:
     """The diagnosis where nothing but this cluster's own ladder is known."""
-    own = judged(known)
-    return Diagnosis(whose, "resources", (own,), silent, wrong.wrong((), (own,)))
+    own = ladder(known)
+    return Diagnosis(whose, "resources", (own,), silent, merged((), (own,)))
 
 
 def alone(snapshot: Snapshot, ask: Examine, version: str, took: float, silent: str) -> Diagnosis:
@@ -173,8 +163,8 @@ def alone(snapshot: Snapshot, ask: Examine, version: str, took: float, silent: s
         took: seconds that it took to answer.
         silent: why no daemon was asked.
     """
-    problems = overview(snapshot).problems
-    found = ladders(snapshot, version, took)
+    problems = report.problems(snapshot)
+    found = report.ladders(snapshot, version, took)
     if ask.peer:
         known = [each.peer for each in found[1:]]
         if ask.peer not in known:
@@ -182,34 +172,5 @@ def alone(snapshot: Snapshot, ask: Examine, version: str, took: float, silent: s
         found = tuple(each for each in found if each.peer in ("", ask.peer))
     if ask.probe:
         warn(f"nothing is tried anew: {silent}")
-    all_wrong = wrong.of_peer(wrong.wrong(problems, found), ask.peer)
-    return Diagnosis(snapshot.cluster_id, "resources", found, silent, all_wrong)
-
-
-def ladders(snapshot: Snapshot, version: str, took: float) -> tuple[Ladder, ...]:
-    """This cluster's ladder by its objects, then each peer's; arguments as :func:`alone`."""
-    own = objectfacts.cluster(snapshot, version, took)
-    return (judged(own), *(judged(each) for each in objectfacts.peers(snapshot, own)))
-
-
-def beside(own: Ladder, snapshot: Snapshot) -> Ladder:
-    """The layers of a daemon that was asked, with the findings that only objects can show of it."""
-    more = judged(objectfacts.cluster(snapshot)).checks
-    first, rest = own.checks[:1], own.checks[1:]
-    return Ladder("", (*first, *(each for each in more if each.layer in SEEN_FROM_HERE), *rest))
-
-
-def judged(facts: ClusterFacts | PeerFacts) -> Ladder:
-    """The ladder of these facts, which are of objects."""
-    peer = facts.peer if isinstance(facts, PeerFacts) else ""
-    scope = "peer" if peer else "cluster"
-    checks = [each for each in CHECKS if each.scope == scope]
-    return Ladder(
-        peer,
-        tuple(
-            Row(check.name, check.title, found.verdict, 0.0, found.evidence, found.remedy)
-            for check, found in diagnosis.examine(
-                checks, lambda check: check.look(facts), independent=True
-            )
-        ),
-    )
+    everything = of_peer(merged(problems, found), ask.peer)
+    return Diagnosis(snapshot.cluster_id, "resources", found, silent, everything)

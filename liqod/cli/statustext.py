@@ -14,13 +14,13 @@ from liqod.model.text import printable
 from liqod.model.view.detail import Detail
 from liqod.model.view.figures import span
 from liqod.model.view.headline import NO_PEERS
-from liqod.model.view.overview import Overview, PeerRow
+from liqod.model.view.overview import Overview
 from liqod.model.view.problems import Problem, known
-from liqod.model.view.rows import Sighting
+from liqod.model.view.rows import PeerRow, Sighting
 from liqod.model.view.seen import clusters
 
 if TYPE_CHECKING:
-    from liqod.cli.live import Live, LivePeer
+    from liqod.cli.report import Live, LivePeer
 
 ROLES = {"ConsumerAndProvider": "Both"}
 """A shorter word for a role."""

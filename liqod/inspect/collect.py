@@ -28,14 +28,14 @@ from liqod.model.objects.podsight import LivePod, guest_of
 from liqod.model.peering import capacity
 from liqod.model.view import objectfacts, peerview, requests
 from liqod.model.view.facts import REACHABLE, PeerFacts
-from liqod.model.view.overview import Overview, of_facts
+from liqod.model.view.overview import Overview, overview
 from liqod.model.view.peerview import Counted, counted
 from liqod.model.view.problems import Problem
 from liqod.model.view.requests import Request
 from liqod.model.view.rows import Ladder
 from liqod.model.view.snapshot import LISTED, Guest, Snapshot
 from liqod.model.view.state import State
-from liqod.model.view.told import told
+from liqod.plugins import examination
 from liqod.plugins.host import PluginHost
 from liqod.resources import (
     IDENTITIES,
@@ -163,8 +163,8 @@ class Collector:
         snapshot = self._snapshot()
         own = objectfacts.cluster(snapshot)
         noted = objectfacts.peers(snapshot, own)
-        view = of_facts(snapshot, own, noted)
-        self._problems = view.problems
+        view = overview(snapshot, own, noted)
+        self._problems = examination.problems(own, objectfacts.everyone(snapshot, own))
         return msgspec.structs.replace(
             before,
             peers=self._peers(view, noted),
@@ -207,7 +207,7 @@ class Collector:
 
     def _all_problems(self, state: State) -> tuple[Problem, ...]:
         """Problems in the custom resources, and those that only this daemon knows."""
-        more = told(state.plugins.values(), state.reasons.values(), state.sightings.values())
+        more = examination.problems(*objectfacts.of_state(state))
         return tuple(sorted({*self._problems, *more}))[: peerview.PROBLEMS]
 
     def _figured(self, before: State) -> State:

@@ -21,7 +21,9 @@ from liqod.model.view.facts import QueueFacts as QueueFacts
 from liqod.model.view.facts import ReflectionFacts as ReflectionFacts
 from liqod.model.view.facts import Trip as Trip
 from liqod.model.view.facts import WorkFacts as WorkFacts
+from liqod.model.view.figures import counted
 from liqod.model.view.networkfacts import NetworkFacts as NetworkFacts
+from liqod.model.view.problems import Fault as Fault
 from liqod.plugins.contracts import NoSettings
 
 Verdict = Literal["ok", "failing", "unknown", "skipped"]
@@ -35,26 +37,44 @@ class Finding(msgspec.Struct, frozen=True):
             not meant to.
         evidence: what was seen, one clause with figures.
         remedy: what to do about it, one clause; for a failing layer.
+        faults: what the list of problems has of it, such as each object that is concerned; empty:
+            of a failing layer its title and its evidence, of others nothing.
     """
 
     verdict: Verdict
     evidence: str
     remedy: str = ""
+    faults: tuple[Fault, ...] = ()
 
 
-def ok(evidence: str) -> Finding:
-    """The layer works."""
-    return Finding("ok", evidence)
+def ok(evidence: str, *faults: Fault) -> Finding:
+    """The layer works; the faults are hints."""
+    return Finding("ok", evidence, faults=faults)
 
 
-def failing(evidence: str, remedy: str) -> Finding:
-    """The layer does not work."""
-    return Finding("failing", evidence, remedy)
+def failing(evidence: str, remedy: str, what: str = "") -> Finding:
+    """The layer does not work; ``what`` is the same as a clause that stands alone."""
+    return Finding("failing", evidence, remedy, (Fault(what, remedy),) if what else ())
 
 
-def unknown(evidence: str) -> Finding:
+def unknown(evidence: str, *faults: Fault) -> Finding:
     """It is not known yet."""
-    return Finding("unknown", evidence)
+    return Finding("unknown", evidence, faults=faults)
+
+
+def found(faults: Iterable[Fault], well: str) -> Finding:
+    """The finding of a layer with several faults: the first that is no hint has it fail.
+
+    Args:
+        faults: all there are.
+        well: the evidence where none but hints are among them.
+    """
+    all_faults = tuple(faults)
+    grave = [each for each in all_faults if not each.hint]
+    if not grave:
+        return Finding("ok", well, faults=all_faults)
+    others = f" (and {counted(len(grave) - 1, 'other')})" if len(grave) > 1 else ""
+    return Finding("failing", f"{grave[0].what}{others}", grave[0].remedy, all_faults)
 
 
 def skipped(evidence: str) -> Finding:

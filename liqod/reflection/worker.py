@@ -21,7 +21,7 @@ from liqod.kube.queue import KeyedQueue
 from liqod.kube.watched import DOUBT
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.crossing.exclusions import STAYS_HOME, object_stays
-from liqod.model.view.told import BROKEN
+from liqod.model.view.rows import PLUGIN_FAILS
 from liqod.plugins.callguard import FAILING
 from liqod.plugins.contracts import (
     NOTHING,
@@ -263,7 +263,7 @@ class Worker:
         work = self._begin(key, self._state(key))
         if work is not None and work.source is not None:
             with suppress(LiqodError):
-                await self._status.tell(work, (Reason(BROKEN, str(error)),))
+                await self._status.tell(work, (Reason(PLUGIN_FAILS, str(error)),))
 
     async def _reconcile(self, key: Key) -> float | None:
         state = self._state(key)

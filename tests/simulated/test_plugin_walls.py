@@ -15,7 +15,7 @@ from liqod.kube.selection import Selection
 from liqod.loopwatchdog import Stalls
 from liqod.model.objects.remoteevents import MESSAGE_BYTES
 from liqod.model.text import is_fit
-from liqod.model.view.told import BROKEN
+from liqod.model.view.rows import PLUGIN_FAILS
 from liqod.plugins import callguard
 from liqod.plugins.contracts import (
     Json,
@@ -128,7 +128,7 @@ async def test_the_object_at_which_one_breaks_is_named_until_it_is_mended_or_gon
         async def told() -> bool:
             found = await both.here.list(EVENTS, Selection(SHOP))
             of = [each for each in found if each["involvedObject"]["name"] == "odd"]
-            return [each["reason"] for each in of] == [BROKEN]
+            return [each["reason"] for each in of] == [PLUGIN_FAILS]
 
         async def over() -> bool:
             return not said()

@@ -10,9 +10,10 @@ import pytest
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
 from liqod.cli import diagnosis as examination
-from liqod.cli import inspector, live
+from liqod.cli import inspector, report
 from liqod.cli.commands import doctor
 from liqod.cli.diagnosis import Diagnosis
+from liqod.cli.report import Seen, overview
 from liqod.cli.snapshot import take
 from liqod.consumer import link
 from liqod.errors import LiqodError
@@ -21,7 +22,7 @@ from liqod.inspect.protocol import Examine
 from liqod.kube.http import wire
 from liqod.kube.selection import Selection
 from liqod.model.view.headline import first_failing
-from liqod.model.view.overview import Overview, overview
+from liqod.model.view.overview import Overview
 from liqod.model.view.rows import Verdict
 from liqod.model.view.state import State
 from tests.stateful.network import Line
@@ -93,14 +94,14 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
     """
     process = next((each for each in site.processes if each.inspector is not None), None)
 
-    async def asked(where: Path, ask: Examine) -> live.Seen:
+    async def asked(where: Path, ask: Examine) -> Seen:
         assert process is not None
         assert process.inspector is not None
         if probe:
             await process.inspector.doctor.probe()
         ladders = process.inspector.doctor.ladders
         found = tuple(ladders[name] for name in sorted(ladders))
-        return live.Seen(site.name, time.time(), State(), found)
+        return Seen(site.name, time.time(), State(), found)
 
     async def beside(server: str) -> Path | None:
         return SOCKET if process is not None else None
@@ -117,7 +118,7 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
     try:
         view = overview(await take(site.admin, "liqo"))
         if process is not None:
-            view = live.joined(view, await asked(SOCKET, Examine(id=1)), "")
+            view = report.joined(view, await asked(SOCKET, Examine(id=1)), "")
         nodes = {each["metadata"]["name"]: _node(each) for each in await _nodes(site)}
     except LiqodError:
         view, nodes = None, {}

@@ -17,17 +17,25 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.cli import app, statustext
 from liqod.cli.commands.events import line
-from liqod.cli.live import Seen, figures, remembered
 from liqod.cli.output import pick, table
 from liqod.cli.presence import verdict
+from liqod.cli.report import Seen, figures, from_daemon, overview
 from liqod.cli.statustext import render
 from liqod.errors import Unreachable
 from liqod.kube.leases import Lease, LeaseSpec, Look
 from liqod.model.view.detail import SliceRow
 from liqod.model.view.figures import span
-from liqod.model.view.overview import NamespaceRow, NodeRow, PeerRow, overview
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import Daemon, Event, PodRow, Sighting, Slice
+from liqod.model.view.rows import (
+    Daemon,
+    Event,
+    NamespaceRow,
+    NodeRow,
+    PeerRow,
+    PodRow,
+    Sighting,
+    Slice,
+)
 from liqod.model.view.snapshot import Pod, Snapshot
 from liqod.model.view.state import State
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
@@ -217,7 +225,7 @@ def test_what_a_daemon_remembers_is_shown_as_what_the_custom_resources_say():
         ),
     )
     gone = Unreachable("https://rome: connection refused")
-    view = remembered(seen, "", gone)
+    view = from_daemon(seen, "", gone)
     assert (view.source, view.daemon, view.webhook) == ("daemon", "running, leading", "reachable")
     assert [row.id for row in view.peers] == ["milan", "turin"]
     assert {type(row) for row in view.peers} == {PeerRow}
@@ -227,7 +235,7 @@ def test_what_a_daemon_remembers_is_shown_as_what_the_custom_resources_say():
     assert "\n\nturin: a slice is denied\n" in text
     assert "2.0 ms" in text
 
-    one = remembered(seen, "milan", gone)
+    one = from_daemon(seen, "milan", gone)
     assert own not in one.problems
     assert one.detail is not None
     assert [row.why for row in one.detail.waiting] == ["no room"]
@@ -235,7 +243,7 @@ def test_what_a_daemon_remembers_is_shown_as_what_the_custom_resources_say():
     assert "shop/web" in render(one, now=NOW)
 
     idle = Seen("rome", NOW, State())
-    nothing = render(remembered(idle, "", gone), now=NOW, live=figures(idle))
+    nothing = render(from_daemon(idle, "", gone), now=NOW, live=figures(idle))
     assert "the daemon is starting" in nothing
     assert "no peers yet" not in nothing
 

@@ -2,8 +2,7 @@
 
 from collections import defaultdict
 
-from liqod.model.view.overview import NodeRow
-from liqod.model.view.rows import PodRow
+from liqod.model.view.rows import NodeRow, PodRow
 from tui import text
 from tui.marks import yes_no
 from tui.session import Session

@@ -23,7 +23,7 @@ from liqod.errors import LiqodError
 from liqod.inspect.protocol import Examine, Findings, GetHistory, GetTasks, Metrics, Series, Tasks
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.text import printable
-from liqod.model.view import wrong
+from liqod.model.view import problems
 from liqod.model.view.figures import counted, span
 from liqod.model.view.headline import first_failing
 from liqod.model.view.redact import redact, redact_value
@@ -80,7 +80,7 @@ async def doctor(
 
 def unhealthy(found: "Diagnosis") -> bool:
     """True if something is wrong, by the rule of ``liqod status``."""
-    return not wrong.well(found.problems)
+    return not problems.well(found.problems)
 
 
 def render(found: "Diagnosis", now: float) -> str:
@@ -97,7 +97,7 @@ def render(found: "Diagnosis", now: float) -> str:
         ]
         table = output.table(rows, ["", "LAYER", "FOR", "EVIDENCE"], width=output.width())
         parts.append(f"{head}\n{table}")
-    more = wrong.beside(found.problems, found.ladders)
+    more = problems.uncovered(found.problems, found.ladders)
     if more:
         lines = (
             printable(f"  ! {f'[{each.peer}] ' if each.peer else ''}{each.what} → {each.remedy}")

@@ -6,15 +6,15 @@ import msgspec
 import trio
 
 from liqod.apimachinery import labels
-from liqod.cli import output
+from liqod.cli import output, report
 from liqod.cli.frame import OUTPUTS, Frame, command, warn
 from liqod.cli.options import LiqoNamespace, OnePeer
 from liqod.cli.snapshot import take
 from liqod.cli.statustext import render
 from liqod.errors import ConfigError, LiqodError, TransientError, Unreachable
 from liqod.kube.client import Client
-from liqod.model.view.overview import Overview, overview
-from liqod.model.view.wrong import dated
+from liqod.model.view.overview import Overview
+from liqod.model.view.problems import dated
 
 ASKING = 5.0
 """Seconds of ``--timeout`` that are kept for asking the daemon where the API server is down."""
@@ -30,13 +30,13 @@ async def status(
 
     Problems come first, the worst of them at the top, each with how long it lasts, where that is
     known, and how old the knowledge is, where it was not just read (in JSON `since` and `at`, in
-    Unix seconds); with one of them the exit status is 1. Pods of yours that wait, and what
-    somebody meant so, are hints, marked ·, and leave it 0. It reads custom resources, so it works
-    while the daemon is down; where this cluster's daemon runs on this machine, the round trip, the
-    silence and the backlog of each peer come from it. While the API server is down it shows what
-    that daemon knows by itself, and ends with exit status 1; so it does where the daemon of
-    --socket does not answer. With a PEER it also shows the slices with their verdicts, the
-    conditions, and which pods wait there and why.
+    Unix seconds, and `objects`, the names of what is concerned); with one of them the exit status
+    is 1. Pods of yours that wait, and what somebody meant so, are hints, marked ·, and leave it 0.
+    It reads custom resources, so it works while the daemon is down; where this cluster's daemon
+    runs on this machine, the round trip, the silence and the backlog of each peer come from it.
+    While the API server is down it shows what that daemon knows by itself, and ends with exit
+    status 1; so it does where the daemon of --socket does not answer. With a PEER it also shows the
+    slices with their verdicts, the conditions, and which pods wait there and why.
 
     The key is this cluster's, by which others know it (its SHA-256), and below it where they meet
     its daemon. MET BY says how a peer came: by an invitation, by discovery, at an address that
@@ -51,21 +51,21 @@ async def status(
     """
     from liqod.cli import live  # brings the websocket, which other commands do without
 
-    daemon: live.Live | None = None
+    daemon: report.Live | None = None
     silent = ""
     try:
         async with frame.client() as client:
             view, uid = await _read(client, liqo_namespace, peer, frame.timeout)
     except TransientError as error:
         seen = await live.instead(frame, error)
-        view, daemon = live.remembered(seen, peer, error), live.figures(seen)
+        view, daemon = report.from_daemon(seen, peer, error), report.figures(seen)
         warn(f"{view.problems[0].what}; this is what the daemon of {view.cluster_id} knows")
     else:
         try:
             named = frame.cluster_id
             told = await live.ask(frame.socket, named or view.cluster_id, "" if named else uid)
             if told is not None:
-                view, daemon = live.joined(view, told, peer), live.figures(told)
+                view, daemon = report.joined(view, told, peer), report.figures(told)
         except LiqodError as error:
             silent = str(error)
             warn(silent)
@@ -88,5 +88,5 @@ async def _read(client: Client, namespace: str, peer: str, timeout: float) -> tu
     patience = max(timeout - ASKING, timeout / 2)
     with trio.move_on_after(patience):
         snapshot = await take(client, namespace)
-        return overview(snapshot, peer), snapshot.cluster_uid
+        return report.overview(snapshot, peer), snapshot.cluster_uid
     raise Unreachable(f"the API server has not answered within {patience:g} s")

@@ -13,7 +13,10 @@ import msgspec
 from liqod.model.ids import IdProblem
 from liqod.model.peering.heartbeat import State
 from liqod.model.view.detail import ConditionRow
-from liqod.model.view.networkfacts import NetworkFacts
+from liqod.model.view.networkfacts import NetworkFacts, NodeWay
+from liqod.model.view.requests import Request
+from liqod.model.view.rows import Sighting, Told
+from liqod.model.view.snapshot import Pod
 
 REACHABLE: Final = "reachable"
 """The verdict on the webhook's path where it works; any other says why not."""
@@ -84,6 +87,14 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         serving: why the cluster has not signed what virtual nodes show; empty where it has, None
             where it was not asked to.
         troubled: plugins that are parked, or fail again and again, with the reason.
+        incoming: the requests to borrow from this cluster.
+        outgoing: its own requests to others, and offers to lend.
+        overlay: the ways of its nodes to the gateway, as each reports its own.
+        overcommitted: what consumers are granted beyond its nodes' capacity, as a clause; empty
+            for nothing.
+        stayed: pods on its own nodes, by the namespace whose pods are to run at peers only.
+        pods: those on virtual nodes of no known peer, as of :attr:`PeerFacts.pods`.
+        sightings: the clusters that discovery sees.
         probed: what the check's own probe returned last; None: nothing yet.
         settings: the check's own settings, as its ``config_type``.
     """
@@ -110,6 +121,13 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     met_at: int | None = None
     unmet: str = ""
     serving: str | None = None
+    incoming: tuple[Request, ...] = ()
+    outgoing: tuple[Request, ...] = ()
+    overlay: tuple[NodeWay, ...] = ()
+    overcommitted: str = ""
+    stayed: dict[str, int] = {}
+    pods: tuple[Pod, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
     probed: Any = None
     settings: Any = None
 
@@ -125,11 +143,20 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """A virtual node: why it is not ready (empty if it is), and its lease's age where known."""
+    """A virtual node.
+
+    Attributes:
+        name: its name.
+        problem: why it is not as it is to be; empty if it is.
+        lease: the age of its lease in seconds; None: not known.
+        behind: why what runs there may not answer, as its provider reports of its nodes; empty
+            for nothing.
+    """
 
     name: str
     problem: str = ""
     lease: float | None = None
+    behind: str = ""
 
 
 class QueueFacts(msgspec.Struct, frozen=True):
@@ -282,11 +309,18 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         unfollowed: kinds of what is replicated that cannot be followed there, with the reason.
         denied: slices that it denied, with the reason.
         beyond: slices that are granted more than its nodes have, with what it says of that.
+        ungrown: slices that are not granted what was asked for later, with the reason.
         unanswered: slices that it has not answered yet.
+        lent_denied: slices lent to it that this cluster denied, with the reason.
+        lent_ungrown: those that this cluster does not let grow, with the reason.
+        pods: those of this cluster there that wait, or that are of a DaemonSet.
+        reasons: why objects are not as they are to be there, or here.
         former: it knows this cluster by its former key alone.
         tenant: condition of the tenant here that is the peer's, as its Tenant has it or
             :data:`liqod.model.peering.healthsummary.UNACCEPTED`; empty where there is none.
         network: what is known of the network that is joined with it; None where none is to be.
+        connection: why that does not work, as its Connection has it, in a clause; empty where it
+            does, or nothing is noted.
         usage: why it did not report what its guests use; empty where it did, None: nobody asked.
         probed: what the check's own probe returned last; None: nothing yet.
         settings: the check's own settings, as its ``config_type``.
@@ -319,10 +353,16 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     unfollowed: dict[str, str] = {}
     denied: dict[str, str] = {}
     beyond: dict[str, str] = {}
+    ungrown: dict[str, str] = {}
     unanswered: tuple[str, ...] = ()
+    lent_denied: dict[str, str] = {}
+    lent_ungrown: dict[str, str] = {}
+    pods: tuple[Pod, ...] = ()
+    reasons: tuple[Told, ...] = ()
     former: bool = False
     tenant: str = ""
     network: NetworkFacts | None = None
+    connection: str = ""
     usage: str | None = None
     probed: Any = None
     settings: Any = None

@@ -11,10 +11,9 @@ import msgspec
 
 from liqod.model.peering.intervals import FRESH
 from liqod.model.view.figures import counted, span
-from liqod.model.view.problems import Problem, known
+from liqod.model.view.problems import Problem, known, merged
 from liqod.model.view.rows import Check, Ladder, Peer, Pulse
 from liqod.model.view.state import State
-from liqod.model.view.wrong import wrong
 
 Condition = Literal["up", "degraded", "silent", "down", "idle", "leaving", "failed"]
 """How a peer is: ``silent`` is a link that counts as up without a round trip lately, ``idle`` a
@@ -123,7 +122,7 @@ def worst(state: State, now: float) -> Worst:
         others = len(bad) - 1
         more = f" (and {counted(others, 'other peer')})" if others else ""
         return msgspec.structs.replace(bad[0], what=bad[0].what + more)
-    found = wrong(state.problems, state.ladders.values())
+    found = merged(state.problems, state.ladders.values())
     if found:
         return _problem(found[0], ())
     if not state.daemon.leading:
@@ -141,7 +140,7 @@ def every(state: State, now: float) -> tuple[Worst, ...]:
 
     Before it are peers that no problem reports yet, such as one that has just gone silent.
     """
-    found = wrong(state.problems, state.ladders.values())
+    found = merged(state.problems, state.ladders.values())
     told = {each.peer for each in found if not each.hint}
     gone = [name for name, how in conditions(state, now).items() if how in ("failed", "down")]
     untold = (each for each in _bad_peers(state, now) if each.peer not in told)

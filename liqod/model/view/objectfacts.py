@@ -1,15 +1,18 @@
 """Fills facts from the objects of one cluster, where no daemon can be asked. Pure.
 
 A daemon's notes on an object are believed for as long as that daemon runs, and are as old as it
-may take to find otherwise.
+may take to find otherwise. A daemon that can be asked says more, which is filled from its state
+(:func:`of_state`).
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.peering import capacity, healthsummary
+from liqod.model.network import podpath
+from liqod.model.peering import capacity, healthsummary, nodesready
 from liqod.model.peering.foreigncluster import (
     API_SERVER,
     DEGRADED,
@@ -31,14 +34,22 @@ from liqod.model.view.facts import (
     ReflectionFacts,
     Trip,
 )
-from liqod.model.view.problems import refuses
+from liqod.model.view.nodeways import ways
 from liqod.model.view.requests import met
-from liqod.model.view.snapshot import Snapshot
-from liqod.resources import ForeignCluster, ResourceSlice
+from liqod.model.view.rows import LEFT_OUT
+from liqod.model.view.snapshot import Pod, Snapshot
+from liqod.model.view.state import State
+from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
 from liqod.resources.authentication import DENIED, RESOURCES
+from liqod.resources.fabric import FABRIC
+from liqod.resources.networking import Connection
+from liqod.resources.nodes import NODE
+from liqod.resources.offloading import NamespaceCondition
 
 RENEWED = PEER_DAEMON_EVERY + SILENT_AFTER + PROBE_EVERY
 """Seconds within which a peer's daemon has renewed its Lease that is noted to run."""
+NO_NODE = "there is no such Node"
+"""The problem of a virtual node that is not there."""
 PROBLEMS: dict[str, LinkProblem] = {REFUSES: "refused", UNTRUSTED: "untrusted"}
 """Kinds of a link's failure by the reason of the condition."""
 
@@ -51,6 +62,10 @@ def cluster(snapshot: Snapshot, version: str = "", took: float = 0.0) -> Cluster
         version: of its API server.
         took: seconds that it took to answer.
     """
+    # Liqo has objects of this kind, too, of other names.
+    fabric = next((each for each in snapshot.fabrics if each.name == FABRIC), None)
+    peers = {node.name for node in snapshot.virtual_nodes}
+    lent = (each.status.resources for each in snapshot.slices if owner(each)[1])
     return ClusterFacts(
         now=0.0,
         api=Trip(0.0, took),
@@ -67,6 +82,12 @@ def cluster(snapshot: Snapshot, version: str = "", took: float = 0.0) -> Cluster
             standbys=snapshot.standbys,
         ),
         webhook=REACHABLE if snapshot.webhook == labels.TRUE else snapshot.webhook,
+        incoming=snapshot.incoming,
+        outgoing=snapshot.outgoing,
+        overlay=ways(fabric, snapshot.internal_nodes),
+        overcommitted=capacity.beyond(snapshot.capacity, lent),
+        stayed=dict(snapshot.stayed),
+        pods=tuple(each for each in snapshot.pods if each.node not in peers and _waits(each)),
     )
 
 
@@ -79,11 +100,47 @@ def peers(snapshot: Snapshot, known: ClusterFacts) -> tuple[PeerFacts, ...]:
     """
     found = sorted(snapshot.foreign_clusters, key=lambda each: each.spec.cluster_id)
     by_peer = _ByPeer(snapshot)
-    return tuple(by_peer.facts(each, known) for each in found)
+    return tuple(by_peer.of_foreign_cluster(each, known) for each in found)
+
+
+def everyone(snapshot: Snapshot, known: ClusterFacts) -> tuple[PeerFacts, ...]:
+    """The facts about each peer, and about whom else objects name; arguments as :func:`peers`."""
+    by_peer = _ByPeer(snapshot)
+    clusters = {each.spec.cluster_id: each for each in snapshot.foreign_clusters}
+    return tuple(
+        by_peer.of_foreign_cluster(clusters[peer], known)
+        if peer in clusters
+        else by_peer.of_objects(peer, known)
+        for peer in sorted({*clusters, *by_peer.named})
+    )
+
+
+def of_state(state: State) -> tuple[ClusterFacts, tuple[PeerFacts, ...]]:
+    """The facts of a daemon's state that no object holds: plugins, sightings, reasons."""
+    plugins = state.plugins.values()
+    own = ClusterFacts(
+        now=0.0,
+        left_out={each.whole: each.why for each in plugins if each.state == LEFT_OUT},
+        troubled={
+            each.whole: each.failure for each in plugins if each.failure and each.state != LEFT_OUT
+        },
+        sightings=tuple(state.sightings[key] for key in sorted(state.sightings)),
+    )
+    reasons = defaultdict(list)
+    for _, row in sorted(state.reasons.items()):
+        reasons[row.peer].append(row)
+    return own, tuple(
+        PeerFacts(now=0.0, peer=peer, cluster=own, reasons=tuple(rows))
+        for peer, rows in reasons.items()
+    )
 
 
 class _ByPeer:
-    """The objects of a snapshot by peer, in one pass: a hundred peers stay cheap."""
+    """The objects of a snapshot by peer, in one pass: a hundred peers stay cheap.
+
+    Attributes:
+        named: the ids of clusters that objects name.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -94,40 +151,48 @@ class _ByPeer:
             each.spec.cluster_id: healthsummary.tenant(each) for each in snapshot.tenants
         }
         self._guests = Counter(each.consumer for each in snapshot.guests)
-        self._pods: Counter[str] = Counter()
-        self._nodes: dict[str, list[NodeFacts]] = {}
-        pods = Counter(each.node for each in snapshot.pods)
+        self._nodes: dict[str, list[NodeFacts]] = defaultdict(list)
+        peers: dict[str, str] = {}
         for node in snapshot.virtual_nodes:
-            problem = snapshot.nodes.get(node.name, "there is no such Node")
-            self._nodes.setdefault(node.spec.cluster_id, []).append(NodeFacts(node.name, problem))
-            self._pods[node.spec.cluster_id] += pods[node.name]
-        self._slices: dict[str, list[ResourceSlice]] = {}
+            peers[node.name] = node.spec.cluster_id
+            self._nodes[node.spec.cluster_id].append(_node(node, snapshot))
+        self._pods: dict[str, list[Pod]] = defaultdict(list)
+        for pod in snapshot.pods:
+            self._pods[peers.get(pod.node, "")].append(pod)
+        self._slices: dict[str, list[ResourceSlice]] = defaultdict(list)
+        self._lent: dict[str, list[ResourceSlice]] = defaultdict(list)
         for each in snapshot.slices:
             peer, lent = owner(each)
-            if not lent:
-                self._slices.setdefault(peer, []).append(each)
-        self._certificates: dict[str, dict[str, float]] = {}
+            (self._lent if lent else self._slices)[peer].append(each)
+        self._certificates: dict[str, dict[str, float]] = defaultdict(dict)
         for (peer, name), left in snapshot.expiries.items():
-            self._certificates.setdefault(peer, {})[name] = left
+            self._certificates[peer][name] = left
+        self._connections = {
+            each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""): connection_problem(each)
+            for each in snapshot.connections
+        }
+        self._namespaces = _by_namespace(snapshot)
+        self.named = {
+            *self._nodes,
+            *self._slices,
+            *self._lent,
+            *self._certificates,
+            *self._connections,
+            *self._namespaces,
+            *snapshot.former,
+        }
 
-    def facts(self, found: ForeignCluster, known: ClusterFacts) -> PeerFacts:
+    def of_foreign_cluster(self, found: ForeignCluster, known: ClusterFacts) -> PeerFacts:
         """The facts about one peer."""
         peer, link, notes = found.spec.cluster_id, _link(found), found.metadata.annotations
-        nodes, slices = self._nodes.get(peer, []), self._slices.get(peer, [])
-        certificates, names = self._certificates.get(peer, {}), found.status.tenant_namespace
+        names = found.status.tenant_namespace
         by, words = met(peer, self._requests)
-        return PeerFacts(
-            now=known.now,
-            peer=peer,
-            cluster=known,
-            lends=link.state != "idle" or bool(certificates or nodes or slices),
-            borrows=peer in self._tenants,
-            tenant=self._tenants.get(peer, ""),
+        facts = self.of_objects(peer, known)
+        return msgspec.structs.replace(
+            facts,
+            lends=link.state != "idle" or facts.lends,
             tenant_namespace=names.local if names is not None else "",
-            former=peer in self._snapshot.former,
             link=link,
-            pods_out=self._pods[peer],
-            pods_in=self._guests[peer],
             role=found.status.role,
             server=found.status.api_server_url,
             pod_network=notes.get(labels.POD_NETWORK, "none"),
@@ -135,23 +200,86 @@ class _ByPeer:
             conditions=tuple(conditions(found)),
             met=by,
             words=words,
-            reflection=_reflection(peer, tuple(nodes), self._snapshot),
+        )
+
+    def of_objects(self, peer: str, known: ClusterFacts) -> PeerFacts:
+        """The facts about one cluster but for those that its ForeignCluster holds."""
+        nodes, slices = self._nodes.get(peer, []), self._slices.get(peer, [])
+        lent, certificates = self._lent.get(peer, []), self._certificates.get(peer, {})
+        pods = self._pods.get(peer, [])
+        mapped, refused = self._namespaces.get(peer, (0, {}))
+        return PeerFacts(
+            now=known.now,
+            peer=peer,
+            cluster=known,
+            lends=bool(certificates or nodes or slices),
+            borrows=peer in self._tenants,
+            tenant=self._tenants.get(peer, ""),
+            former=peer in self._snapshot.former,
+            pods_out=len(pods),
+            pods_in=self._guests[peer],
+            reflection=ReflectionFacts(nodes=tuple(nodes), namespaces=mapped, refused=refused),
             certificates=certificates,
             identities=len(certificates),
-            denied={each.name: why for each in slices if (why := denial(each))},
+            denied=_denials(slices, growth=False),
+            ungrown=_denials(slices, growth=True),
             beyond={
                 each.name: what
                 for each in slices
                 if (what := capacity.told(each.metadata.annotations, each.status.resources))
             },
             unanswered=tuple(each.name for each in slices if not each.verdict(RESOURCES)),
+            lent_denied=_denials(lent, growth=False),
+            lent_ungrown=_denials(lent, growth=True),
+            pods=tuple(each for each in pods if _waits(each)),
+            connection=self._connections.get(peer, ""),
         )
 
 
+def node_problem(node: VirtualNode, unready: str) -> str:
+    """The reason why a virtual node is not as it is to be; empty where it is.
+
+    Args:
+        node: the VirtualNode: why its Node cannot be as it should says more than how that is.
+        unready: why its Node is not Ready; empty if it is.
+    """
+    said = (each.message for each in node.status.conditions if each.type == NODE and each.message)
+    return next(said, unready)
+
+
+def _node(node: VirtualNode, snapshot: Snapshot) -> NodeFacts:
+    problem = node_problem(node, snapshot.nodes.get(node.name, NO_NODE))
+    behind = nodesready.text(nodesready.told(node.metadata.annotations))
+    return NodeFacts(node.name, problem, behind=behind)
+
+
+def _waits(pod: Pod) -> bool:
+    """True if something is said of a pod that waits; pods of DaemonSets are counted in any case."""
+    return bool(pod.daemon_set or (pod.reason and not pod.ready))
+
+
 def denial(found: ResourceSlice) -> str:
-    """Why a slice was denied; empty where it was not."""
-    denied = (each.message for each in found.status.conditions if each.status == DENIED)
-    return next(denied, "")
+    """The reasons why a slice was denied; empty where it was not."""
+    return _denials((found,), growth=False).get(found.name, "")
+
+
+def _denials(slices: Iterable[ResourceSlice], *, growth: bool) -> dict[str, str]:
+    """The slices that are denied, or whose growth is, with the reasons."""
+    found: dict[str, str] = {}
+    for each in slices:
+        denied = [one for one in each.status.conditions if one.denies]
+        why = (one.message for one in denied if (one.status != DENIED) == growth)
+        if reasons := dict.fromkeys(why):
+            found[each.name] = "; ".join(reasons)
+    return found
+
+
+def connection_problem(found: Connection) -> str:
+    """The problem of a Connection's network, as a clause; empty for none."""
+    if found.status.value != "Connected":
+        return f"the tunnel is {found.status.value or 'not there yet'}"
+    path = podpath.read(found.metadata.annotations.get(labels.PODS, ""))
+    return f"from pod to pod {path.why}" if path.state == "failed" else ""
 
 
 def _link(found: ForeignCluster) -> LinkFacts:
@@ -181,12 +309,20 @@ def _daemon(noted: str, degraded: str) -> LinkFacts:
     return LinkFacts(degraded=degraded, daemon="runs", daemon_renewed=RENEWED, daemon_looked=0.0)
 
 
-def _reflection(peer: str, nodes: tuple[NodeFacts, ...], snapshot: Snapshot) -> ReflectionFacts:
-    mapped, refused = 0, {}
+def _by_namespace(snapshot: Snapshot) -> dict[str, tuple[int, dict[str, tuple[str, str]]]]:
+    """The number of namespaces that are mapped at each peer, and those that it refuses."""
+    mapped: Counter[str] = Counter()
+    refused: dict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
     for offloading in snapshot.offloadings:
-        for one in offloading.status.remote_namespaces_conditions.get(peer, ()):
-            if one.type == "Ready" and one.status == "True":
-                mapped += 1
-            elif refuses(one):
-                refused[offloading.namespace] = (one.message, one.reason)
-    return ReflectionFacts(nodes=nodes, namespaces=mapped, refused=refused)
+        for peer, found in offloading.status.remote_namespaces_conditions.items():
+            for one in found:
+                mapped[peer] += one.type == "Ready" and one.status == "True"
+                if _refuses(one):
+                    refused[peer][offloading.namespace] = (one.message, one.reason)
+    return {peer: (mapped[peer], refused.get(peer, {})) for peer in {*mapped, *refused}}
+
+
+def _refuses(one: NamespaceCondition) -> bool:
+    """True if a peer refuses a namespace, and that does not pass by itself."""
+    passes = one.reason in ("", "Creating", "Terminating")
+    return (one.type, one.status) == ("Ready", "False") and not passes

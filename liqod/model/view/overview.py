@@ -1,7 +1,7 @@
-"""The overview that ``liqod status`` shows, made from the objects of the API server alone.
+"""The overview that ``liqod status`` shows: the tables of listed objects, and the problems.
 
-:func:`overview` turns listed objects into tables and a list of problems, worst first. It holds no
-secrets and needs no daemon, so the answer to "why" is there when the daemon is not.
+:func:`overview` makes it of the objects of the API server and of their facts. It holds no secrets
+and needs no daemon, so the answer to "why" is there when the daemon is not.
 """
 
 from collections import Counter
@@ -13,56 +13,15 @@ import msgspec
 from liqod.model.crossing.guests import GuestRow, guest_rows
 from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.peering import healthsummary
-from liqod.model.view import objectfacts, wrong
+from liqod.model.view import problems
 from liqod.model.view.detail import Detail, WaitingPod, owner, slice_row
 from liqod.model.view.facts import ClusterFacts, PeerFacts
-from liqod.model.view.problems import Problem, problems
+from liqod.model.view.objectfacts import NO_NODE, node_problem
+from liqod.model.view.problems import Problem
+from liqod.model.view.rows import NamespaceRow, NodeRow, PeerRow
 from liqod.model.view.snapshot import Snapshot
 from liqod.resources import FOREIGN_CLUSTERS, NamespaceOffloading, VirtualNode
 from liqod.resources.authentication import ACTIVE
-from liqod.resources.nodes import NODE
-
-
-class PeerRow(msgspec.Struct, frozen=True):
-    """One peer. ``certificate_days`` is None where this cluster holds no certificate of it;
-    ``daemon`` is ``up``, why it seems not to run, or ``-`` where the peer does not show it; ``met``
-    how the two have met (:mod:`liqod.model.view.requests`), ``words`` what both sides have shown
-    then.
-    """
-
-    id: str
-    role: str
-    api: str
-    pod_network: str
-    pods_out: int
-    pods_in: int
-    certificate_days: float | None
-    state: str
-    daemon: str = "-"
-    met: str = "-"
-    words: str = ""
-
-
-class NodeRow(msgspec.Struct, frozen=True):
-    """One virtual node: whose it is, whether it is ready, what it offers and what runs there."""
-
-    name: str
-    peer: str
-    ready: bool
-    message: str
-    resources: dict[str, str]
-    pods: int
-    pods_ready: int
-
-
-class NamespaceRow(msgspec.Struct, frozen=True):
-    """One offloaded namespace; ``clusters`` holds what is true of each selected peer."""
-
-    name: str
-    strategy: str
-    phase: str
-    remote_name: str
-    clusters: dict[str, str]
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -88,7 +47,7 @@ class Overview(msgspec.Struct, frozen=True):
     @property
     def well(self) -> bool:
         """True if there are no problems but hints."""
-        return wrong.well(self.problems)
+        return problems.well(self.problems)
 
     @property
     def knows_peers(self) -> bool:
@@ -96,22 +55,27 @@ class Overview(msgspec.Struct, frozen=True):
         return self.source == "resources" and FOREIGN_CLUSTERS.plural not in self.unread
 
 
-def overview(snapshot: Snapshot, only: str = "") -> Overview:
-    """The view of a snapshot, or of one peer in it."""
-    own = objectfacts.cluster(snapshot)
-    return of_facts(snapshot, own, objectfacts.peers(snapshot, own), only)
-
-
-def of_facts(
-    snapshot: Snapshot, own: ClusterFacts, peers: Sequence[PeerFacts], only: str = ""
+def overview(
+    snapshot: Snapshot,
+    own: ClusterFacts,
+    peers: Sequence[PeerFacts],
+    found: tuple[Problem, ...] = (),
+    only: str = "",
 ) -> Overview:
-    """The view of a snapshot with the facts in it; arguments as :func:`overview`."""
+    """The view of a snapshot.
+
+    Args:
+        snapshot: the objects.
+        own: their facts about this cluster.
+        peers: those about each peer.
+        found: the problems, the worst first.
+        only: of that peer only; empty for all.
+    """
     pods = Counter(pod.node for pod in snapshot.pods)
     ready = Counter(pod.node for pod in snapshot.pods if pod.ready)
     virtual = sorted(snapshot.virtual_nodes, key=lambda each: each.name)
     nodes = tuple(_node(each, snapshot, pods[each.name], ready[each.name]) for each in virtual)
     offloadings = sorted(snapshot.offloadings, key=lambda each: each.namespace)
-    named = {row.name: (row.peer, row.message) for row in nodes}
     view = Overview(
         snapshot.cluster_id,
         own.daemon.how if own.daemon is not None else "",
@@ -119,7 +83,7 @@ def of_facts(
         tuple(_peer(each) for each in peers),
         nodes,
         tuple(_namespace(offloading) for offloading in offloadings),
-        problems(snapshot, own, peers, named),
+        found,
         next((_detail(snapshot, each) for each in peers if each.peer == only), None),
         unread=snapshot.unread,
         guests=guest_rows(snapshot.guests),
@@ -147,7 +111,7 @@ def of_peer(view: Overview, peer: str) -> Overview:
             for row in view.namespaces
             if peer in row.clusters
         ),
-        problems=wrong.of_peer(view.problems, peer),
+        problems=problems.of_peer(view.problems, peer),
         guests=tuple(row for row in view.guests if row.consumer == peer),
     )
 
@@ -197,15 +161,12 @@ def _peer(facts: PeerFacts) -> PeerRow:
 
 
 def _node(node: VirtualNode, snapshot: Snapshot, pods: int, ready: int) -> NodeRow:
-    unready = snapshot.nodes.get(node.name, "there is no such Node")
-    # Why a Node cannot be as it should says more than how it is.
-    said = (each.message for each in node.status.conditions if each.type == NODE and each.message)
-    message = next(said, unready)
+    unready = snapshot.nodes.get(node.name, NO_NODE)
     return NodeRow(
         node.name,
         node.spec.cluster_id,
         not unready,
-        message,
+        node_problem(node, unready),
         {key: str(value) for key, value in node.spec.resource_quota.hard.items()},
         pods,
         ready,

@@ -14,9 +14,8 @@ from liqod.model.peering.quota import pod_cost
 from liqod.model.view.detail import owner, slice_row
 from liqod.model.view.facts import PeerFacts, WorkFacts
 from liqod.model.view.headline import first_failing
-from liqod.model.view.overview import PeerRow
 from liqod.model.view.requests import unix
-from liqod.model.view.rows import Amount, Ladder, Peer, PodRow, Pulse, Slice
+from liqod.model.view.rows import Amount, Ladder, Peer, PeerRow, PodRow, Pulse, Slice
 from liqod.resources import ResourceSlice, VirtualNode
 
 PROBLEMS = 200

@@ -1,7 +1,6 @@
 """Requests of the handshake as they are shown: incoming and outgoing ones. Pure.
 
-The row of each, made from its object; how a peer was met, by the requests that are kept; and the
-action that a waiting or failed request needs from a person.
+The row of each, made from its object; and how a peer was met, by the requests that are kept.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,17 +10,12 @@ from typing import Final
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.view.figures import counted
 from liqod.resources import IncomingPeering, OutgoingPeering
 
 AGREED: Final = ("Accepted", "Done")
 KUBECONFIG: Final = "kubeconfig"
 """Way in which two clusters have met where no request is kept: by a kubeconfig."""
 UNKNOWN: Final = "-"
-NAMED: Final = 5
-"""Clusters that wait for an answer and are reported one by one: anybody may ask, and many may."""
-BEGUN: Final = ("", "Waiting", "Accepted")
-ENDED_BADLY: Final = ("Refused", "Failed")
 
 
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -132,73 +126,3 @@ def met(peer: str, requests: Iterable[Request] | None) -> tuple[str, str]:
     ways = sorted({each.by for each in found if each.by})
     words = next((each.words for each in found if each.words), "")
     return ", ".join(ways) or KUBECONFIG, words
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """The action that a request needs from a person.
-
-    Attributes:
-        peer: the other cluster's id, as far as it is known.
-        what: how the request stands.
-        remedy: what to do.
-        failed: it does not go on by itself.
-    """
-
-    peer: str
-    what: str
-    remedy: str
-    failed: bool = False
-
-
-def wanted(incoming: Iterable[Request], outgoing: Iterable[Request]) -> Iterable[Wanted]:
-    """The actions that the requests of both directions need from a person."""
-    waiting = [each for each in incoming if each.state == "Waiting"]
-    waiting.sort(key=lambda each: each.name)
-    for entry in waiting[:NAMED]:
-        yield _asks(entry)
-    if len(waiting) > NAMED:
-        what = f"{counted(len(waiting) - NAMED, 'more cluster')} may ask to borrow from this one"
-        yield Wanted("", what, "`liqod inbox` shows all")
-    for request in outgoing:
-        if request.lends:
-            yield from _offered(request)
-        elif request.state in (*ENDED_BADLY, *BEGUN):
-            yield _asked(request)
-
-
-def _asks(entry: Request) -> Wanted:
-    asked = ", ".join(f"{name} {amount}" for name, amount in sorted(entry.asked.items()))
-    what = f"asks to borrow {asked or 'what is granted by default'}{_words(entry)}"
-    return Wanted(entry.cluster_id, what, f"`liqod inbox accept {entry.name}`, or deny")
-
-
-def _asked(request: Request) -> Wanted:
-    said = request.reason or "nothing was heard yet"
-    if request.state in ENDED_BADLY:
-        what = f"the request {request.name} to borrow has failed: {said}"
-        again = f"`liqod peer {request.name}` with the same options again"
-        if request.by == "invitation":
-            again = "give `liqod peer` another invitation (`liqod invite` there)"
-        return Wanted(request.cluster_id, what, f"mend that, and {again}", failed=True)
-    words = "" if request.words in said else _words(request)
-    what = f"is asked to lend: {said}{words}"
-    return Wanted(request.cluster_id, what, "`liqod inbox` there shows the request")
-
-
-def _offered(request: Request) -> Iterable[Wanted]:
-    """The actions for an offer to lend, for which this cluster dials the other one."""
-    said = request.reason or "nothing was heard yet"
-    if request.state in ENDED_BADLY:
-        what = f"the offer {request.name} to lend has failed: {said}"
-        yield Wanted(request.cluster_id, what, "`liqod peer` with another invitation", failed=True)
-    elif request.state in BEGUN:
-        what = f"is dialled to lend to it: {said}{_words(request)}"
-        yield Wanted(request.cluster_id, what, "`liqod inbox` shows what it asks")
-    elif request.state == "Done" and request.reason:
-        # What runs here for it goes on; it sees nothing of that meanwhile.
-        what = f"borrows by a connection that this cluster dials, and that is not there: {said}"
-        yield Wanted(request.cluster_id, what, "let it be reached; it is dialled again and again")
-
-
-def _words(request: Request) -> str:
-    return f"; words: {request.words}" if request.words else ""

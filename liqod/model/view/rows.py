@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 import msgspec
 
 from liqod.model.view.detail import ConditionRow, SliceRow
-from liqod.model.view.overview import PeerRow
 from liqod.model.view.snapshot import Pod
 
 Verdict = Literal["ok", "failing", "unknown", "skipped"]
@@ -21,6 +20,48 @@ GLYPHS: dict[Verdict, str] = {"ok": "✓", "failing": "✗", "unknown": "?", "sk
 
 LEADING: Final = "leading"
 """The state of a daemon that leads."""
+
+
+class PeerRow(msgspec.Struct, frozen=True):
+    """One peer. ``certificate_days`` is None where this cluster holds no certificate of it;
+    ``daemon`` is ``up``, why it seems not to run, or ``-`` where the peer does not show it; ``met``
+    how the two have met (:mod:`liqod.model.view.requests`), ``words`` what both sides have shown
+    then.
+    """
+
+    id: str
+    role: str
+    api: str
+    pod_network: str
+    pods_out: int
+    pods_in: int
+    certificate_days: float | None
+    state: str
+    daemon: str = "-"
+    met: str = "-"
+    words: str = ""
+
+
+class NodeRow(msgspec.Struct, frozen=True):
+    """One virtual node: whose it is, whether it is ready, what it offers and what runs there."""
+
+    name: str
+    peer: str
+    ready: bool
+    message: str
+    resources: dict[str, str]
+    pods: int
+    pods_ready: int
+
+
+class NamespaceRow(msgspec.Struct, frozen=True):
+    """One offloaded namespace; ``clusters`` holds what is true of each selected peer."""
+
+    name: str
+    strategy: str
+    phase: str
+    remote_name: str
+    clusters: dict[str, str]
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -224,6 +265,10 @@ class Reflection(Row, frozen=True):
     error: str = ""
 
 
+LEFT_OUT: Final = "left out"
+"""The state of a plugin that could not be loaded."""
+
+
 class Plugin(Row, frozen=True):
     """One plugin, or one thing it provides; attributes as in ``liqod plugins``.
 
@@ -246,6 +291,16 @@ class Plugin(Row, frozen=True):
     why: str = ""
     failure: str = ""
     retry_at: float = 0.0
+
+    @property
+    def whole(self) -> str:
+        """The plugin as a clause names it, with its kind."""
+        kind = "plugin" if self.kind == "plugin" else f"{self.kind} plugin"
+        return f"the {kind} {self.name}"
+
+
+PLUGIN_FAILS: Final = "PluginFails"
+"""Code of a reason of an object at which a plugin fails: it is reported as the plugin's problem."""
 
 
 class Told(Row, frozen=True):

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from liqod.model.view.networkfacts import NetworkFacts
-from liqod.model.view.overview import NamespaceRow, NodeRow
 from liqod.model.view.problems import Problem
 from liqod.model.view.requests import Request
 from liqod.model.view.rows import (
@@ -18,6 +17,8 @@ from liqod.model.view.rows import (
     Event,
     Ladder,
     Line,
+    NamespaceRow,
+    NodeRow,
     Peer,
     Plugin,
     PodRow,

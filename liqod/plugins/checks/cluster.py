@@ -1,12 +1,22 @@
 """The doctor's layers of this cluster itself: the base of every peer's ladder."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from liqod.model.objects import webhook as webhooks
 from liqod.model.peering import healthsummary
 from liqod.model.peering.intervals import UNPROVED
 from liqod.model.view.figures import counted, span
-from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok, skipped, unknown
+from liqod.plugins.diagnosis import (
+    Check,
+    ClusterFacts,
+    Fault,
+    Finding,
+    failing,
+    found,
+    ok,
+    skipped,
+    unknown,
+)
 from liqod.plugins.hookspecs import hookimpl
 
 STALE = 30.0
@@ -41,21 +51,28 @@ def installation(facts: ClusterFacts) -> Finding | None:
         return failing(what, "run `liqod install --cluster-id NAME`")
     if facts.definitions is None:
         return None
-    if facts.definitions:
-        more = len(facts.definitions) - 1
-        others = f" and {counted(more, 'other')}" if more else ""
-        text = f"the custom resource {facts.definitions[0]}{others} is missing"
-        return failing(text, "run `liqod install`")
-    if facts.older:
-        return failing(healthsummary.older(facts.older), "run `liqod install`")
-    if facts.id_problem is not None:
-        return failing(facts.id_problem.what, facts.id_problem.remedy)
-    if facts.policies:
-        text = f"the admission policy {facts.policies[0]} is missing or denies nothing"
-        return failing(text, "run `liqod install`")
+    faults = tuple(_not_installed(facts))
     if facts.unread:
-        return unknown(f"{', '.join(facts.unread)} cannot be read by this user")
-    return ok("custom resources and policies are there")
+        kinds = f"{', '.join(facts.unread)} cannot be read"
+        remedy = "use a kubeconfig whose user has the right to list them"
+        unread = Fault(f"this is not all: {kinds}", remedy, facts.unread, rank=0)
+        if not faults:
+            return unknown(f"{kinds} by this user", unread)
+        faults = (*faults, unread)
+    return found(faults, "custom resources and policies are there")
+
+
+def _not_installed(facts: ClusterFacts) -> Iterator[Fault]:
+    install = "run `liqod install`"
+    for name in facts.definitions or ():
+        yield Fault(f"the custom resource {name} is missing", install, (name,))
+    if facts.older:
+        yield Fault(healthsummary.older(facts.older), install, facts.older)
+    if facts.id_problem is not None:
+        yield Fault(facts.id_problem.what, facts.id_problem.remedy)
+    for name in facts.policies or ():
+        what = f"the admission policy {name} is missing or denies nothing: nobody is held to it"
+        yield Fault(what, install, (name,), rank=1)
 
 
 def leader(facts: ClusterFacts) -> Finding | None:
@@ -63,7 +80,9 @@ def leader(facts: ClusterFacts) -> Finding | None:
     seen = facts.daemon
     if seen is None:
         return None
-    return ok(seen.how) if seen.runs else failing(seen.how, seen.start)
+    if seen.runs:
+        return ok(seen.how)
+    return failing(seen.how, seen.start, f"the daemon is {seen.how}")
 
 
 def credentials(facts: ClusterFacts) -> Finding:
@@ -127,7 +146,8 @@ def webhook(facts: ClusterFacts) -> Finding | None:
         if facts.proved is None or facts.proved > UNPROVED:
             return unknown("it was not tried of late whether the API server reaches it")
         return ok(f"the API server reached it {span(facts.proved)} ago")
-    return failing(facts.webhook, webhooks.remedy(facts.webhook))
+    what = f"the API server cannot reach the webhook: {facts.webhook}"
+    return failing(facts.webhook, webhooks.remedy(facts.webhook), what)
 
 
 def policies(facts: ClusterFacts) -> Finding:
@@ -142,13 +162,11 @@ def policies(facts: ClusterFacts) -> Finding:
 
 def plugins(facts: ClusterFacts) -> Finding:
     """Check that every plugin could be loaded, and does its work."""
-    if facts.left_out:
-        name, why = next(iter(facts.left_out.items()))
-        return failing(f"{name} is left out: {why}", "mend, block or remove the plugin")
-    if facts.troubled:
-        name, why = next(iter(facts.troubled.items()))
-        return failing(f"{name}: {why}", "mend, block or remove the plugin; the log has more")
-    return ok("all are loaded and work")
+    mend = "mend, block or remove the plugin; the log has more"
+    left_out = (f"{name} is left out: {why}" for name, why in facts.left_out.items())
+    troubled = (f"{name} fails: {why}" for name, why in facts.troubled.items())
+    faults = (Fault(what, mend) for what in (*left_out, *troubled))
+    return found(faults, "all are loaded and work")
 
 
 def handshake(facts: ClusterFacts) -> Finding | None:

@@ -1,11 +1,12 @@
 """The doctor's layers of a peering, from the way to its API server up to the single change."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from liqod.apimachinery.kinds import Kind
 from liqod.errors import NotFound
+from liqod.model.crossing.exclusions import NAMESPACE_STAYS
 from liqod.model.peering import healthsummary
 from liqod.model.peering.foreigncluster import REACHED
 from liqod.model.peering.intervals import (
@@ -19,16 +20,18 @@ from liqod.model.peering.intervals import (
     PROBE_EVERY,
 )
 from liqod.model.view.figures import counted, span
-from liqod.model.view.problems import namespace_remedy
+from liqod.model.view.problems import HINTS
 from liqod.plugins.checks.cluster import EXPIRING, agreeing
 from liqod.plugins.diagnosis import (
     Asker,
     Check,
+    Fault,
     Finding,
     LinkFacts,
     PeerFacts,
     QueueFacts,
     failing,
+    found,
     ok,
     skipped,
     unknown,
@@ -65,12 +68,13 @@ def api(facts: PeerFacts) -> Finding | None:
         return None  # nothing is noted of it
     if seen is not None and not seen.runs:
         noted = "up" if facts.link.state == "up" else facts.link.reason
-        return unknown(f"{healthsummary.STOPPED}; it was last noted as {noted}")
+        down = (_unanswered(facts),) if facts.link.state == "down" else ()
+        return unknown(f"{healthsummary.STOPPED}; it was last noted as {noted}", *down)
     if facts.link.state == "idle":
         return unknown("there is no identity at the peer yet")
     if facts.link.state == "down":
-        remedy = healthsummary.api_remedy(facts.link.problem, facts.peer)
-        return failing(facts.link.reason, remedy)
+        fault = _unanswered(facts)
+        return Finding("failing", facts.link.reason, fault.remedy, (fault,))
     if seen is not None:
         # What is noted on an object is as old as its writer may take to find otherwise.
         return ok(f"it answered in the last {span(FROZEN_WITHIN)}, as the daemon notes")
@@ -86,18 +90,34 @@ def api(facts: PeerFacts) -> Finding | None:
     return ok(f"{rtt}{answered}its host heard of {facts.link.silence:.1f} s ago{way}")
 
 
+def _unanswered(facts: PeerFacts) -> Fault:
+    """The fault of an API server that does not answer, or that cannot be asked."""
+    link = facts.link
+    what = f"its API server does not answer: {link.reason}"
+    if link.problem == "refused":
+        what = f"its API server refuses this cluster: {link.reason}"
+    elif link.problem == "untrusted":
+        what = f"who answers is not known: {link.reason}"
+    elif link.grave:
+        what = link.reason
+    return Fault(what, healthsummary.api_remedy(link.problem, facts.peer))
+
+
 def daemon(facts: PeerFacts) -> Finding | None:
     """Check that the peer's daemon runs: never ok without a recent renewal of its Lease."""
     if not facts.lends or (facts.cluster.daemon is not None and facts.link.state == "idle"):
         return None
-    if facts.cluster.daemon is not None and not facts.cluster.daemon.runs:
-        return unknown(healthsummary.STOPPED)
     start = f"start `liqod run` beside {facts.peer}"
+    goes_on = "what runs there stays, nothing new goes"
+    silent = f"its daemon does not run: {facts.link.daemon_why}; {goes_on}"
+    if facts.cluster.daemon is not None and not facts.cluster.daemon.runs:
+        noted = (Fault(silent, start),) if facts.link.daemon == "silent" else ()
+        return unknown(healthsummary.STOPPED, *noted)
     match facts.link.daemon:
         case "runs":
             return _renewing(facts.link, start)
         case "silent":
-            return failing(facts.link.daemon_why, start)
+            return failing(facts.link.daemon_why, start, silent)
         case "untold":
             return unknown("the peer does not show it, as Liqo and older versions")
     if facts.cluster.daemon is not None:
@@ -128,14 +148,26 @@ def credentials(facts: PeerFacts) -> Finding | None:
         unread = _unread(facts, IDENTITIES)
         return unread or unknown("there is no certificate of the peer's yet")
     name, left = min(facts.certificates.items(), key=lambda item: item[1])
-    if left <= 0:
-        return failing(f"{name} ended {span(-left)} ago", healthsummary.again(facts.peer))
     if left < EXPIRING:
-        late = f"{name} ends in {span(left)} and was not renewed"
-        return failing(late, f"see that the daemon of {facts.peer} runs")
+        faults = tuple(_expiries(facts))
+        ends = (
+            f"ended {span(-left)} ago" if left <= 0 else f"ends in {span(left)} and was not renewed"
+        )
+        return Finding("failing", f"{name} {ends}", faults[0].remedy, faults)
     more = " and more" if len(facts.certificates) > 1 else ""
     good = f"{counted(len(facts.certificates), 'certificate')}, good for {span(left)}{more}"
     return ok(f"{good}{_by_former(facts)}")
+
+
+def _expiries(facts: PeerFacts) -> Iterator[Fault]:
+    """The faults of certificates, the one that ends first first."""
+    for name, left in sorted(facts.certificates.items(), key=lambda item: item[1]):
+        if left <= 0:
+            remedy = f"{healthsummary.again(facts.peer)}; what runs at {facts.peer} stays"
+            yield Fault(f"the certificate {name} has expired", remedy, (name,))
+        elif left < EXPIRING:
+            what = f"the certificate {name} ends in {left / 3600:.0f} h and was not renewed"
+            yield Fault(what, f"does the daemon of {facts.peer} run?", (name,))
 
 
 def _unread(facts: PeerFacts, kind: Kind) -> Finding | None:
@@ -239,46 +271,76 @@ def granted(facts: PeerFacts) -> Finding | None:
     """Check that the peer denies no ResourceSlice."""
     if not facts.lends:
         return None
-    if facts.denied:
-        name, why = next(iter(facts.denied.items()))
-        return failing(f"slice {name} denied: {why}", "ask the provider, or ask for less")
-    if unread := _unread(facts, RESOURCE_SLICES):
-        return unread
-    if facts.unanswered:
-        waiting = ", ".join(facts.unanswered)
-        return unknown(f"no answer yet about {waiting}")
+    faults = (*denials(facts.denied, facts.ungrown, "ask the provider, or ask for less"),)
+    less = "ask for less, or have its administrator add nodes"
+    hints = tuple(
+        Fault(f"slice {name}: {what}; what does not fit waits for a place", less, (name,), HINTS)
+        for name, what in facts.beyond.items()
+    )
+    if not faults:
+        if unread := _unread(facts, RESOURCE_SLICES):
+            return unread
+        if facts.unanswered:
+            waiting = ", ".join(facts.unanswered)
+            return unknown(f"no answer yet about {waiting}", *hints)
     beyond = "".join(f"; slice {name}: {what}" for name, what in facts.beyond.items())
-    return ok(f"no slice is denied{beyond}")
+    return found((*faults, *hints), f"no slice is denied{beyond}")
+
+
+def denials(denied: dict[str, str], ungrown: dict[str, str], remedy: str) -> Iterator[Fault]:
+    """The faults of slices that are denied, or that may not grow, by the reason of each."""
+    for name, why in denied.items():
+        yield Fault(f"slice {name} denied: {why}", remedy, (name,))
+    for name, why in ungrown.items():
+        yield Fault(f"slice {name} may not grow: {why}", remedy, (name,))
 
 
 def nodes(facts: PeerFacts) -> Finding | None:
     """Check that the peer's virtual nodes are alive."""
     if not facts.reflection.nodes:
         return None
-    for node in facts.reflection.nodes:
-        if node.problem:
-            remedy = f"`kubectl describe node {node.name}` has more"
-            return failing(f"{node.name}: {node.problem}", remedy)
-        if node.lease is not None and node.lease > NODE_LEASE:
-            return failing(f"{node.name}: no lease for {span(node.lease)}", "look at the log")
+    faults = tuple(_not_alive(facts))
     leases = [node.lease for node in facts.reflection.nodes if node.lease is not None]
     told = f", leases renewed {max(leases):.0f} s ago" if leases else ""
-    return ok(f"{len(facts.reflection.nodes)} ready{told}")
+    return found(faults, f"{len(facts.reflection.nodes)} ready{told}")
+
+
+def _not_alive(facts: PeerFacts) -> Iterator[Fault]:
+    """The faults of virtual nodes."""
+    for node in facts.reflection.nodes:
+        what = f"virtual node {node.name}"
+        if node.problem:
+            describe = f"`kubectl describe node {node.name}` has more"
+            remedy = f"{describe}; `liqod doctor {facts.peer}` names the first layer that fails"
+            yield Fault(f"{what}: {node.problem}", remedy, (node.name,))
+        elif node.lease is not None and node.lease > NODE_LEASE:
+            yield Fault(f"{what}: no lease for {span(node.lease)}", "look at the log", (node.name,))
 
 
 def namespaces(facts: PeerFacts) -> Finding | None:
     """Check that the requested namespaces are mapped."""
-    for name, (why, reason) in facts.reflection.refused.items():
-        return failing(f"namespace {name}: {why}", namespace_remedy(name, reason))
+    refused = facts.reflection.refused
+    if refused:
+        faults = (
+            Fault(f"namespace {name}: {why}", _namespace_remedy(name, reason), (name,))
+            for name, (why, reason) in refused.items()
+        )
+        return found(faults, "")
     if not facts.reflection.nodes:
         return None
     late = {name: waited for name, waited in facts.reflection.unmapped.items() if waited > SLOW}
     if late:
         name, waited = max(late.items(), key=lambda item: item[1])
-        return failing(
-            f"{name} is not mapped for {span(waited)}", "`liqod status` shows the peer's reason"
-        )
+        reason = f"`kubectl get namespaceoffloadings -n {name} -o yaml` has the peer's reason"
+        return failing(f"{name} is not mapped for {span(waited)}", reason)
     return ok(f"{facts.reflection.namespaces} mapped")
+
+
+def _namespace_remedy(namespace: str, reason: str) -> str:
+    """The remedy for a namespace that a peer refuses, by the reason as a word."""
+    if reason == NAMESPACE_STAYS:
+        return f"`liqod unoffload namespace {namespace}`"
+    return "choose another name or mapping strategy"
 
 
 def reflection(facts: PeerFacts) -> Finding | None:

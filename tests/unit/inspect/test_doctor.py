@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import trio
 
+from liqod.cli.report import daemon_problems
 from liqod.errors import Forbidden
 from liqod.inspect import roomrows
 from liqod.inspect.components import Components
@@ -14,7 +15,7 @@ from liqod.inspect.doctor import KEPT, Doctor
 from liqod.inspect.probing import Probes
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.headline import first_failing
-from liqod.model.view.told import told
+from liqod.model.view.state import State
 from liqod.plugins.callguard import FAILING
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
 from liqod.plugins.host import PluginHost
@@ -185,7 +186,7 @@ async def test_a_check_that_raises_is_a_problem_of_its_plugins(part: str):
         for _ in range(FAILING):
             await patient.after(2)
         (row,) = roomrows.plugins(patient.plugins, EventSummary()).values()
-        (*found,) = told([row], (), ())
+        (*found,) = daemon_problems(State(plugins={"row": row}))
         assert len(found) == len(patient.plugins.calls.troubles())
         return row.failure
 

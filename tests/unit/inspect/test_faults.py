@@ -11,15 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.cli import diagnosis, live, statustext
+from liqod.cli import diagnosis, report, statustext
 from liqod.cli.commands import doctor as doctor_command
-from liqod.cli.live import Seen
+from liqod.cli.report import Seen, overview
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.probing import Probes
 from liqod.inspect.protocol import Examine
-from liqod.model.view import headline, wrong
-from liqod.model.view.overview import overview
+from liqod.model.view import headline, problems
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import Check, Ladder
 from liqod.plugins.checks import cluster, network, peers
@@ -126,11 +125,11 @@ def shown(fault: Fault, found: tuple[Ladder, ...] | None) -> tuple[str, int, str
         diagnosed = diagnosis.alone(snapshot, ask, "v1.35.4", 0.01, "it has no socket here")
     else:
         seen = Seen("rome", NOW, state(peer_row(), **fault.knows), found)
-        figures, view = live.figures(seen), live.joined(view, seen, "")
+        figures, view = report.figures(seen), report.joined(view, seen, "")
         own, *others = found
-        ladders = (diagnosis.beside(own, snapshot), *others)
+        ladders = (report.completed(own, snapshot), *others)
         diagnosed = diagnosis.of_daemon(seen, overview(snapshot).problems, ladders, ask)
-        listed = (*overview(snapshot).problems, *live.tales(seen.state))
+        listed = (*overview(snapshot).problems, *report.daemon_problems(seen.state))
         ladders_of = {each.peer: each for each in ladders}
         watched = msgspec.structs.replace(seen.state, problems=listed, ladders=ladders_of)
         top = [each for each in headline.every(watched, NOW) if each.level != "notice"]
@@ -147,7 +146,7 @@ def shown(fault: Fault, found: tuple[Ladder, ...] | None) -> tuple[str, int, str
         for check in one.checks:
             told = [each for each in view.problems if each.peer == one.peer]
             assert check.verdict != "failing" or told, check
-    for each in wrong.beside(diagnosed.problems, diagnosed.ladders):
+    for each in problems.uncovered(diagnosed.problems, diagnosed.ladders):
         assert each.what in doctor
     return status, int(not view.well), doctor, int(doctor_command.unhealthy(diagnosed))
 
@@ -183,7 +182,7 @@ def test_a_problem_says_how_long_it_lasts_and_how_old_that_knowledge_is():
     seen = Check("api", "the api", "failing", NOW - 125, "no", "mend it", at=NOW - 7)
     here = (Ladder("milan", (seen,)),)
     read = Problem(1, "bern", "it has just been read", "mend it")
-    found = wrong.dated(wrong.wrong((read,), here), NOW)
+    found = problems.dated(problems.merged((read,), here), NOW)
     assert {(each.peer, each.since, each.at) for each in found} == {
         ("milan", NOW - 125, NOW - 7),
         ("bern", 0.0, NOW),

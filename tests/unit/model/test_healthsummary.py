@@ -3,9 +3,8 @@
 import pytest
 
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.cli.diagnosis import ladders
+from liqod.cli.report import ladders, overview
 from liqod.model.peering.healthsummary import NO_WAY_IN
-from liqod.model.view.overview import overview
 from liqod.model.view.snapshot import Snapshot
 from liqod.resources import ForeignCluster, Tenant
 from liqod.resources.authentication import AuthParams, TenantSpec, TenantStatus

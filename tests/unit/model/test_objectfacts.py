@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from liqod.apimachinery import labels
-from liqod.cli.diagnosis import judged, ladders
+from liqod.cli.report import ladders
 from liqod.model.peering.foreigncluster import REFUSES
 from liqod.model.view import objectfacts
 from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts, Trip
 from liqod.model.view.rows import Verdict
+from liqod.plugins.examination import ladder
 from tests.unit.inspect.faulty import denied
 from tests.unit.model.test_overview import healthy, peer
 
@@ -71,7 +72,7 @@ def test_each_layer_that_fails_is_seen_in_objects():
 
 def test_a_server_that_does_not_accept_who_asks_is_told_from_one_that_does_not_answer():
     remedies = [
-        judged(ClusterFacts(now=0.0, api=Trip(0.0, 0.0, "no", refused=refused))).checks[0].remedy
+        ladder(ClusterFacts(now=0.0, api=Trip(0.0, 0.0, "no", refused=refused))).checks[0].remedy
         for refused in (True, False)
     ]
     assert "credentials" in remedies[0]

@@ -7,13 +7,13 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
+from liqod.cli.report import overview
 from liqod.model.crossing.guests import GuestRow
 from liqod.model.ids import IdProblem
 from liqod.model.objects.quantities import NANO
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
-from liqod.model.view import told
-from liqod.model.view.overview import overview
 from liqod.model.view.snapshot import Guest, Pod, Snapshot
+from liqod.plugins.checks import objects
 from liqod.resources import (
     ForeignCluster,
     NamespaceOffloading,
@@ -370,8 +370,8 @@ def test_more_granted_than_there_is_is_a_hint_where_it_is_lent():
 
 
 def test_no_cure_sends_the_reader_back_to_the_command_that_shows_it():
-    names = ("detail.py", "overview.py", "problems.py", "told.py")
-    texts = {name: Path(told.__file__).with_name(name).read_text() for name in names}
+    names = ("cluster.py", "peers.py", "objects.py")
+    texts = {name: Path(objects.__file__).with_name(name).read_text() for name in names}
     assert not [name for name, text in texts.items() if re.search(r"[^`]`liqod status", text)]
 
 

@@ -1,13 +1,28 @@
 """Problems that only the daemon knows: plugins, their reasons, clusters that wait."""
 
+from collections.abc import Iterable
+
 import pytest
 
+from liqod.cli.report import daemon_problems
+from liqod.model.view.problems import Problem
 from liqod.model.view.rows import Plugin, Sighting, Told
-from liqod.model.view.told import told
+from liqod.model.view.state import State
 
 FINE = Plugin("pods", "reflector")
 WAITS = "mdns sees it, and it is not peered with, as nobody has said so"
 REASON = Told("milan", "gadgets", "NoPaint", "the ConfigMap is missing", 3, "shop/lamp")
+
+
+def told(
+    plugins: Iterable[Plugin], reasons: Iterable[Told], sightings: Iterable[Sighting]
+) -> tuple[Problem, ...]:
+    state = State(
+        plugins={f"{each.kind}/{each.name}": each for each in plugins},
+        reasons={f"{number}": each for number, each in enumerate(reasons)},
+        sightings={f"{number}": each for number, each in enumerate(sightings)},
+    )
+    return daemon_problems(state)
 
 
 @pytest.mark.parametrize(

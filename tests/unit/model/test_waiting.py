@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.model.view.overview import overview
+from liqod.cli.report import overview
 from liqod.model.view.problems import Problem
 from liqod.model.view.requests import Request
 from tests.unit.model.test_overview import healthy

@@ -18,6 +18,7 @@ from liqod.plugins.diagnosis import (
     ReflectionFacts,
     Trip,
 )
+from liqod.plugins.examination import problems
 
 HERE = ClusterFacts(now=0.0, api=Trip(1.0, 0.01), version="v1.35.1")
 
@@ -206,3 +207,26 @@ def test_a_kind_that_a_peer_has_not_is_its_administrators_to_install():
     assert found.evidence == "lamps there cannot be followed: not found"
     assert "at milan: install the definition of lamps, and give the rights" in found.remedy
     assert "`[reflection] disabled`" in found.remedy
+
+
+def test_each_object_that_fails_is_a_problem_of_its_own_with_its_name():
+    nodes = (NodeFacts("milan"), NodeFacts("spare", "gone"), NodeFacts("gpus", "stopped"))
+    there = facts(nodes=nodes)
+    finding = peers.nodes(there)
+    assert finding is not None
+    assert finding.evidence == "virtual node spare: gone (and 1 other)"
+    told = [each for each in problems(there.cluster, (there,)) if each.layer == "nodes"]
+    assert {(each.what, each.objects) for each in told} == {
+        ("virtual node spare: gone", ("spare",)),
+        ("virtual node gpus: stopped", ("gpus",)),
+    }
+
+
+def test_a_hint_fails_no_layer_and_is_told_with_its_objects():
+    there = facts(beyond={"gpus": "more cpu is granted than the nodes there have in all"})
+    finding = peers.granted(there)
+    assert finding is not None
+    assert finding.verdict == "ok"
+    (hint,) = [each for each in problems(there.cluster, (there,)) if "gpus" in each.objects]
+    assert hint.hint
+    assert hint.layer == ""

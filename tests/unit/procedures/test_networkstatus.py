@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from liqod.model.view.overview import overview
+from liqod.cli.report import overview
 from liqod.model.view.snapshot import Snapshot
 from liqod.procedures.networkstatus import status_of
 from liqod.resources.networking import (

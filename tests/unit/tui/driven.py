@@ -22,8 +22,7 @@ from liqod.inspect.protocol import (
     Text,
 )
 from liqod.model.view.live import Task
-from liqod.model.view.overview import NodeRow
-from liqod.model.view.rows import PodRow, Sighting
+from liqod.model.view.rows import NodeRow, PodRow, Sighting
 from liqod.model.view.state import State
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.links import FakeLink

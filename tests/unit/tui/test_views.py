@@ -8,13 +8,14 @@ import pytest
 from liqod.inspect.protocol import Tasks
 from liqod.model.view.detail import ConditionRow
 from liqod.model.view.live import Queue, Task, Watching
-from liqod.model.view.overview import NamespaceRow, NodeRow
 from liqod.model.view.problems import HINTS, Problem
 from liqod.model.view.requests import Request
 from liqod.model.view.rows import (
     Amount,
     Event,
     Line,
+    NamespaceRow,
+    NodeRow,
     Plugin,
     PodRow,
     Pulse,
