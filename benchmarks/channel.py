@@ -47,22 +47,22 @@ PIECE = bytes(1 << 16)
 class Everybody:
     """Lets everybody in (:class:`liqod.handshake.transport.interfaces.BorrowRequestHandler`)."""
 
-    async def asked(
+    async def on_ask(
         self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
         """Nobody asks."""
         return Denied()
 
-    async def attached(self, peer: VerifiedPeer) -> Refused | None:
+    async def on_attach(self, peer: VerifiedPeer) -> Refused | None:
         """Everybody is a tenant."""
         return None
 
-    async def distrusted(self, peer: VerifiedPeer) -> str:
+    async def until_untrusted(self, peer: VerifiedPeer) -> str:
         """And stays one."""
         await trio.sleep_forever()
         return ""
 
-    async def reported(self, peer: VerifiedPeer, report: Told) -> None:
+    async def on_report(self, peer: VerifiedPeer, report: Told) -> None:
         """Nothing is kept."""
 
 

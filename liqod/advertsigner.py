@@ -63,8 +63,8 @@ class SignedAdverts:
         self._private = private
         self._port = port
         self._free = free
-        self._told: Announcement | None = None
-        self._signed = self._looked = 0.0
+        self._announcement: Announcement | None = None
+        self._signed = self._checked = 0.0
         self._of: tuple[int, Mapping[str, str]] = (0, {})
         self.key = keys.print_of(keys.public_pem(private))
 
@@ -80,12 +80,12 @@ class SignedAdverts:
         if not port:
             return None
         free = self._of[1]
-        if port != self._of[0] or not 0 <= now - self._looked < PACE:
-            free, self._looked = dict(self._free()), now
+        if port != self._of[0] or not 0 <= now - self._checked < PACE:
+            free, self._checked = dict(self._free()), now
         if (port, free) != self._of or now - self._signed > OLD:
             self._signed, self._of = now, (port, free)
-            self._told = self._sign(port, free, int(now))
-        return self._told
+            self._announcement = self._sign(port, free, int(now))
+        return self._announcement
 
     def _sign(self, port: int, free: Mapping[str, str], serial: int) -> Announcement | None:
         advert = Advert(

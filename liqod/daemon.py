@@ -141,7 +141,7 @@ class Daemon:
         self._plugins = PluginHost(plugins)
         self._read = read
         self._health = healthz.Health()
-        self._working: LeaderComponents | None = None
+        self._leader: LeaderComponents | None = None
         self._role = Role()
         self._inspector: Inspector | None = None
         self._hub = Hub()
@@ -207,7 +207,7 @@ class Daemon:
                 peer_defaults=config.peer_defaults,
                 policies=config.policies,
             )
-            changed = self._working.reload(self._config) if self._working is not None else []
+            changed = self._leader.reload(self._config) if self._leader is not None else []
             logger.info("reloaded; peers that start anew: %s", ", ".join(changed) or "none")
         sdnotify.notify("READY=1")
 
@@ -250,7 +250,7 @@ class Daemon:
                 await servers.start(webhook.run)
             self._role = membership.role_of(context)
             servers.start_soon(
-                membership.stand, context, self._role, lambda: self._working is not None
+                membership.stand, context, self._role, lambda: self._leader is not None
             )
             while True:
                 await self._installed(context)
@@ -262,7 +262,7 @@ class Daemon:
                 except* LeadershipLost as group:
                     held_up = self._stalls.lately()
                     logger.warning("%s%s", explain(group), f": {held_up}" if held_up else "")
-                    self._working = None
+                    self._leader = None
                 finally:
                     self._components.stand_by()
 
@@ -396,17 +396,17 @@ class Daemon:
             pair = await cluster_keys(context.client, context.namespace)
             shared = hostcapabilities.folder_of(machine)
             handshake = HandshakeManager(
-                context, pair.private, self._account, seen.seen, seen.everybody, shared
+                context, pair.private, self._account, seen.seen, seen.clusters, shared
             )
             self._components.handshake = handshake
             peers = PeerController(context, tasks.run, arbiter.end)
-            self._working = working = LeaderComponents(context, peers, seen, handshake)
+            self._leader = leader = LeaderComponents(context, peers, seen, handshake)
             nursery.start_soon(walled, "the handshake", handshake.run)
             take = (pass_keys_to(handshake, context.client), adverts.take)
             await nursery.start(OwnKeyController(context, *take).run)
-            await nursery.start(working.peers.run)
-            await nursery.start(working.inbox.run)
-            nursery.start_soon(working.tell)
+            await nursery.start(leader.peers.run)
+            await nursery.start(leader.discovery.run)
+            nursery.start_soon(leader.notify_systemd)
 
     async def _keep_overlay(self, context: ClusterContext, machine: GatewayHost) -> NoReturn:
         """Lead from the other nodes to this one, which is the gateway."""

@@ -14,7 +14,7 @@ from liqod.model.view.figures import counted
 from liqod.peers.peercontroller import PeerController
 from liqod.runtime import sdnotify
 
-TELL_EVERY = 10.0
+NOTIFY_EVERY = 10.0
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,19 @@ class LeaderComponents:
 
     context: ClusterContext
     peers: PeerController
-    inbox: DiscoveryManager
+    discovery: DiscoveryManager
     handshake: HandshakeManager
 
     def reload(self, config: Config) -> list[str]:
         """Hand on another configuration; the peers that start anew."""
         context = dataclasses.replace(self.context, config=config)
-        self.inbox.reload(context)
+        self.discovery.reload(context)
         self.handshake.reload(context)
         return self.peers.reload(context)
 
-    async def tell(self) -> NoReturn:
+    async def notify_systemd(self) -> NoReturn:
         """Keep systemd's status line true."""
         while True:
             failed = len(self.peers.failures)
             sdnotify.notify(f"STATUS=leading; {counted(len(self.peers), 'peer')}, {failed} failing")
-            await trio.sleep(TELL_EVERY)
+            await trio.sleep(NOTIFY_EVERY)

@@ -40,15 +40,15 @@ class _ChangeFlag:
 
 async def follow_reachability(peer: ProviderPeer) -> NoReturn:
     """Keep ``peer.reach`` until cancelled."""
-    stirred = _ChangeFlag()
+    changed = _ChangeFlag()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(stirred.by, peer.link.wait_changed)
-        nursery.start_soon(stirred.by, peer.network.wait_changed)
-        await _judge(peer, stirred)
+        nursery.start_soon(changed.by, peer.link.wait_changed)
+        nursery.start_soon(changed.by, peer.network.wait_changed)
+        await _judge(peer, changed)
     raise AssertionError("it is followed until cancelled")
 
 
-async def _judge(peer: ProviderPeer, stirred: _ChangeFlag) -> NoReturn:
+async def _judge(peer: ProviderPeer, changed: _ChangeFlag) -> NoReturn:
     network, reach = peer.network, peer.reach
     began = trio.current_time()
     stood = False
@@ -56,7 +56,7 @@ async def _judge(peer: ProviderPeer, stirred: _ChangeFlag) -> NoReturn:
     back = inf
     """Since when it is there again, while that does not count yet."""
     while True:
-        stirred.event = trio.Event()  # before the look: what is told from here on brings another
+        changed.event = trio.Event()  # before the look: what is told from here on brings another
         now = trio.current_time()
         stood = stood or bool(network.stands)
         settled = stood or now >= began + SETTLE
@@ -74,7 +74,7 @@ async def _judge(peer: ProviderPeer, stirred: _ChangeFlag) -> NoReturn:
             losses.append(now)
         reach.know(found)
         with trio.move_on_after(wait):
-            await stirred.event.wait()
+            await changed.event.wait()
 
 
 def _whole() -> float:

@@ -120,7 +120,7 @@ class DiscoveryManager:
         """All that is seen of a cluster; None where that is nothing."""
         return self.book.seen(cluster_id)
 
-    def everybody(self) -> Iterator[SeenCluster]:
+    def clusters(self) -> Iterator[SeenCluster]:
         """All that is seen."""
         return (seen for each in self.book.clusters() if (seen := self.seen(each)) is not None)
 

@@ -57,13 +57,13 @@ class HandshakeManager:
         private: its key, PEM.
         callers: what callers may take.
         look: into what discovery has seen.
-        everybody: all that it has seen.
+        list_seen: all that it has seen.
         shared: folder of root's alone by which programs share :data:`SHARED`; None: nobody does.
 
     Attributes:
-        ways: the channels that are kept.
-        lenders: the lenders that dial this cluster.
-        figures: what all meetings have come to.
+        channels: the channels that are kept.
+        reverse_connections: the lenders that dial this cluster.
+        counters: what all meetings have come to.
         port: that is listened on; 0 where none is.
         problem: why none is; empty where one is, or where none is to be.
     """
@@ -74,29 +74,29 @@ class HandshakeManager:
         private: bytes,
         callers: Account,
         look: FindSeenCluster = never_seen,
-        everybody: ListSeenClusters = none_seen,
+        list_seen: ListSeenClusters = none_seen,
         shared: Path | None = None,
     ) -> None:
-        self._context, self._sighted, self._everybody = context, DiscoveryLookup(look), everybody
+        self._context, self._sighted, self._list_seen = context, DiscoveryLookup(look), list_seen
         self._callers = callers
         self._own = LocalIdentities(context.cluster_id, private)
         self._listener: PeerListener | None = None
-        self.figures = SessionCounters()
+        self.counters = SessionCounters()
         proxy = context.config.handshake.proxy
         bounds = StreamLimits(callers[STREAMS], context.config.handshake.stream_idle)
         self._dialler = PeerDialler(
-            self._own.towards, proxy=proxy, figures=self.figures, bounds=bounds
+            self._own.towards, proxy=proxy, counters=self.counters, bounds=bounds
         )
         self._shared = shared
-        self.lenders = ReverseConnections(context)
+        self.reverse_connections = ReverseConnections(context)
         present = partial(present_key, context.client)
-        self.ways = ChannelManager(self._dialler.meet, self.lenders.dial, present)
+        self.channels = ChannelManager(self._dialler.meet, self.reverse_connections.dial, present)
         # The tasks that begin from here inherit it: those of peers, above all.
-        proxies.CHANNELS.set(self.ways)
-        self._inbox: IncomingController | None = None
-        self._asking: OutgoingController | None = None
-        self._seeking: PolicyRequests | None = None
-        self._noted: tuple[str | None] | None = None
+        proxies.CHANNELS.set(self.channels)
+        self._incoming: IncomingController | None = None
+        self._outgoing: OutgoingController | None = None
+        self._policy_requests: PolicyRequests | None = None
+        self._published: tuple[str | None] | None = None
         """The address of the listener that was last written; None for nothing yet."""
         self.port = 0
         self.problem = ""
@@ -104,13 +104,13 @@ class HandshakeManager:
     def reload(self, context: ClusterContext) -> None:
         """Go by another configuration from now on; what is listened on stays as it is."""
         self._context = context
-        self.lenders.reload(context)
-        if self._inbox is not None:
-            self._inbox.reload(context)
-        if self._asking is not None:
-            self._asking.reload(context)
-        if self._seeking is not None:
-            self._seeking.reload(context)
+        self.reverse_connections.reload(context)
+        if self._incoming is not None:
+            self._incoming.reload(context)
+        if self._outgoing is not None:
+            self._outgoing.reload(context)
+        if self._policy_requests is not None:
+            self._policy_requests.reload(context)
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -118,27 +118,33 @@ class HandshakeManager:
         """Runs all of the handshake, until cancelled."""
         context = self._context
         async with trio.open_nursery() as nursery:
-            await nursery.start(self.ways.run)
-            self._inbox = inbox = IncomingController(context)
+            await nursery.start(self.channels.run)
+            self._incoming = inbox = IncomingController(context)
             await nursery.start(inbox.run)
             await nursery.start(Invitations(context).run)
             reception = IncomingServer(inbox, self._sighted.by)
             door = partial(_own_server, context)
             asking = OutgoingController(
-                context, partial(self._pursuing, reception, door), self.lenders.left
+                context, partial(self._make_request, reception, door), self.reverse_connections.drop
             )
             await nursery.start(asking.run)
-            self._seeking = PolicyRequests(context, self._everybody, asking.requests)
-            nursery.start_soon(self._seeking.run)
-            self._asking = asking
+            self._policy_requests = PolicyRequests(context, self._list_seen, asking.requests)
+            nursery.start_soon(self._policy_requests.run)
+            self._outgoing = asking
             try:
                 if not context.config.handshake.enabled:
-                    nursery.start_soon(self._be_unmet)
+                    nursery.start_soon(self._withdraw_until_done)
                 else:
                     # Where it listens, what the last run noted is overwritten, or taken back there:
                     # somebody beside it who takes it back could come after.
                     self._listener = listener = PeerListener(
-                        *(self._own.present, reception, {API: door}, self.lenders, self.figures),
+                        *(
+                            self._own.present,
+                            reception,
+                            {API: door},
+                            self.reverse_connections,
+                            self.counters,
+                        ),
                         account=self._callers,
                         idle=context.config.handshake.stream_idle,
                     )
@@ -147,7 +153,7 @@ class HandshakeManager:
                 task_status.started()
                 await trio.sleep_forever()
             finally:
-                self._asking = self._seeking = self._inbox = None
+                self._outgoing = self._policy_requests = self._incoming = None
                 self.problem = ""
         raise AssertionError("sleeping for ever has ended")
 
@@ -160,14 +166,14 @@ class HandshakeManager:
     @property
     def met_at(self) -> str:
         """Where it says that it is met, as ``HOST:PORT`` with commas between; empty for nowhere."""
-        return "" if self._noted is None else self._noted[0] or ""
+        return "" if self._published is None else self._published[0] or ""
 
     def requests(self) -> dict[str, Counter[RequestPhase]]:
         """How many requests there are in each phase: of others (``in``), and this cluster's."""
-        components = {"in": self._inbox, "out": self._asking}
+        components = {"in": self._incoming, "out": self._outgoing}
         return {way: room.phases() for way, room in components.items() if room is not None}
 
-    def _pursuing(
+    def _make_request(
         self,
         reception: IncomingServer,
         door: StreamBackend,
@@ -177,8 +183,10 @@ class HandshakeManager:
         """Makes the task that pursues a request of this cluster's."""
         if request.spec.lend:
             return LendOffer(context, request.name, self._dialler, reception, door)
-        dialling = self.lenders.meet if request.spec.awaited else self._dialler.meet
-        return BorrowRequest(context, request.name, dialling, self._sighted.where, self.ways.renew)
+        dialling = self.reverse_connections.meet if request.spec.awaited else self._dialler.meet
+        return BorrowRequest(
+            context, request.name, dialling, self._sighted.where, self.channels.renew
+        )
 
     async def _listen(
         self,
@@ -196,14 +204,14 @@ class HandshakeManager:
                 why = error.strerror or str(error)
                 self.problem = f"port {settings.port} cannot be listened on: {why}"
                 log.warning("no other cluster can ask this one: %s", self.problem)
-                await self._unmet()
+                await self._withdraw_addresses()
                 task_status.started()
                 await trio.sleep(AGAIN)
                 task_status = trio.TASK_STATUS_IGNORED
                 continue
             try:
-                with self._met_at(sockets[0].socket.getsockname()[1]):
-                    await self._note()
+                with self._listening_at(sockets[0].socket.getsockname()[1]):
+                    await self._publish_addresses()
                     task_status.started()
                     await listener.run(sockets)
             finally:
@@ -222,15 +230,15 @@ class HandshakeManager:
             except OSError as error:
                 failed = error
             else:
-                with self._met_at(SHARED):
-                    await self._note()
+                with self._listening_at(SHARED):
+                    await self._publish_addresses()
                     task_status.started()
                     await trio.sleep_forever()
         assert failed is not None
         raise failed
 
     @contextmanager
-    def _met_at(self, port: int) -> Iterator[None]:
+    def _listening_at(self, port: int) -> Iterator[None]:
         """Shows a port as the one where daemons are met, while the block lasts."""
         self.port, self.problem = port, ""
         log.info("other clusters' daemons are met at port %d", port)
@@ -243,12 +251,12 @@ class HandshakeManager:
         address = self._context.config.handshake.host or self._context.node_address
         return f"[{address}]" if ":" in address else address
 
-    async def _note(self) -> None:
+    async def _publish_addresses(self) -> None:
         """Publishes the addresses of this daemon, for makers of invitations."""
         addresses = self._context.config.handshake.advertise or (f"{self._host()}:{self.port}",)
         await self._annotate(",".join(addresses))
 
-    async def _unmet(self) -> bool:
+    async def _withdraw_addresses(self) -> bool:
         """Removes the addresses of the last run: they lead nowhere, or to somebody else.
 
         Returns whether that is done; where it is not, it is said why.
@@ -260,20 +268,20 @@ class HandshakeManager:
             return False
         return True
 
-    async def _be_unmet(self) -> None:
+    async def _withdraw_until_done(self) -> None:
         """The same until it is done, for a daemon that is met nowhere."""
         while True:
-            if await self._unmet():
+            if await self._withdraw_addresses():
                 return
             await trio.sleep(AGAIN)
 
     async def _annotate(self, met_at: str | None) -> None:
-        if (met_at,) == self._noted:
+        if (met_at,) == self._published:
             return  # a port that is taken is tried again and again
         note = {"metadata": {"annotations": {labels.MET_AT: met_at}}}
         context = self._context
         await context.client.patch(SECRETS, labels.KEYS_SECRET, note, context.namespace)
-        self._noted = (met_at,)
+        self._published = (met_at,)
 
 
 async def _own_server(context: ClusterContext) -> Wire:

@@ -33,7 +33,7 @@ def _of_meetings(
     def one(inspector: "Inspector") -> Iterator[Sample]:
         handshake = inspector.components.handshake
         if handshake is not None:
-            yield (), read(handshake.figures)
+            yield (), read(handshake.counters)
 
     return one
 
@@ -46,7 +46,7 @@ def _by_name(
     def each(inspector: "Inspector") -> Iterator[Sample]:
         handshake = inspector.components.handshake
         if handshake is not None:
-            for name, count in read(handshake.figures).items():
+            for name, count in read(handshake.counters).items():
                 yield (name,), count
 
     return each

@@ -40,26 +40,26 @@ class TenantsOf:
     def __init__(self, member: Member) -> None:
         self._member = member
 
-    async def asked(
+    async def on_ask(
         self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
         """Nothing is decided here."""
         return Denied(reason="nobody decides here")
 
-    async def attached(self, peer: VerifiedPeer) -> Refused | None:
+    async def on_attach(self, peer: VerifiedPeer) -> Refused | None:
         """None where a Tenant has exactly this key."""
         for tenant in await self._member.admin.list(TENANTS, Selection(), decode=Tenant):
             if keys.print_of(tenant.spec.public_key) == peer.key:
                 return None
         return Refused(code="unknown", reason="this is no tenant here")
 
-    async def distrusted(self, peer: VerifiedPeer) -> str:
+    async def until_untrusted(self, peer: VerifiedPeer) -> str:
         """It looks now and then."""
-        while await self.attached(peer) is None:  # noqa: ASYNC110
+        while await self.on_attach(peer) is None:  # noqa: ASYNC110
             await trio.sleep(0.05)
         return "it is no tenant any more"
 
-    async def reported(self, peer: VerifiedPeer, report: Report) -> None:
+    async def on_report(self, peer: VerifiedPeer, report: Report) -> None:
         """Nothing is kept."""
 
 

@@ -106,7 +106,7 @@ async def test_a_provider_whose_api_server_nobody_reaches_is_reached_by_its_daem
         await milan.until(CONFIG_MAPS, "conf", "shop-rome", bool)
         assert milan.handshake is not None
         assert rome.handshake is not None
-        assert len(rome.handshake.ways) == 1
+        assert len(rome.handshake.channels) == 1
 
 
 async def test_a_provider_that_is_reached_directly_later_is_gone_to_so_and_no_watch_is_lost(

@@ -88,11 +88,11 @@ async def test_who_is_reached_by_nobody_lends_to_whom_it_dials_and_nothing_is_le
         await milan.until(NAMESPACES, "shop-rome", None, bool)
         await reflects(rome, milan, "conf")
         assert rome.handshake is not None
-        assert (len(rome.handshake.lenders), len(rome.handshake.ways)) == (1, 0)
+        assert (len(rome.handshake.reverse_connections), len(rome.handshake.channels)) == (1, 0)
         await rome.admin.delete(NAMESPACES, "shop")
         await rome.gone(NAMESPACES, "shop")
         await rome.unpeer(milan)
-        lenders = rome.handshake.lenders
+        lenders = rome.handshake.reverse_connections
         await eventually(lambda: empty(lenders))
         await milan.unpeer(rome)
         assert (rome.everything(), milan.everything()) == before
@@ -127,7 +127,7 @@ async def test_whoever_revokes_the_other_ends_the_connection_and_it_does_not_com
         roles = await revoking.roles_of(here.admin, there.id)
         await revoking.carry_out(here.admin, there.id, roles, here.progress)
         assert rome.handshake is not None
-        lenders = rome.handshake.lenders
+        lenders = rome.handshake.reverse_connections
         await eventually(lambda: empty(lenders))
         with pytest.raises(Unconnected, match="does its daemon run"):
             await lenders.dial(await key_of(milan))

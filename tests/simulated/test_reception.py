@@ -43,12 +43,12 @@ async def test_one_address_fills_no_inbox_and_others_are_seen_still():
         told: list[int] = []
         for number in range(16):
             who = somebody(f"edge-{number}")
-            nursery.start_soon(host.asked, who, "192.0.2.1", request(), told.append)
+            nursery.start_soon(host.on_ask, who, "192.0.2.1", request(), told.append)
         await eventually(lambda: _async(len(told) == 16))
-        more = await host.asked(somebody("edge-16"), "192.0.2.1", request(), ignored)
+        more = await host.on_ask(somebody("edge-16"), "192.0.2.1", request(), ignored)
         assert isinstance(more, Refused)
         assert more.code == "busy"
-        nursery.start_soon(host.asked, somebody("rome"), "192.0.2.2", request(), told.append)
+        nursery.start_soon(host.on_ask, somebody("rome"), "192.0.2.2", request(), told.append)
         await eventually(lambda: _async(len(told) == 17))
         assert len(await entries(milan)) == 17
 
@@ -58,12 +58,12 @@ async def test_what_was_taken_back_leaves_its_place():
         for number in range(16):
             who, ask = somebody(f"edge-{number}"), request()
             async with trio.open_nursery() as asking:
-                asking.start_soon(host.asked, who, "192.0.2.1", ask, ignored)
+                asking.start_soon(host.on_ask, who, "192.0.2.1", ask, ignored)
                 await eventually(partial(_is_waiting, milan, ask))
-                await host.reported(who, Cancel(request=ask.request))
+                await host.on_report(who, Cancel(request=ask.request))
         assert await entries(milan) == []
         told: list[int] = []
-        nursery.start_soon(host.asked, somebody("rome"), "192.0.2.1", request(), told.append)
+        nursery.start_soon(host.on_ask, somebody("rome"), "192.0.2.1", request(), told.append)
         await eventually(lambda: _async(len(told) == 1))
 
 
@@ -92,8 +92,8 @@ async def test_who_was_let_in_just_now_is_known_though_a_cache_does_not_tell_it(
         monkeypatch.setattr(incomingcontroller, "RECENT", 0.0)
     async with reception('[[policies]]\naction = "auto"\n') as (_, host, _):
         mine = somebody("rome")
-        assert isinstance(await host.asked(mine, "192.0.2.1", request(), ignored), Accepted)
-        second = await host.asked(somebody("rome"), "192.0.2.2", request(), ignored)
+        assert isinstance(await host.on_ask(mine, "192.0.2.1", request(), ignored), Accepted)
+        second = await host.on_ask(somebody("rome"), "192.0.2.2", request(), ignored)
         assert isinstance(second, Refused)
         assert second.code == "key-changed"
 
@@ -107,7 +107,7 @@ async def test_a_mark_of_revocation_is_read_though_a_cache_does_not_tell_it(
         await milan.admin.patch(NAMESPACES, "liqo-tenant-rome", mark)
         lagging(monkeypatch)
         monkeypatch.setattr(incomingcontroller, "RECENT", 0.0)
-        nursery.start_soon(host.asked, somebody("rome"), "192.0.2.1", request(), ignored)
+        nursery.start_soon(host.on_ask, somebody("rome"), "192.0.2.1", request(), ignored)
         assert await eventually(lambda: _first(milan))
         [entry] = await entries(milan)
         assert entry.status.phase == "Waiting"
@@ -115,7 +115,7 @@ async def test_a_mark_of_revocation_is_read_though_a_cache_does_not_tell_it(
 
 async def test_whom_a_policy_denies_leaves_nothing_in_the_inbox():
     async with reception('[[policies]]\naction = "deny"\n') as (milan, host, _):
-        answer = await host.asked(somebody("rome"), "192.0.2.1", request(), ignored)
+        answer = await host.on_ask(somebody("rome"), "192.0.2.1", request(), ignored)
         assert isinstance(answer, Denied)
         assert await entries(milan) == []
 
@@ -123,16 +123,16 @@ async def test_whom_a_policy_denies_leaves_nothing_in_the_inbox():
 async def test_a_decision_for_ever_lets_in_again_and_grants_no_more_than_the_first_time():
     async with reception() as (milan, host, nursery):
         rome, ask = somebody("rome"), request(resources={"cpu": "2"})
-        nursery.start_soon(host.asked, rome, "192.0.2.1", ask, ignored)
+        nursery.start_soon(host.on_ask, rome, "192.0.2.1", ask, ignored)
         found = await eventually(lambda: _first(milan))
         decision = {"spec": {"decision": "Accept", "always": True}}
         await milan.admin.patch(INCOMING_PEERINGS, found, decision, "liqo")
         with trio.fail_after(30):
-            assert isinstance(await host.asked(rome, "192.0.2.1", ask, ignored), Accepted)
-        await host.reported(rome, Done(request=ask.request))
+            assert isinstance(await host.on_ask(rome, "192.0.2.1", ask, ignored), Accepted)
+        await host.on_report(rome, Done(request=ask.request))
         more = request(resources={"cpu": "64"})
         with trio.fail_after(30):
-            again = await host.asked(rome, "192.0.2.1", more, ignored)
+            again = await host.on_ask(rome, "192.0.2.1", more, ignored)
         assert isinstance(again, Accepted)
         assert again.granted["cpu"] == "2"
 
@@ -148,15 +148,15 @@ async def test_who_was_never_let_in_ends_nothing_of_another_by_the_same_id():
         bound = await milan.admin.list(ROLE_BINDINGS, users, decode=Partial)
 
         stranger, cancelled = somebody("rome"), request()
-        nursery.start_soon(host.asked, stranger, "192.0.2.1", cancelled, ignored)
+        nursery.start_soon(host.on_ask, stranger, "192.0.2.1", cancelled, ignored)
         await eventually(lambda: _first(milan))
-        await host.reported(stranger, Cancel(request=cancelled.request))
+        await host.on_report(stranger, Cancel(request=cancelled.request))
         assert await entries(milan) == []
         for report in (Done, Failed):
             over = request(lifetime=1)
-            answer = await host.asked(stranger, "192.0.2.1", over, ignored)
+            answer = await host.on_ask(stranger, "192.0.2.1", over, ignored)
             assert isinstance(answer, Refused)
-            await host.reported(stranger, report(request=over.request))
+            await host.on_report(stranger, report(request=over.request))
             assert [each.status.phase for each in await entries(milan)] == ["Expired"]
 
         assert await milan.admin.list(ROLE_BINDINGS, users, decode=Partial) == bound
@@ -166,13 +166,13 @@ async def test_who_was_never_let_in_ends_nothing_of_another_by_the_same_id():
 async def test_who_asks_again_and_again_does_not_undo_that_it_was_revoked():
     async with reception('[[policies]]\naction = "auto"\n') as (milan, host, nursery):
         rome, ask = somebody("rome"), request()
-        assert isinstance(await host.asked(rome, "192.0.2.1", ask, ignored), Accepted)
+        assert isinstance(await host.on_ask(rome, "192.0.2.1", ask, ignored), Accepted)
         tenant = {"metadata": {"name": "rome"}, "spec": {"clusterID": "rome"}}
         await milan.admin.create(TENANTS, tenant, "liqo-tenant-rome")
         answers: list[Answer] = []
 
         async def again() -> None:
-            answers.append(await host.asked(rome, "192.0.2.1", ask, ignored))
+            answers.append(await host.on_ask(rome, "192.0.2.1", ask, ignored))
 
         for _ in range(8):
             nursery.start_soon(again)
@@ -184,7 +184,7 @@ async def test_who_asks_again_and_again_does_not_undo_that_it_was_revoked():
         assert labels.REVOKED_TENANT in found.metadata.annotations
         users = Selection(labels=users_of("rome"))
         assert await milan.admin.list(ROLE_BINDINGS, users, decode=Partial) == []
-        nursery.start_soon(host.asked, rome, "192.0.2.1", request(), ignored)
+        nursery.start_soon(host.on_ask, rome, "192.0.2.1", request(), ignored)
         assert await eventually(lambda: _first(milan))
 
 
@@ -195,18 +195,18 @@ async def test_a_key_that_begins_like_another_s_takes_over_nothing_of_it(
     monkeypatch.setattr(incomingrecord, "name_of", lambda cluster_id, key: f"{cluster_id}-00000000")
     async with reception() as (milan, host, nursery):
         rome, ask = somebody("rome"), request()
-        nursery.start_soon(host.asked, rome, "192.0.2.1", ask, ignored)
+        nursery.start_soon(host.on_ask, rome, "192.0.2.1", ask, ignored)
         found = await eventually(lambda: _first(milan))
         decision = {"spec": {"decision": "Accept", "always": True}}
         await milan.admin.patch(INCOMING_PEERINGS, found, decision, "liqo")
         with trio.fail_after(30):
-            assert isinstance(await host.asked(rome, "192.0.2.1", ask, ignored), Accepted)
+            assert isinstance(await host.on_ask(rome, "192.0.2.1", ask, ignored), Accepted)
         [before] = await entries(milan)
         stranger = somebody("rome")
         for each in ask, request():
-            answer = await host.asked(stranger, "192.0.2.2", each, ignored)
+            answer = await host.on_ask(stranger, "192.0.2.2", each, ignored)
             assert isinstance(answer, Refused)
-        await host.reported(stranger, Cancel(request=ask.request))
+        await host.on_report(stranger, Cancel(request=ask.request))
         assert await entries(milan) == [before]
 
 
@@ -217,11 +217,11 @@ async def test_nobody_takes_the_id_of_a_lender_by_an_invitation():
         await milan.admin.create(OUTGOING_PEERINGS, agreed, "liqo")
         status = {"status": {"clusterID": "turin", "key": turin.key, "phase": "Done"}}
         await milan.admin.patch(OUTGOING_PEERINGS, "turin", status, "liqo", subresource="status")
-        answer = await host.asked(somebody("turin"), "192.0.2.1", await invited(milan), ignored)
+        answer = await host.on_ask(somebody("turin"), "192.0.2.1", await invited(milan), ignored)
         assert isinstance(answer, Refused)
         assert answer.code == "key-changed"
         with trio.fail_after(30):
-            answer = await host.asked(turin, "192.0.2.1", await invited(milan), ignored)
+            answer = await host.on_ask(turin, "192.0.2.1", await invited(milan), ignored)
         assert isinstance(answer, Accepted)
 
 
@@ -234,7 +234,7 @@ async def test_where_the_key_of_a_lender_is_not_known_a_person_is_asked():
         }
         await milan.admin.create(IDENTITIES, identity, namespace)
         for ask in request(), await invited(milan):
-            nursery.start_soon(host.asked, somebody("turin"), "192.0.2.1", ask, ignored)
+            nursery.start_soon(host.on_ask, somebody("turin"), "192.0.2.1", ask, ignored)
             await eventually(lambda: _first(milan))
             [entry] = await entries(milan)
             assert "whose key is not known" in entry.status.reason
@@ -248,18 +248,18 @@ async def test_who_is_invited_comes_into_an_inbox_that_is_full(monkeypatch: pyte
     async with reception() as (milan, host, nursery):
         for number in range(2):
             where = f"10.0.{number}.1"
-            nursery.start_soon(host.asked, somebody(f"e-{number}"), where, request(), ignored)
+            nursery.start_soon(host.on_ask, somebody(f"e-{number}"), where, request(), ignored)
 
         async def two() -> bool:
             return len(await entries(milan)) == 2
 
         await eventually(two)
-        refused = await host.asked(somebody("rome"), "192.0.2.1", request(), ignored)
+        refused = await host.on_ask(somebody("rome"), "192.0.2.1", request(), ignored)
         assert isinstance(refused, Refused)
         with trio.fail_after(30):
             ask = await invited(milan)
             assert isinstance(
-                await host.asked(somebody("rome"), "192.0.2.1", ask, ignored), Accepted
+                await host.on_ask(somebody("rome"), "192.0.2.1", ask, ignored), Accepted
             )
 
 
@@ -267,7 +267,7 @@ async def test_who_is_invited_comes_into_an_inbox_that_is_full(monkeypatch: pyte
 async def test_who_was_denied_for_ever_is_let_in_by_no_invitation_and_no_policy(settings: str):
     async with reception() as (milan, host, nursery):
         rome = somebody("rome")
-        nursery.start_soon(host.asked, rome, "192.0.2.1", request(), ignored)
+        nursery.start_soon(host.on_ask, rome, "192.0.2.1", request(), ignored)
         found = await eventually(lambda: _first(milan))
         decision = {"spec": {"decision": "Deny", "always": True}}
         await milan.admin.patch(INCOMING_PEERINGS, found, decision, "liqo")
@@ -279,7 +279,7 @@ async def test_who_was_denied_for_ever_is_let_in_by_no_invitation_and_no_policy(
             )
         for ask in (await invited(milan), request()):
             with trio.fail_after(30):
-                answer = await host.asked(rome, "192.0.2.1", ask, ignored)
+                answer = await host.on_ask(rome, "192.0.2.1", ask, ignored)
             assert isinstance(answer, Denied)
             assert "for ever" in answer.reason
         [left] = await milan.admin.list(INVITATIONS, Selection("liqo"), decode=Invitation)
@@ -298,14 +298,14 @@ async def test_who_was_denied_for_ever_is_so_by_whichever_id():
         other = msgspec.structs.replace(rome, cluster_id="turin")
 
         async def denied() -> bool:
-            return isinstance(await host.asked(other, "192.0.2.9", request(), ignored), Denied)
+            return isinstance(await host.on_ask(other, "192.0.2.9", request(), ignored), Denied)
 
         with trio.fail_after(30):
             await eventually(denied)
             for ask in (await invited(milan), request()):
-                assert isinstance(await host.asked(other, "192.0.2.9", ask, ignored), Denied)
+                assert isinstance(await host.on_ask(other, "192.0.2.9", ask, ignored), Denied)
             for who in (somebody("turin"), somebody("bari")):
-                answer = await host.asked(who, "192.0.2.9", request(), ignored)
+                answer = await host.on_ask(who, "192.0.2.9", request(), ignored)
                 assert isinstance(answer, Accepted), "nobody else is meant"
 
 
@@ -314,12 +314,12 @@ async def test_a_key_that_was_revoked_is_left_to_a_person_by_whichever_id():
         rome = somebody("rome")
         other = msgspec.structs.replace(rome, cluster_id="turin")
         with trio.fail_after(60):
-            assert isinstance(await host.asked(rome, "192.0.2.1", request(), ignored), Accepted)
+            assert isinstance(await host.on_ask(rome, "192.0.2.1", request(), ignored), Accepted)
             await revoking.carry_out(milan.admin, "rome", ("consumer",), milan.progress)
             noted = await milan.admin.get(NAMESPACES, "liqo-tenant-rome", decode=Partial)
             assert noted.metadata.annotations[labels.REVOKED_KEYS] == rome.key
             ask = await invited(milan)
-            nursery.start_soon(host.asked, other, "192.0.2.9", ask, ignored)
+            nursery.start_soon(host.on_ask, other, "192.0.2.9", ask, ignored)
             assert await eventually(lambda: _first(milan)) == incomingrecord.name_of(
                 "turin", rome.key
             )
@@ -339,7 +339,7 @@ async def test_a_key_that_was_revoked_is_left_to_a_person_by_whichever_id():
             # Nothing comes of that: what is noted stays all the same.
             await peeringusers.delete(milan.admin, "rome")
             await milan.admin.delete(INCOMING_PEERINGS, entry.name, "liqo")
-            nursery.start_soon(host.asked, other, "192.0.2.9", request(), ignored)
+            nursery.start_soon(host.on_ask, other, "192.0.2.9", request(), ignored)
             assert await eventually(lambda: _first(milan))
             # A person may let it in again by its own id: then the other one is what was revoked.
             await revoking.carry_out(milan.admin, "rome", ("consumer",), milan.progress)
@@ -352,11 +352,11 @@ async def test_an_invitation_answers_no_more_for_what_was_taken_out_again():
     async with reception() as (milan, host, _):
         rome, ask = somebody("rome"), await invited(milan)
         with trio.fail_after(30):
-            assert isinstance(await host.asked(rome, "192.0.2.1", ask, ignored), Accepted)
+            assert isinstance(await host.on_ask(rome, "192.0.2.1", ask, ignored), Accepted)
         [entry] = await entries(milan)
         await milan.admin.delete(INCOMING_PEERINGS, entry.name, "liqo")
         with trio.fail_after(30):
-            answer = await host.asked(rome, "192.0.2.1", ask, ignored)
+            answer = await host.on_ask(rome, "192.0.2.1", ask, ignored)
         assert isinstance(answer, Refused)
         assert answer.code == "invitation-used"
 
@@ -374,7 +374,7 @@ async def test_who_was_interrupted_before_it_was_written_down_has_used_its_invit
         )
         await invitations.redeem(milan.admin, "liqo", bearer)
         with trio.fail_after(30):
-            assert isinstance(await host.asked(rome, "192.0.2.1", ask, ignored), Accepted)
+            assert isinstance(await host.on_ask(rome, "192.0.2.1", ask, ignored), Accepted)
 
 
 async def invited(milan: Member) -> Ask:

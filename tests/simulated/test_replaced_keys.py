@@ -35,7 +35,7 @@ async def test_who_is_known_by_another_key_is_refused_and_named_until_the_operat
         mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: before.key}}}
         await milan.admin.patch(NAMESPACES, namespace, mark)
         now, ask = somebody("rome"), request()
-        answer = await host.asked(now, "192.0.2.1", ask, ignored)
+        answer = await host.on_ask(now, "192.0.2.1", ask, ignored)
         assert isinstance(answer, Refused)
         assert answer.code == "key-changed"
         [entry] = await entries(milan)
@@ -54,18 +54,18 @@ async def test_who_is_known_by_another_key_is_refused_and_named_until_the_operat
         done = await run(milan, tmp_path, *taken(answer.reason, "inbox accept x --replace"))
         assert "rome is accepted" in done.out
         with trio.fail_after(30):
-            assert isinstance(await host.asked(now, "192.0.2.1", ask, ignored), Accepted)
+            assert isinstance(await host.on_ask(now, "192.0.2.1", ask, ignored), Accepted)
         # The key before is the strange one now.
-        refused = await host.attached(before)
+        refused = await host.on_attach(before)
         assert refused is not None
         assert refused.code == "unknown"
 
 
 async def test_of_two_with_one_id_the_second_is_not_let_in_unasked():
     async with reception('[[policies]]\naction = "auto"\n') as (_, host, _):
-        first = await host.asked(somebody("rome"), "192.0.2.1", request(), ignored)
+        first = await host.on_ask(somebody("rome"), "192.0.2.1", request(), ignored)
         assert isinstance(first, Accepted)
-        second = await host.asked(somebody("rome"), "192.0.2.2", request(), ignored)
+        second = await host.on_ask(somebody("rome"), "192.0.2.2", request(), ignored)
         assert isinstance(second, Refused)
         assert second.code == "key-changed"
 
@@ -75,21 +75,21 @@ async def test_the_word_that_a_key_replaces_another_is_good_for_one_peering():
         asked = {each: request() for each in "abc"}
         who = {each: somebody("rome") for each in asked}
         with trio.fail_after(60):
-            first = await host.asked(who["a"], "192.0.2.1", asked["a"], ignored)
+            first = await host.on_ask(who["a"], "192.0.2.1", asked["a"], ignored)
             assert isinstance(first, Accepted)
             await tenant_of(milan, who["a"])
             for each in "bc":
-                refused = await host.asked(who[each], "192.0.2.1", asked[each], ignored)
+                refused = await host.on_ask(who[each], "192.0.2.1", asked[each], ignored)
                 assert isinstance(refused, Refused)
                 name = incomingrecord.name_of("rome", who[each].key)
                 decision = {"spec": {"decision": "Accept", "replace": True}}
                 await milan.admin.patch(INCOMING_PEERINGS, name, decision, "liqo")
-                answer = await host.asked(who[each], "192.0.2.1", asked[each], ignored)
+                answer = await host.on_ask(who[each], "192.0.2.1", asked[each], ignored)
                 assert isinstance(answer, Accepted)
                 await tenant_of(milan, who[each])
-                await host.reported(who[each], Done(request=asked[each].request))
+                await host.on_report(who[each], Done(request=asked[each].request))
             for ask in asked["b"], request():
-                refused = await host.asked(who["b"], "192.0.2.1", ask, ignored)
+                refused = await host.on_ask(who["b"], "192.0.2.1", ask, ignored)
                 assert isinstance(refused, Refused)
                 assert refused.code == "key-changed"
 
@@ -104,13 +104,13 @@ async def accepted_by_operator(
     milan: Member, host: IncomingServer, who: VerifiedPeer, ask: Ask
 ) -> Answer:
     """A strange key is let in where the operator says that it replaces the one before."""
-    refused = await host.asked(who, "192.0.2.2", ask, ignored)
+    refused = await host.on_ask(who, "192.0.2.2", ask, ignored)
     assert isinstance(refused, Refused)
     name = incomingrecord.name_of("rome", who.key)
     decision = {"spec": {"decision": "Accept", "replace": True}}
     await milan.admin.patch(INCOMING_PEERINGS, name, decision, "liqo")
     await answering.taken_up(milan.admin, "liqo", name, within=30)
-    return await host.asked(who, "192.0.2.2", ask, ignored)
+    return await host.on_ask(who, "192.0.2.2", ask, ignored)
 
 
 @pytest.mark.parametrize("old_is_first", [True, False])
@@ -122,7 +122,7 @@ async def test_a_key_that_was_replaced_is_let_in_no_more_and_ends_nothing_of_the
         old, new = in_order() if old_is_first else in_order()[::-1]
         stolen, ask = request(), request()
         with trio.fail_after(60):
-            assert isinstance(await host.asked(old, "192.0.2.1", stolen, ignored), Accepted)
+            assert isinstance(await host.on_ask(old, "192.0.2.1", stolen, ignored), Accepted)
             if is_tenant:
                 await tenant_of(milan, old)
             assert isinstance(await accepted_by_operator(milan, host, new, ask), Accepted)
@@ -130,15 +130,15 @@ async def test_a_key_that_was_replaced_is_let_in_no_more_and_ends_nothing_of_the
             bound = await milan.admin.list(ROLE_BINDINGS, users, decode=Partial)
             assert bound
             for report in (Done, Failed, Cancel):
-                await host.reported(old, report(request=stolen.request))
+                await host.on_report(old, report(request=stolen.request))
             for again in (stolen, request()):
-                answer = await host.asked(old, "192.0.2.1", again, ignored)
+                answer = await host.on_ask(old, "192.0.2.1", again, ignored)
                 assert isinstance(answer, Refused)
                 assert answer.code == "key-changed"
-                await host.reported(old, Failed(request=again.request))
+                await host.on_report(old, Failed(request=again.request))
             assert await milan.admin.list(ROLE_BINDINGS, users, decode=Partial) == bound
-            assert await host.attached(old) is not None
-            assert isinstance(await host.asked(new, "192.0.2.2", ask, ignored), Accepted)
+            assert await host.on_attach(old) is not None
+            assert isinstance(await host.on_ask(new, "192.0.2.2", ask, ignored), Accepted)
 
 
 async def test_what_fails_ends_the_way_in_of_its_own_key_and_no_other():
@@ -147,7 +147,7 @@ async def test_what_fails_ends_the_way_in_of_its_own_key_and_no_other():
         old, new = somebody("rome"), somebody("rome")
         ask, theirs = request(), request()
         with trio.fail_after(60):
-            assert isinstance(await host.asked(old, "192.0.2.1", ask, ignored), Accepted)
+            assert isinstance(await host.on_ask(old, "192.0.2.1", ask, ignored), Accepted)
             other = incomingrecord.made(new, incomingrecord.spec_of(new, "192.0.2.2", theirs, None))
             made = await milan.admin.create(INCOMING_PEERINGS, other, "liqo")
             conditions = [
@@ -174,9 +174,9 @@ async def test_what_fails_ends_the_way_in_of_its_own_key_and_no_other():
             )
             users = Selection(labels=users_of("rome"))
             bound = await milan.admin.list(ROLE_BINDINGS, users, decode=Partial)
-            await host.reported(new, Failed(request=theirs.request))
+            await host.on_report(new, Failed(request=theirs.request))
             assert await milan.admin.list(ROLE_BINDINGS, users, decode=Partial) == bound
-            await host.reported(old, Failed(request=ask.request))
+            await host.on_report(old, Failed(request=ask.request))
             assert await milan.admin.list(ROLE_BINDINGS, users, decode=Partial) == []
 
 

@@ -138,10 +138,10 @@ async def test_who_finds_by_a_write_that_the_request_was_deleted_takes_it_back_o
 
         async def meets(meeting: LenderSession) -> bool:
             await rome.admin.delete(OUTGOING_PEERINGS, "milan", "liqo")
-            await pursuit._tell("it has to agree")
+            await pursuit._set_message("it has to agree")
             return False
 
-        monkeypatch.setattr(pursuit, "_meet", meets)
+        monkeypatch.setattr(pursuit, "_negotiate", meets)
         assert await pursuit.run()
         assert reported == [Cancel(request=request.metadata.uid)]
 
@@ -159,7 +159,7 @@ async def test_a_lender_that_was_revoked_comes_back_by_an_invitation_for_its_key
             line, _ = await invite(rome.admin, "liqo", replace(wanted, for_key=key))
             brought = {"id": line.id, "secret": pack(line.secret)}
             offer = msgspec.convert({"request": str(uuid4()), "invitation": brought}, Offer)
-            refused = await lenders.offered(milan, offer)
+            refused = await lenders.on_offer(milan, offer)
             assert (refused is None) is comes
             left = await rome.admin.get(INVITATIONS, line.id, "liqo", decode=Invitation)
             assert left.status.used == int(comes)

@@ -44,7 +44,7 @@ async def test_of_several_who_used_one_invitation_one_is_revoked_and_its_line_en
 
         def channels() -> set[str]:
             assert milan.handshake is not None
-            return set(milan.handshake.figures.channels)
+            return set(milan.handshake.counters.channels)
 
         async def kept() -> bool:
             return channels() == {"rome", "turin"}

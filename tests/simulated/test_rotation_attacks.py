@@ -180,18 +180,18 @@ async def test_a_former_key_has_its_channel_while_its_names_have_rights_and_ends
         note = {"metadata": {"annotations": marks}}
         await milan.admin.patch(NAMESPACES, namespace, note)
         for each, comes in ((former, True), (present, True), (other, False)):
-            assert (await host.attached(each) is None) is comes
+            assert (await host.on_attach(each) is None) is comes
         # What it asks anew is asked by a strange key, whatever stands.
-        asked = await host.asked(former, "192.0.2.1", request(), ignored)
+        asked = await host.on_ask(former, "192.0.2.1", request(), ignored)
         assert isinstance(asked, Refused)
         assert asked.code == "key-changed"
-        assert isinstance(await host.asked(other, "192.0.2.2", request(), ignored), Refused)
+        assert isinstance(await host.on_ask(other, "192.0.2.2", request(), ignored), Refused)
         name = incomingrecord.name_of("rome", other.key)
         decision = {"spec": {"decision": "Accept", "replace": True}}
         await milan.admin.patch(INCOMING_PEERINGS, name, decision, "liqo")
         await answering.taken_up(milan.admin, "liqo", name, within=30)
         for each, comes in ((former, False), (present, False), (other, True)):
-            assert (await host.attached(each) is None) is comes
+            assert (await host.on_attach(each) is None) is comes
 
 
 async def test_a_lender_is_known_by_the_key_that_it_was_followed_to_and_by_no_former_one():

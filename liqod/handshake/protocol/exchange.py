@@ -96,7 +96,7 @@ class Exchange:
         self.borrows = borrows
         self._expected_key = ""
         self._request = ""
-        self._said: set[str] = set()
+        self._reported_requests: set[str] = set()
         self._unnoted: list[str] = []
 
     @property
@@ -136,23 +136,23 @@ class Exchange:
 
     def _take(self, message: AnyMessage, text: str) -> Outputs:
         """Handles a message that comes once both are known; a subclass handles its own first."""
-        return self._heard(message) if self.borrows else self._asked(message)
+        return self._as_borrower(message) if self.borrows else self._as_lender(message)
 
-    def _heard(self, message: AnyMessage) -> Outputs:
+    def _as_borrower(self, message: AnyMessage) -> Outputs:
         """Handles a message as the borrower."""
         match message:
             case Pending() | Accepted() | Denied() if self.stage == "asked":
                 return self._answered(message)
-            case Pending() | Accepted() | Denied() if self._request in self._said:
+            case Pending() | Accepted() | Denied() if self._request in self._reported_requests:
                 return ()  # it crossed with the Cancel
             case Attached() if self.stage == "attaching":
                 self.stage = "open"
                 return (AnswerReceived(message),)
-            case Noted() if message.request in self._said:
+            case Noted() if message.request in self._reported_requests:
                 return (AnswerReceived(message),)
         return self._untimely(message)
 
-    def _asked(self, message: AnyMessage) -> Outputs:
+    def _as_lender(self, message: AnyMessage) -> Outputs:
         """Handles a message as the lender."""
         match message:
             case Ask() if self.stage == "met":
@@ -187,7 +187,7 @@ class Exchange:
             )
         return ()
 
-    def _met(self, other: Hello | Welcome, version: int, seen: bytes) -> PeerVerified:
+    def _verified(self, other: Hello | Welcome, version: int, seen: bytes) -> PeerVerified:
         public = keys.encode_public(keys.load_public(other.public_key.encode()))
         self.stage = "met"
         self.peer = VerifiedPeer(
@@ -217,7 +217,7 @@ class Exchange:
         """
         if ask.invitation is not None and not self._expected_key:
             raise ValueError("an invitation's secret is for the key that the invitation names")
-        if not self._may_ask or ask.request in self._said:
+        if not self._may_ask or ask.request in self._reported_requests:
             return ()
         self.stage, self._request = "asked", ask.request
         return (Send(encode(ask)),)
@@ -241,7 +241,7 @@ class Exchange:
             if not isinstance(report, Cancel):
                 return ()
             self.stage = "met"
-        self._said.add(report.request)
+        self._reported_requests.add(report.request)
         return (Send(encode(report)),)
 
     def _answered(self, answer: Pending | Accepted | Denied) -> Outputs:

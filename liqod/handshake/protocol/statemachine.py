@@ -110,7 +110,7 @@ class DiallerMachine(Exchange):
         """
         if offer.invitation is not None and not self._expected_key:
             raise ValueError("an invitation's secret is for the key that the invitation names")
-        if not self._may_ask or self._said or self.peer is None:
+        if not self._may_ask or self._reported_requests or self.peer is None:
             return ()
         if LENDER_DIALS not in self.peer.capabilities:
             return self.refuse(
@@ -126,7 +126,7 @@ class DiallerMachine(Exchange):
             case Welcome() if self.stage == "greeted":
                 return self._prove(message, text)
             case Proved() if self.stage == "proving":
-                return self._meet(message)
+                return self._verify_peer(message)
         return super()._take(message, text)
 
     def _prove(self, welcome: Welcome, text: str) -> Outputs:
@@ -149,14 +149,14 @@ class DiallerMachine(Exchange):
             )
         return ()
 
-    def _meet(self, proved: Proved) -> Outputs:
+    def _verify_peer(self, proved: Proved) -> Outputs:
         welcome = self._answer
         assert welcome is not None
         signature = unpack(proved.signature)
         if not proof.proved(self._shown, "listener", self._transcript(), signature):
             return self.refuse("proof", "the listener did not prove its key over this meeting")
         seen = proof.seen(self._public, self._shown, self._nonce, unpack(welcome.nonce))
-        return (self._met(welcome, welcome.version, seen),)
+        return (self._verified(welcome, welcome.version, seen),)
 
     def _transcript(self) -> bytes:
         return proof.transcript(self._certificate, self._hello, self._welcome, self._nonce)
@@ -190,7 +190,7 @@ class ListenerMachine(Exchange):
             case Hello() if self.stage == "new":
                 return self._welcome_to(message, text)
             case Prove() if self.stage == "proving":
-                return self._meet(message)
+                return self._verify_peer(message)
             case Offer() if self.stage == "met" and not self.borrows and self._is_able:
                 self.stage = "offered"
                 return (OfferReceived(message),)
@@ -222,7 +222,7 @@ class ListenerMachine(Exchange):
         self.stage = "proving"
         return (Send(self._welcome),)
 
-    def _meet(self, prove: Prove) -> Outputs:
+    def _verify_peer(self, prove: Prove) -> Outputs:
         hello = self._greeting
         assert hello is not None
         nonce, public = unpack(prove.nonce), hello.public_key.encode()
@@ -235,7 +235,7 @@ class ListenerMachine(Exchange):
         seen = proof.seen(public, self._public, nonce, self._nonce)
         return (
             Send(encode(Proved(signature=pack(signature)))),
-            self._met(hello, self._version, seen),
+            self._verified(hello, self._version, seen),
         )
 
 

@@ -126,13 +126,13 @@ class BorrowRequest(OutgoingRequest):
         try:
             async with self._dialling(tuple(dict.fromkeys(addresses)), expected) as self._meeting:
                 try:
-                    return await self._meet(self._meeting)
+                    return await self._negotiate(self._meeting)
                 except Exception as error:
                     # Who deletes the request may be seen here first, by a write that finds nothing.
                     gone = any(isinstance(each, NotFound) for each in leaves(error))
                     if not gone or await self._read() is not None:
                         raise
-                    await self.take_back(request.metadata.uid)
+                    await self.withdraw(request.metadata.uid)
                     return True
         except Exception as error:
             for leaf in leaves(error):
@@ -144,19 +144,19 @@ class BorrowRequest(OutgoingRequest):
         finally:
             self._meeting = None
 
-    async def take_back(self, uid: str) -> None:
+    async def withdraw(self, uid: str) -> None:
         """Notify the other side that a request is withdrawn, if it is there."""
         if self._meeting is not None:
             with trio.move_on_after(GOODBYE), suppress(LiqodError):
                 await self._meeting.report(Cancel(request=uid))
 
-    async def _meet(self, meeting: LenderSession) -> bool:
+    async def _negotiate(self, meeting: LenderSession) -> bool:
         peer = meeting.peer
         request = await self._read()
         if request is None or is_over(request):
             return True
         if request.status.phase == "Done":
-            await self._tell_done(meeting, request)
+            await self._report_done(meeting, request)
             return True
         status: dict[str, Any] = {
             "clusterID": peer.cluster_id,
@@ -181,7 +181,7 @@ class BorrowRequest(OutgoingRequest):
                 nursery.cancel_scope.cancel()
             elif not confirmed.is_set():
                 words = request.status.words or peer.words
-                await self._tell(
+                await self._set_message(
                     f"{peer.cluster_id} agrees; compare the words with its operator: {words}. If "
                     f"they are the same, say so: `liqod peer {self._name} --words {words}`"
                 )
@@ -200,7 +200,7 @@ class BorrowRequest(OutgoingRequest):
         await self._exchange(meeting, request, answer)
         request = await self._write("done", {"message": None}, {EXCHANGED: YES, PEERED: YES})
         await self._forget_invitation(request)
-        await self._tell_done(meeting, request)
+        await self._report_done(meeting, request)
         return True
 
     async def _remember(self, request: OutgoingPeering) -> None:
@@ -235,7 +235,7 @@ class BorrowRequest(OutgoingRequest):
         async def tell() -> None:
             await waiting.wait()
             words = request.status.words or peer.words
-            await self._tell(
+            await self._set_message(
                 f"{peer.cluster_id} has to agree: its operator says `liqod inbox accept "
                 f"{self._context.cluster_id}` there, if the words are the same: {words}"
             )
@@ -263,7 +263,7 @@ class BorrowRequest(OutgoingRequest):
             trio.open_nursery() as nursery,
             Client(found, user_agent="liqod", dial=meeting.dial) as remote,
         ):
-            nursery.start_soon(self._keep_telling)
+            nursery.start_soon(self._write_progress)
             nursery.start_soon(_until_over, meeting)
             await peering.peer(
                 self._client,
@@ -274,7 +274,7 @@ class BorrowRequest(OutgoingRequest):
                 expected=peer.cluster_id,
                 replace=spec.replace,
                 joining=joining,
-                in_band=await self._way(meeting, request, found),
+                in_band=await self._in_band(meeting, request, found),
             )
             nursery.cancel_scope.cancel()
         if joining is None:
@@ -284,7 +284,7 @@ class BorrowRequest(OutgoingRequest):
         joined = ("False", joining.without) if joining.without else YES
         await self._write(None, {}, {JOINED: joined})
 
-    async def _way(
+    async def _in_band(
         self, meeting: LenderSession, request: OutgoingPeering, found: Credentials
     ) -> InBandOptions | None:
         """By the channel, where the provider's API server does not answer directly."""
@@ -320,7 +320,7 @@ class BorrowRequest(OutgoingRequest):
                 return
             await trio.sleep(LOOK_EVERY)
 
-    async def _tell_done(self, meeting: LenderSession, request: OutgoingPeering) -> None:
+    async def _report_done(self, meeting: LenderSession, request: OutgoingPeering) -> None:
         """Say that it is a peering, and write that this is known there. Raises LiqodError."""
         await meeting.report(Done(request=request.metadata.uid))
         await self._write(None, {"message": None, "nextTry": None}, {NOTED: YES})
@@ -329,7 +329,7 @@ class BorrowRequest(OutgoingRequest):
         self._step = step
         self._context.hub.publish(PeeringStep(step=step), self._name)
 
-    async def _keep_telling(self) -> None:
+    async def _write_progress(self) -> None:
         """Write each step that lasts into the resource, for commands that wait elsewhere."""
         told = ""
         while True:
@@ -337,7 +337,7 @@ class BorrowRequest(OutgoingRequest):
             if self._step != told:
                 told = self._step
                 with suppress(LiqodError):
-                    await self._tell(told)
+                    await self._set_message(told)
 
 
 async def _until_over(meeting: LenderSession) -> NoReturn:

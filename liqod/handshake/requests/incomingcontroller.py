@@ -68,13 +68,13 @@ class IncomingController(Controller[str]):
     def __init__(self, context: ClusterContext) -> None:
         self.context = context
         self._client = context.client
-        self._changed: dict[str, trio.Event] = {}
-        self._moved: dict[str, trio.Event] = {}
+        self._entry_events: dict[str, trio.Event] = {}
+        self._tenant_events: dict[str, trio.Event] = {}
         self._written: dict[str, tuple[str, float]] = {}
         """Where entries come from that the cache does not tell of yet; until when they count."""
         # A daemon that led before may have let somebody in just now.
-        self._let_in_at = trio.current_time()
-        self._ids_let_in: set[str] = set()
+        self._admitted_at = trio.current_time()
+        self._admitted_ids: set[str] = set()
         """For them no cache is believed, however late it may be."""
         self._entries = Watched(INCOMING_PEERINGS, self._on_entry, Selection(context.namespace))
         self._namespaces = Watched(NAMESPACES, self._on_namespace, indexes={REVOKED: _revoked_keys})
@@ -100,13 +100,13 @@ class IncomingController(Controller[str]):
             cached: be content with what was so a moment ago, where nobody was let in since.
         """
         client, namespace = self._client, self.context.namespace
-        cached = cached and not self.has_let_in(cluster_id)
+        cached = cached and not self.was_admitted(cluster_id)
         return await answering.key_here(client, namespace, cluster_id, cached=cached)
 
-    def has_let_in(self, cluster_id: str) -> bool:
+    def was_admitted(self, cluster_id: str) -> bool:
         """True if this daemon has let in a cluster of that id, or anybody so short a time ago that
         a cache may not show it yet."""
-        return cluster_id in self._ids_let_in or trio.current_time() - self._let_in_at < RECENT
+        return cluster_id in self._admitted_ids or trio.current_time() - self._admitted_at < RECENT
 
     def is_barred(self, key: str) -> bool:
         """True if the operator has denied a cluster with that key for ever, under any id."""
@@ -117,27 +117,27 @@ class IncomingController(Controller[str]):
         """True if a consumer with that key was revoked, under any id."""
         return bool(self._namespaces.store.indexed(REVOKED, key))
 
-    def lets_in(self, cluster_id: str) -> None:
+    def record_admission(self, cluster_id: str) -> None:
         """Records that a cluster of that id is being let in, before it is written."""
-        self._let_in_at = trio.current_time()
-        if len(self._ids_let_in) >= REMEMBERED:
-            self._ids_let_in.clear()
-        self._ids_let_in.add(cluster_id)
+        self._admitted_at = trio.current_time()
+        if len(self._admitted_ids) >= REMEMBERED:
+            self._admitted_ids.clear()
+        self._admitted_ids.add(cluster_id)
 
     def changed(self, name: str) -> trio.Event:
         """Set when an entry changes the next time."""
-        return self._changed.setdefault(name, trio.Event())
+        return self._entry_events.setdefault(name, trio.Event())
 
     def forget(self, name: str) -> None:
         """Drops an entry that is gone: tasks that wait for its change look once more."""
-        if name in self._changed:
-            self._changed.pop(name).set()
+        if name in self._entry_events:
+            self._entry_events.pop(name).set()
 
     def moved(self, cluster_id: str) -> trio.Event:
         """Set when a consumer's tenant namespace changes the next time."""
-        return self._moved.setdefault(cluster_id, trio.Event())
+        return self._tenant_events.setdefault(cluster_id, trio.Event())
 
-    def known_places(self) -> list[str]:
+    def known_sources(self) -> list[str]:
         """The place of each entry that is no peer, also of those that were written just now."""
         known = {
             each.name: each.spec.source
@@ -178,9 +178,9 @@ class IncomingController(Controller[str]):
         """Handles a change of a tenant namespace: its consumer may be none any more."""
         bodies = (each for each in (change.old, change.new) if each is not None)
         peers = {tenant_of(msgspec.json.decode(each, type=Partial)) for each in bodies} - {None}
-        for peer in peers & self._moved.keys():
+        for peer in peers & self._tenant_events.keys():
             assert peer is not None
-            self._moved.pop(peer).set()
+            self._tenant_events.pop(peer).set()
         if change.new is None and peers:
             for entry in self._entries.store.values(IncomingPeering):
                 if entry.spec.cluster_id in peers:
@@ -276,7 +276,7 @@ class IncomingController(Controller[str]):
         phase = next_phase("provider", entry.status.phase, event)  # type: ignore[arg-type]
         status: dict[str, Any] = {"phase": phase, "reason": reason or entry.status.reason}
         if phase == "Accepted":
-            self.lets_in(entry.spec.cluster_id)
+            self.record_admission(entry.spec.cluster_id)
         if granted is not None:
             status["granted"] = dict(granted)
         if phase != entry.status.phase:

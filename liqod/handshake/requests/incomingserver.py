@@ -84,7 +84,7 @@ class IncomingServer:
         self._adding = trio.Lock()
         self._letting = trio.Lock()
 
-    async def asked(
+    async def on_ask(
         self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
         """The answer to a request, as soon as there is one."""
@@ -128,13 +128,13 @@ class IncomingServer:
                 INCOMING_PEERINGS, name, patch, namespace, subresource="status"
             )
 
-    async def attached(self, peer: VerifiedPeer) -> Refused | None:
+    async def on_attach(self, peer: VerifiedPeer) -> Refused | None:
         """Why this is no tenant with exactly this key; None where it is one."""
         if peer.key in await self._inbox.known_keys(peer.cluster_id):
             return None
         return Refused(code="unknown", reason=f"{peer.cluster_id} is no consumer here", again=BACK)
 
-    async def distrusted(self, peer: VerifiedPeer) -> str:
+    async def until_untrusted(self, peer: VerifiedPeer) -> str:
         """Wait until a tenant is none any more, and say why."""
         while True:
             moved = self._inbox.moved(peer.cluster_id)
@@ -142,7 +142,7 @@ class IncomingServer:
                 return f"{peer.cluster_id} is no consumer here any more"
             await moved.wait()
 
-    async def reported(self, peer: VerifiedPeer, report: Report) -> None:
+    async def on_report(self, peer: VerifiedPeer, report: Report) -> None:
         """Keep a consumer's report on its request."""
         name = incomingrecord.name_of(peer.cluster_id, peer.key)
         for _ in range(WRITES):
@@ -288,7 +288,7 @@ class IncomingServer:
                 if before is not None and not incomingrecord.is_of(before, peer):
                     return Refused(code="busy", reason=TAKEN, again=BACK)
                 if before is None and not (verdict.action == "auto" and ask.invitation is not None):
-                    full = incomingrecord.is_full(self._inbox.known_places(), source_of(source))
+                    full = incomingrecord.is_full(self._inbox.known_sources(), source_of(source))
                     if full:
                         return Refused(code="busy", reason=full, again=BACK)
                 try:
@@ -331,7 +331,7 @@ class IncomingServer:
         if not (entry.spec.always and entry.status.granted):
             status["granted"] = None
         if verdict.action == "auto":
-            self._inbox.lets_in(peer.cluster_id)
+            self._inbox.record_admission(peer.cluster_id)
             status |= {
                 "phase": "Accepted",
                 "granted": verdict.granted,

@@ -113,11 +113,11 @@ class LendOffer(OutgoingRequest):
             self._peer = None
         return False
 
-    async def take_back(self, uid: str) -> None:
+    async def withdraw(self, uid: str) -> None:
         """Keep the connection while the borrower is a tenant: all that it has here uses it."""
         if self._peer is not None:
             with suppress(LiqodError):
-                await self._host.distrusted(self._peer)
+                await self._host.until_untrusted(self._peer)
 
     async def _ended(self, over: SessionOver) -> bool:
         """True if the borrower is never to be dialled again, which this writes."""
@@ -129,14 +129,14 @@ class LendOffer(OutgoingRequest):
         if over.closed.code == "unknown" and request.status.phase:
             if self._asker is not None:  # what it asked may wait in the inbox still
                 peer, ask = self._asker
-                await self._host.reported(peer, Cancel(request=ask.request))
+                await self._host.on_report(peer, Cancel(request=ask.request))
             await self._give_up("refused", f"{request.status.cluster_id} asks no more")
             return True
         return await self._refused(over)
 
     # --- the host ------------------------------------------------------------------------------
 
-    async def asked(
+    async def on_ask(
         self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
         """The answer of the inbox; writes before that it was asked."""
@@ -146,7 +146,7 @@ class LendOffer(OutgoingRequest):
         request = await self._write("asked", {"message": why}, {ASKED: YES})
         # From now on it is known there, and an invitation that is shown again begins nothing anew.
         await self._forget_invitation(request)
-        answer = await self._host.asked(peer, source, ask, pending)
+        answer = await self._host.on_ask(peer, source, ask, pending)
         match answer:
             case Accepted():
                 granted = {"granted": dict(answer.granted), "message": None}
@@ -155,23 +155,23 @@ class LendOffer(OutgoingRequest):
                 why = "denied here, by an operator or a policy"
                 await self._write("denied", {"message": why}, {ACCEPTED: ("False", why)})
             case Refused():
-                await self._tell(answer.reason)
+                await self._set_message(answer.reason)
         return answer
 
-    async def attached(self, peer: VerifiedPeer) -> Refused | None:
+    async def on_attach(self, peer: VerifiedPeer) -> Refused | None:
         """Why it is no tenant; None where it is one, which has made the peering then."""
-        refused = await self._host.attached(peer)
+        refused = await self._host.on_attach(peer)
         if refused is None:
             await self._happened("done")
         return refused
 
-    async def distrusted(self, peer: VerifiedPeer) -> str:
+    async def until_untrusted(self, peer: VerifiedPeer) -> str:
         """Wait until a tenant is none any more, and say why."""
-        return await self._host.distrusted(peer)
+        return await self._host.until_untrusted(peer)
 
-    async def reported(self, peer: VerifiedPeer, report: Report) -> None:
+    async def on_report(self, peer: VerifiedPeer, report: Report) -> None:
         """Keep the consumer's report on its request."""
-        await self._host.reported(peer, report)
+        await self._host.on_report(peer, report)
         match report:
             case Done():
                 await self._happened("done")

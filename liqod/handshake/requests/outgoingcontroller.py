@@ -53,8 +53,8 @@ class OutgoingController(Controller[str]):
         self, context: ClusterContext, pursuing: MakeRequest, left: Callable[[str], None]
     ) -> None:
         self.context, self._client = context, context.client
-        self._pursuing, self._left = pursuing, left
-        self._pursued: dict[str, tuple[str, trio.CancelScope, OutgoingRequest]] = {}
+        self._make, self._left = pursuing, left
+        self._tasks: dict[str, tuple[str, trio.CancelScope, OutgoingRequest]] = {}
         self._nursery: trio.Nursery
         self._known = Watched(OUTGOING_PEERINGS, self._on_request, Selection(context.namespace))
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
@@ -64,7 +64,7 @@ class OutgoingController(Controller[str]):
     def reload(self, context: ClusterContext) -> None:
         """Go by another configuration from now on, and ask those that it names."""
         self.context = context
-        for _, _, pursuit in self._pursued.values():
+        for _, _, pursuit in self._tasks.values():
             pursuit.reload(context)
         self._nursery.start_soon(self._ask_configured)
 
@@ -100,19 +100,19 @@ class OutgoingController(Controller[str]):
         """Begin with a request that is new, end one that is gone, release one that is over."""
         request = self._known.store.decode((self.context.namespace, name), OutgoingPeering)
         uid = request.metadata.uid if request is not None and not request.leaving else ""
-        if name in self._pursued and self._pursued[name][0] != uid:
-            self._nursery.start_soon(self._take_back, *self._pursued.pop(name))
+        if name in self._tasks and self._tasks[name][0] != uid:
+            self._nursery.start_soon(self._take_back, *self._tasks.pop(name))
         if request is None or not uid:
             return None
-        if name not in self._pursued and not is_over(request):
-            scope, pursuit = trio.CancelScope(), self._pursuing(self.context, request)
-            self._pursued[name] = (uid, scope, pursuit)
+        if name not in self._tasks and not is_over(request):
+            scope, pursuit = trio.CancelScope(), self._make(self.context, request)
+            self._tasks[name] = (uid, scope, pursuit)
             self._nursery.start_soon(self._pursue, name, uid, scope, pursuit)
         return await self._follow(request) if request.status.phase == "Done" else None
 
     async def _take_back(self, uid: str, scope: trio.CancelScope, pursuit: OutgoingRequest) -> None:
         """End the request of a resource that was deleted."""
-        await pursuit.take_back(uid)
+        await pursuit.withdraw(uid)
         scope.cancel()
 
     async def _follow(self, request: OutgoingPeering) -> float | None:
@@ -154,8 +154,8 @@ class OutgoingController(Controller[str]):
                     failures += 1
                     log.warning("asking %s failed", name, exc_info=group)
                     await trio.sleep(pursuit.pauses.last)
-        if name in self._pursued and self._pursued[name][0] == uid:
-            del self._pursued[name]
+        if name in self._tasks and self._tasks[name][0] == uid:
+            del self._tasks[name]
 
     async def _note(self, name: str, why: str, pause: float) -> None:
         when = times.of(times.seconds(times.now()) + pause)

@@ -52,7 +52,7 @@ class OutgoingRequest(ABC):
         """One try: whether all is over. Raises LiqodError where it is to be tried after a pause."""
 
     @abstractmethod
-    async def take_back(self, uid: str) -> None:
+    async def withdraw(self, uid: str) -> None:
         """Notify the other side that a request is withdrawn, if it is there."""
 
     async def _read(self) -> OutgoingPeering | None:
@@ -87,7 +87,7 @@ class OutgoingRequest(ABC):
             )
         return await self._client.get(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
 
-    async def _tell(self, message: str) -> None:
+    async def _set_message(self, message: str) -> None:
         await self._write(None, {"message": message})
 
     async def _refused(self, error: SessionOver) -> bool:

@@ -80,17 +80,17 @@ class PolicyRequests:
 
     Args:
         context: this cluster.
-        everybody: all that is seen.
+        list_seen: all that is seen.
         requests: the requests that there are, from memory.
     """
 
     def __init__(
         self,
         context: ClusterContext,
-        everybody: ListSeenClusters,
+        list_seen: ListSeenClusters,
         requests: Callable[[], Iterable[OutgoingPeering]],
     ) -> None:
-        self._context, self._everybody, self._requests = context, everybody, requests
+        self._context, self._list_seen, self._requests = context, list_seen, requests
         self._asked: set[tuple[str, str]] = set()
         """Ids with their keys: who was asked, or is lent from already."""
         self._unseen: dict[str, float] = {}
@@ -113,7 +113,7 @@ class PolicyRequests:
 
     async def _look(self) -> None:
         wishes = self._context.config.policies
-        around = self._everybody() if any(each.borrow for each in wishes) else ()
+        around = self._list_seen() if any(each.borrow for each in wishes) else ()
         found = (request_for(wishes, each) for each in around)
         wanted = {
             each.name: each for each in found if each and each.name != self._context.cluster_id

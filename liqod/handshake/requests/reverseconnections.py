@@ -77,19 +77,19 @@ class ReverseConnections:
 
     def __init__(self, context: ClusterContext) -> None:
         self._context, self._client = context, context.client
-        self._here: dict[str, _ReverseConnection] = {}
-        self._came = trio.Event()
+        self._connections: dict[str, _ReverseConnection] = {}
+        self._connected = trio.Event()
 
     def reload(self, context: ClusterContext) -> None:
         """Go by another configuration from now on."""
         self._context = context
 
     def __len__(self) -> int:
-        return len(self._here)
+        return len(self._connections)
 
     # --- who may -------------------------------------------------------------------------------
 
-    async def offered(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
+    async def on_offer(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
         """Why nothing is borrowed of it; None where something is, or is to be."""
         if await self._is_asked(peer) or await self._is_borrowed(peer):
             return None
@@ -104,7 +104,7 @@ class ReverseConnections:
             request=offer.request,
             lends=True,
         )
-        if await self._is_kept_out(peer, bearer.name):
+        if await self._is_revoked(peer, bearer.name):
             why = f"{peer.cluster_id} was revoked here: only an invitation for its key lets it back"
             return Refused(code="invitation-other", reason=why)
         wanted = await redeem(self._client, self._context.namespace, bearer)
@@ -123,7 +123,7 @@ class ReverseConnections:
         log.info("%s lends, by invitation", peer.cluster_id)
         return None
 
-    async def _is_kept_out(self, peer: VerifiedPeer, invitation: str) -> bool:
+    async def _is_revoked(self, peer: VerifiedPeer, invitation: str) -> bool:
         """True if a lender was revoked, and brings an invitation that is not for it alone."""
         tenant = await find_tenant(self._client, peer.cluster_id)
         if tenant is None or labels.REVOKED_PROVIDER not in tenant.annotations:
@@ -163,11 +163,11 @@ class ReverseConnections:
 
     # --- the connections -----------------------------------------------------------------------
 
-    async def taken_up(self, meeting: LenderSession) -> Refused:
+    async def hold(self, meeting: LenderSession) -> Refused:
         """Keep a meeting for all that use that lender; returns why it is to end, once it is."""
         peer = meeting.peer
-        before, mine = self._here.get(peer.key), _ReverseConnection(meeting)
-        self._here[peer.key] = mine
+        before, mine = self._connections.get(peer.key), _ReverseConnection(meeting)
+        self._connections[peer.key] = mine
         try:
             if before is not None:
                 why = "another connection of this cluster has taken its place"
@@ -176,7 +176,7 @@ class ReverseConnections:
                 await meeting.attach()
             log.info("%s has dialled, and lends", peer.cluster_id)
             mine.ready = True
-            came, self._came = self._came, trio.Event()
+            came, self._connected = self._connected, trio.Event()
             came.set()
             async with trio.open_nursery() as nursery:
 
@@ -192,12 +192,12 @@ class ReverseConnections:
         except LiqodError as error:
             return Refused(code="gone", reason=printable(str(error)), again=SOON)
         finally:
-            if self._here.get(peer.key) is mine:
-                del self._here[peer.key]
+            if self._connections.get(peer.key) is mine:
+                del self._connections[peer.key]
 
-    def left(self, cluster_id: str) -> None:
+    def drop(self, cluster_id: str) -> None:
         """Ends the connection of a cluster from which nothing is borrowed any more."""
-        for kept in self._here.values():
+        for kept in self._connections.values():
             if kept.meeting.peer.cluster_id == cluster_id:
                 kept.left.set()
 
@@ -218,7 +218,7 @@ class ReverseConnections:
             meeting = self._found(expected.key)
             if meeting is not None and meeting.peer.cluster_id == expected.cluster_id:
                 break
-            await self._came.wait()
+            await self._connected.wait()
         why = "the peering did not come about"
         try:
             yield meeting
@@ -232,7 +232,7 @@ class ReverseConnections:
                     await meeting.refuse(Refused(code="gone", reason=why, again=SOON))
 
     def _found(self, key: str) -> LenderSession | None:
-        kept = self._here.get(key)
+        kept = self._connections.get(key)
         return kept.meeting if kept is not None and kept.ready else None
 
     async def dial(self, key: str) -> Wire:
@@ -249,7 +249,7 @@ class ReverseConnections:
             present = await self._present(key)
             with trio.move_on_after(COMES_WITHIN):
                 while (meeting := self._found(present)) is None:
-                    await self._came.wait()
+                    await self._connected.wait()
         if meeting is None:
             raise Unconnected(
                 f"the cluster with the key {key[: proxies.SHOWN]}… dials this one, and has no"

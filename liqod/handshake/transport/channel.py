@@ -88,7 +88,7 @@ class Channel:
         self._sender = trio.lowlevel.ParkingLot()
         self._lots: dict[int, trio.lowlevel.ParkingLot] = {}
         self._nursery: trio.Nursery | None = None
-        self._came: list[StreamState] = []
+        self._incoming: list[StreamState] = []
         self._own_pace = TokenBucket(OPEN_RATE, opens)
         self._their_pace = TokenBucket(OPEN_RATE * TOLERANCE, opens * TOLERANCE)
 
@@ -142,11 +142,11 @@ class Channel:
                 if self._their_pace.take(trio.current_time()) > 0:
                     raise ProtocolError("it opens streams without end")
                 if not state.sent_end:
-                    self._came.append(state)
+                    self._incoming.append(state)
                     self._serve()
             else:
                 self._wake(state)
-        self.stir()
+        self.wake_sender()
 
     def end(self, why: str) -> None:
         """The channel is no more: every stream ends. The first reason stands."""
@@ -172,7 +172,7 @@ class Channel:
             raise Unconnected(f"{self.peer}: {self.why}")
         state = self._mux.open(target)
         stream = ChannelStream(self, state)
-        self.stir()
+        self.wake_sender()
         try:
             while not state.opened:
                 self.check(state, Unconnected)
@@ -194,7 +194,7 @@ class Channel:
         """The streams' states, for the streams themselves."""
         return self._mux
 
-    def stir(self) -> None:
+    def wake_sender(self) -> None:
         """There may be something to send."""
         self._sender.unpark()
 
@@ -222,16 +222,16 @@ class Channel:
     def wake(self, state: StreamState) -> None:
         """Something was done to a stream on this side."""
         self._wake(state)
-        self.stir()
+        self.wake_sender()
 
     def _serve(self) -> None:
         if self._nursery is None:
             return  # what came first is served when it runs
-        came, self._came = self._came, []
+        came, self._incoming = self._incoming, []
         for state in came:
-            self._nursery.start_soon(self._lead, state)
+            self._nursery.start_soon(self._serve_stream, state)
 
-    async def _lead(self, state: StreamState) -> None:
+    async def _serve_stream(self, state: StreamState) -> None:
         """Lead a stream of the peer's to its door. The wall: what fails ends that stream alone."""
         stream = ChannelStream(self, state)
         wire: Wire | None = None
@@ -244,7 +244,7 @@ class Channel:
                 wire = await self._doors[state.target]()
             if wire is not None:
                 self._mux.accept(state)
-                self.stir()
+                self.wake_sender()
                 await splice(stream, wire, idle=self._bounds.idle, lingering=LINGER)
                 why = ""
         except LiqodError as error:
@@ -275,7 +275,7 @@ class ChannelStream:
         if not data:
             return
         channel.mux.give(state, data)
-        channel.stir()
+        channel.wake_sender()
         try:
             while state.unsent:
                 await channel.park(state)
@@ -296,7 +296,7 @@ class ChannelStream:
                 return b""
             await channel.park(state)
         data = channel.mux.take(state)
-        channel.stir()
+        channel.wake_sender()
         return data
 
     def stale(self) -> bool:
@@ -314,7 +314,7 @@ class ChannelStream:
         self._channel.check(self._state)
         if not self._state.closing:
             self._channel.mux.finish(self._state)
-            self._channel.stir()
+            self._channel.wake_sender()
 
     def close(self) -> None:
         """Close at once."""

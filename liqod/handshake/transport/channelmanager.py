@@ -122,11 +122,11 @@ class ChannelManager:
         present: Callable[[str], Awaitable[str]] = same_key,
     ) -> None:
         self._meet, self._by_lender, self._present = meet, by_lender, present
-        self._ways: dict[str, _KeptChannel] = {}
+        self._channels: dict[str, _KeptChannel] = {}
         self._nursery: trio.Nursery | None = None
 
     def __len__(self) -> int:
-        return len(self._ways)
+        return len(self._channels)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
         """Keep channels until cancelled."""
@@ -148,7 +148,7 @@ class ChannelManager:
         key, addresses = proxies.listener_of(url)
         if not addresses:
             return await self._by_lender(key)
-        way = self._ways.get(url) or self._begin(url)
+        way = self._channels.get(url) or self._add(url)
         way.used = trio.current_time()
         if way.channel is None or way.channel.why is not None:
             await way.tried.wait()
@@ -163,17 +163,17 @@ class ChannelManager:
         Args:
             key: SHA-256 of the listener's key, hexadecimal.
         """
-        for url, way in self._ways.items():
+        for url, way in self._channels.items():
             if proxies.listener_of(url)[0] == key:
                 way.refused = False  # as of before
                 way.renewed.set()
 
-    def _begin(self, url: str) -> _KeptChannel:
+    def _add(self, url: str) -> _KeptChannel:
         if self._nursery is None:
             raise Unconnected(f"{proxies.shown(url)}: no channels are kept now")
-        if len(self._ways) >= MOST:
+        if len(self._channels) >= MOST:
             raise Unconnected(f"{proxies.shown(url)}: {MOST} channels are kept already")
-        way = self._ways[url] = _KeptChannel()
+        way = self._channels[url] = _KeptChannel()
         self._nursery.start_soon(self._keep, url, way)
         return way
 
@@ -191,7 +191,7 @@ class ChannelManager:
         finally:
             way.channel, way.why = None, way.why or "it is not kept any more"
             way.tried.set()
-            del self._ways[url]
+            del self._channels[url]
 
     async def _try(self, url: str, way: _KeptChannel) -> float | None:
         """Have a channel until it ends.

@@ -22,7 +22,7 @@ OnPending = Callable[[int], None]
 class BorrowRequestHandler(Protocol):
     """Decides about those who want to borrow here, all of whom have proved their keys."""
 
-    async def asked(
+    async def on_ask(
         self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
         """The answer to a request, as soon as there is one; cancelled when the borrower goes.
@@ -34,13 +34,13 @@ class BorrowRequestHandler(Protocol):
             pending: called each time that who asks is to be told to wait.
         """
 
-    async def attached(self, peer: VerifiedPeer) -> Refused | None:
+    async def on_attach(self, peer: VerifiedPeer) -> Refused | None:
         """Why this is no tenant for whom a channel is kept; None where it is one."""
 
-    async def distrusted(self, peer: VerifiedPeer) -> str:
+    async def until_untrusted(self, peer: VerifiedPeer) -> str:
         """Wait until a tenant is none any more, and say why: its channel is to be closed then."""
 
-    async def reported(self, peer: VerifiedPeer, report: Report) -> None:
+    async def on_report(self, peer: VerifiedPeer, report: Report) -> None:
         """Keep a consumer's report on its request; the consumer is notified once this returns."""
 
 
@@ -99,21 +99,21 @@ class LenderSession(Protocol):
 class LendOfferHandler(Protocol):
     """Decides about those who dial here to lend, all of whom have proved their keys."""
 
-    async def offered(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
+    async def on_offer(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
         """Why nothing is borrowed of it; None where something is, or is to be."""
 
-    async def taken_up(self, meeting: LenderSession) -> Refused:
+    async def hold(self, meeting: LenderSession) -> Refused:
         """Keep a meeting for all that use that lender; returns why it is to end, once it is."""
 
 
 class _RefuseOffers:
     """Borrows nothing."""
 
-    async def offered(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
+    async def on_offer(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
         """It is refused."""
         return Refused(code="unknown", reason="this cluster borrows from nobody that dials it")
 
-    async def taken_up(self, meeting: LenderSession) -> Refused:
+    async def hold(self, meeting: LenderSession) -> Refused:
         """Nothing is."""
         raise AssertionError("an offer was refused, and taken up")
 

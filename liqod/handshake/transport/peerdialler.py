@@ -51,7 +51,7 @@ class PeerDialler:
         proxy: ``[handshake] proxy``.
         environ: the environment.
         dial: makes TCP connections; tests pass their own.
-        figures: count what meetings come to; None: nobody measures.
+        counters: count what meetings come to; None: nobody measures.
         bounds: of the streams of those who are lent to.
     """
 
@@ -62,10 +62,10 @@ class PeerDialler:
         proxy: str = "",
         environ: Mapping[str, str] = os.environ,
         dial: Dial = connect,
-        figures: SessionCounters | None = None,
+        counters: SessionCounters | None = None,
         bounds: StreamLimits | None = None,
     ) -> None:
-        self._figures = figures or SessionCounters()
+        self._counters = counters or SessionCounters()
         self._bounds = bounds
         self._own, self._proxy, self._environ, self._dial = own, proxy, environ, dial
         self._context = dialler_context()
@@ -88,7 +88,7 @@ class PeerDialler:
         own = self._own if isinstance(self._own, LocalIdentity) else await self._own(expected)
         wire, where = await self._first(addresses, expected)
         try:
-            meeting = DialledSession(own, expected, where, wire, self._figures, self._bounds)
+            meeting = DialledSession(own, expected, where, wire, self._counters, self._bounds)
             async with trio.open_nursery() as nursery:
                 try:
                     await meeting.begin(nursery)
@@ -131,7 +131,7 @@ class PeerDialler:
         if won is not None:
             return won
         if wrong:
-            self._figures.refuse(wrong[0].code)
+            self._counters.refuse(wrong[0].code)
             raise SessionOver(wrong[0])
         raise Unconnected("; ".join(f"{where}: {why}" for where, why in errors.items()))
 
@@ -176,7 +176,7 @@ class DialledSession(PeerSession):
         expected: who it has to be.
         address: where it answered.
         wire: TLS with it.
-        figures: count what it comes to.
+        counters: count what it comes to.
         bounds: of the streams of who is lent to.
     """
 
@@ -186,13 +186,13 @@ class DialledSession(PeerSession):
         expected: ExpectedPeer,
         address: str,
         wire: TlsWire,
-        figures: SessionCounters,
+        counters: SessionCounters,
         bounds: StreamLimits | None,
     ) -> None:
         self._wire = wire
         certificate = wire.shown_certificate
         self._machine = statemachine.DiallerMachine(own, expected, certificate, os.urandom(NONCE))
-        super().__init__(self._machine, address, wire.keep_alive, figures)
+        super().__init__(self._machine, address, wire.keep_alive, counters)
         self._bounds = bounds
 
     async def begin(self, nursery: trio.Nursery) -> None:

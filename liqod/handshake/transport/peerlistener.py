@@ -109,7 +109,7 @@ class PeerListener:
         host: decides.
         doors: what those who were let in may open streams to.
         borrower: decides about those who offer to lend.
-        figures: count what meetings come to; None: nobody measures.
+        counters: count what meetings come to; None: nobody measures.
         account: what those who come may take; None: as much as may be.
         idle: seconds after which a stream ends by which nothing comes.
 
@@ -123,11 +123,11 @@ class PeerListener:
         host: BorrowRequestHandler,
         doors: Mapping[str, StreamBackend],
         borrower: LendOfferHandler = REFUSE_OFFERS,
-        figures: SessionCounters | None = None,
+        counters: SessionCounters | None = None,
         account: Account | None = None,
         idle: float = math.inf,
     ) -> None:
-        self.figures = figures or SessionCounters()
+        self.counters = counters or SessionCounters()
         self.account = account or Account()
         self.idle = idle
         self.host, self.doors, self.borrower = host, doors, borrower
@@ -215,7 +215,7 @@ class AcceptedSession(PeerSession):
         self._listener, self._wire, self._source = listener, wire, source
         self._sides, self._side = listener.sides, listener.sides[0]
         self._machine = _machine(self._side)
-        super().__init__(self._machine, source, wire.keep_alive, listener.figures)
+        super().__init__(self._machine, source, wire.keep_alive, listener.counters)
         self._host, self._doors = listener.host, listener.doors
         self._bounds = StreamLimits(listener.account[account.STREAMS], listener.idle)
         self._place: Place | None = None
@@ -307,7 +307,7 @@ class AcceptedSession(PeerSession):
         """Take an offer up where something is to be borrowed, for as long as that is so."""
         borrower = self._listener.borrower
         try:
-            refused = await borrower.offered(self.peer, offer)
+            refused = await borrower.on_offer(self.peer, offer)
         except LiqodError as error:
             log.debug("it cannot be told whether anything is borrowed: %s", error)
             refused = Refused(code="busy", reason="it cannot be looked up now", again=AGAIN)
@@ -315,5 +315,5 @@ class AcceptedSession(PeerSession):
             refused = Refused(code="busy", reason=NO_PLACE, again=AGAIN)
         if refused is None:
             await self._perform(self._machine.take_up())
-            refused = await borrower.taken_up(self)
+            refused = await borrower.hold(self)
         await self.refuse(refused)

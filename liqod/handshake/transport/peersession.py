@@ -69,7 +69,7 @@ class PeerSession:
         machine: of this side.
         address: of the other side: where it answered, or where it came from.
         keep_alive: has the connection probed.
-        figures: count what it comes to.
+        counters: count what it comes to.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class PeerSession:
         machine: DiallerMachine | ListenerMachine,
         address: str,
         keep_alive: Callable[[KeepAlive], None],
-        figures: SessionCounters,
+        counters: SessionCounters,
     ) -> None:
-        self.address, self._figures = address, figures
+        self.address, self._counters = address, counters
         self._both = machine
         self._keep_alive = keep_alive
         self._dialled = isinstance(machine, DiallerMachine)
@@ -188,7 +188,7 @@ class PeerSession:
         assert self._host is not None
         with scope:
             try:
-                answer = await self._host.asked(self.peer, self.address, ask, pending)
+                answer = await self._host.on_ask(self.peer, self.address, ask, pending)
             except LiqodError as error:
                 log.warning("%s asked, and it came to nothing: %s", self.peer.cluster_id, error)
                 answer = Refused(code="busy", reason="it cannot be looked at now", again=AGAIN)
@@ -198,11 +198,11 @@ class PeerSession:
                 case Accepted():
                     outputs = self._both.accept(answer)
                     if outputs:
-                        self._figures.answers["accepted"] += 1
+                        self._counters.answers["accepted"] += 1
                         self._let_in()
                         self._open(outputs)
                 case Denied():
-                    self._figures.answers["denied"] += 1
+                    self._counters.answers["denied"] += 1
                     await self._perform(self._both.deny(answer.reason))
                 case Refused():
                     await self.refuse(answer)
@@ -216,7 +216,7 @@ class PeerSession:
     async def _admit(self) -> None:
         assert self._host is not None
         try:
-            refused = await self._host.attached(self.peer)
+            refused = await self._host.on_attach(self.peer)
         except LiqodError as error:
             log.debug("it cannot be told whether it is a tenant: %s", error)
             refused = Refused(code="busy", reason="it cannot be looked up now", again=AGAIN)
@@ -239,7 +239,7 @@ class PeerSession:
     async def _trust(self) -> None:
         """End it when the other side is no tenant any more."""
         assert self._host is not None
-        why = await self._host.distrusted(self.peer)
+        why = await self._host.until_untrusted(self.peer)
         await self.refuse(Refused(code="unknown", reason=why))
 
     async def _note(self, report: Report) -> None:
@@ -247,7 +247,7 @@ class PeerSession:
         if isinstance(report, Cancel):
             await self._decided.wait()  # nothing is written of the request after that
         try:
-            await self._host.reported(self.peer, report)
+            await self._host.on_report(self.peer, report)
         except LiqodError as error:
             log.debug("a report is not kept, and will come again: %s", error)
             return
@@ -269,9 +269,9 @@ class PeerSession:
             except Unreachable as error:
                 await self._perform(self._both.lost(str(error)))
                 return
-            await self._hear(message)
+            await self._receive(message)
 
-    async def _hear(self, message: str | bytes) -> None:
+    async def _receive(self, message: str | bytes) -> None:
         if isinstance(message, str):
             if self._texts.take(trio.current_time()) > 0:
                 await self._perform(self._both.refuse("busy", "too many messages", AGAIN))
@@ -328,7 +328,7 @@ class PeerSession:
         if self._closed is None:
             self._closed = closed
             if closed.by == "us":
-                self._figures.refuse(closed.code)
+                self._counters.refuse(closed.code)
             if self._channel is not None:
                 self._channel.end(closed.reason or closed.code)
         self._lot.unpark_all()
@@ -350,7 +350,7 @@ class PeerSession:
 
     async def _carry(self, channel: Channel, outputs: Outputs) -> None:
         assert self._socket is not None
-        with self._figures.carrying(channel, self.peer.cluster_id):
+        with self._counters.tracking(channel, self.peer.cluster_id):
             await self._perform(outputs)
             try:
                 await channel.run(self._socket.send)

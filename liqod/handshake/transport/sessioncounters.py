@@ -39,7 +39,7 @@ class SessionCounters:
             self.refused[code if code in REFUSALS else OTHER] += 1
 
     @contextmanager
-    def carrying(self, channel: Channel, peer: str) -> Iterator[None]:
+    def tracking(self, channel: Channel, peer: str) -> Iterator[None]:
         """Show a channel to a cluster for as long as the block lasts."""
         self._channels[channel] = peer
         try:

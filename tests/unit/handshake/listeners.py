@@ -40,7 +40,7 @@ class FakeHost:
         self.heard: list[object] = []
         self.again: int | None = None
 
-    async def asked(
+    async def on_ask(
         self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
         self.heard.append((peer.cluster_id, source, ask.request))
@@ -50,16 +50,16 @@ class FakeHost:
         assert self.answer is not None
         return self.answer
 
-    async def attached(self, peer: VerifiedPeer) -> Refused | None:
+    async def on_attach(self, peer: VerifiedPeer) -> Refused | None:
         if peer.key in self.tenants:
             return None
         return Refused(code="unknown", reason="this is no tenant here", again=self.again)
 
-    async def distrusted(self, peer: VerifiedPeer) -> str:
+    async def until_untrusted(self, peer: VerifiedPeer) -> str:
         await self.ended.wait()
         return "it was revoked"
 
-    async def reported(self, peer: VerifiedPeer, report: Report) -> None:
+    async def on_report(self, peer: VerifiedPeer, report: Report) -> None:
         self.heard.append(report)
 
 

@@ -34,10 +34,10 @@ class Meeting:
         )
         self.over = trio.Event()
         self.refused: list[Refused] = []
-        self.attached = False
+        self.on_attach = False
 
     async def attach(self) -> None:
-        self.attached = True
+        self.on_attach = True
 
     async def dial(self, host: str, port: int) -> Wire:
         return await greeter()
@@ -71,7 +71,7 @@ async def kept(*meetings: Meeting, asked: bool = True) -> AsyncIterator[tuple[Ke
     lenders, told = Kept(asked), list[Refused]()
 
     async def keep(meeting: Meeting) -> None:
-        told.append(await lenders.taken_up(meeting))  # type: ignore[arg-type]
+        told.append(await lenders.hold(meeting))  # type: ignore[arg-type]
 
     async with trio.open_nursery() as nursery:
         for meeting in meetings:
@@ -97,7 +97,7 @@ async def test_who_is_asked_is_left_to_who_asks_and_of_who_has_lent_it_is_attach
 ) -> None:
     meeting = Meeting()
     async with kept(meeting, asked=asked):
-        assert meeting.attached != asked
+        assert meeting.on_attach != asked
 
 
 async def test_a_lender_that_says_it_is_another_is_not_asked_as_that_one() -> None:
@@ -113,7 +113,7 @@ async def test_who_waits_for_a_lender_has_it_as_soon_as_it_dials() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lenders.dial, KEY)
         await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(lenders.taken_up, Meeting())  # type: ignore[arg-type]
+        nursery.start_soon(lenders.hold, Meeting())  # type: ignore[arg-type]
         await trio.testing.wait_all_tasks_blocked()
         assert len(nursery.child_tasks) == 1
         nursery.cancel_scope.cancel()
@@ -142,10 +142,10 @@ async def test_a_peering_that_fails_ends_the_connection_and_one_that_stands_keep
 
 async def test_where_nothing_is_borrowed_any_more_the_connection_ends() -> None:
     async with kept(Meeting()) as (lenders, told):
-        lenders.left("turin")
+        lenders.drop("turin")
         await trio.testing.wait_all_tasks_blocked()
         assert (len(lenders), told) == (1, [])
-        lenders.left("milan")
+        lenders.drop("milan")
         await trio.testing.wait_all_tasks_blocked()
         assert len(lenders) == 0
         assert [(each.code, each.again) for each in told] == [("unknown", 10)]

@@ -37,11 +37,11 @@ class FakeBorrower:
         self.heard: list[Offer] = []
         self.send, self.came = trio.open_memory_channel[LenderSession](1)
 
-    async def offered(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
+    async def on_offer(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
         self.heard.append(offer)
         return None
 
-    async def taken_up(self, meeting: LenderSession) -> Refused:
+    async def hold(self, meeting: LenderSession) -> Refused:
         self.send.send_nowait(meeting)
         await meeting.wait_over()
         return Refused(code="gone")

@@ -39,7 +39,7 @@ async def test_it_is_taken_back_at_last_and_said_while_it_is_not(
     )
     room = HandshakeManager(context, keys.generate(), Account())
     began = autojump_clock.current_time()
-    await room._be_unmet()
+    await room._withdraw_until_done()
     assert [each["metadata"]["annotations"] for each in client.patches] == [{labels.MET_AT: None}]
     assert autojump_clock.current_time() - began == pytest.approx(2 * AGAIN)
     said = [each.getMessage() for each in caplog.records]
