@@ -24,7 +24,7 @@ from liqod.plugins.contracts import Reflector, RemoteKind, Scope, Watch
 from liqod.reflection.context import Context
 from liqod.reflection.eventwatch import PODLIKE, EventWatch
 from liqod.reflection.mappednamespace import MappedNamespace
-from liqod.reflection.remotecache import Debounce, RemoteCache, Source
+from liqod.reflection.remotecache import Debounce, RemoteCache
 from liqod.reflection.worker import Worker
 from liqod.reflection.workers import Workers
 from liqod.runtime.backoff import Backoff
@@ -76,10 +76,10 @@ class NamespaceReflection:
                 client,
                 kind,
                 watch,
-                remote_namespace,
+                (namespace, remote_namespace),
                 [worker.reflector for worker in concerned],
                 owners,
-                enqueue=self._enqueue,
+                enqueue={worker.reflector.name: worker.enqueue for worker in concerned},
                 pause=self._pause,
                 own=any(worker.own for worker in concerned),
                 fields=fields,
@@ -87,9 +87,6 @@ class NamespaceReflection:
         self.mapped = MappedNamespace(namespace, remote_namespace, client, caches)
         tells = caches.keys() >= set(PODLIKE) and context.events.which != "none"
         self._events = EventWatch(self.mapped, context) if tells else None
-
-    def _enqueue(self, source: Source, after: float) -> None:
-        self._workers[source[0]].enqueue((self.mapped.namespace, source[1]), after)
 
     def _pause(self, reflector: str, debounce: Debounce, body: bytes) -> float:
         return self._workers[reflector].pause(debounce, body)

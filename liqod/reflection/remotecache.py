@@ -10,7 +10,7 @@ starts the watch.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 import msgspec
@@ -62,10 +62,10 @@ class RemoteCache:
         client: with the identity of a slice.
         kind: the kind.
         watch: how much of the objects is kept.
-        namespace: the mapped namespace, by its name there.
+        namespaces: the mapped namespace, by its name here and by that there.
         reflectors: those that write or watch this kind.
         owners: this cluster's id, and the peer's.
-        enqueue: has the object that something was made from reconciled, after so many seconds.
+        enqueue: has an object here reconciled after so many seconds, by the reflector's name.
         pause: the seconds for which a changed object of a reflector may wait for its next change.
         own: whether any of the reflectors is part of liqod.
         fields: a field selector; what it leaves out is as good as not there.
@@ -81,21 +81,21 @@ class RemoteCache:
         client: Client,
         kind: Kind,
         watch: Watch,
-        namespace: str,
+        namespaces: tuple[str, str],
         reflectors: Sequence[Reflector],
         owners: tuple[str, str],
         *,
-        enqueue: Callable[[Source, float], None],
+        enqueue: Mapping[str, Callable[[tuple[str, str], float], None]],
         pause: Callable[[str, Debounce, bytes], float] = lambda reflector, debounce, body: 0.0,
         own: bool = True,
         fields: str = "",
     ) -> None:
         self.kind = kind
         self.watch = watch
-        self.namespace = namespace
+        self._local, self.namespace = namespaces
         self._client = client
         self._reflectors = tuple(reflectors)
-        self._enqueue, self._pause_of, self._own = enqueue, pause, own
+        self._enqueues, self._pause_of, self._own = enqueue, pause, own
         self._selector = selector(*owners)
         self._fields = fields
         self._debounce = {
@@ -270,6 +270,9 @@ class RemoteCache:
         """Have everything reconciled that is there."""
         for source in self.sources:
             self._enqueue(source, 0.0)
+
+    def _enqueue(self, source: Source, after: float) -> None:
+        self._enqueues[source[0]]((self._local, source[1]), after)
 
     async def run(self) -> NoReturn:
         """List now and then while there is nothing, and watch once there is something.

@@ -56,7 +56,7 @@ async def watching(*kinds):
     )
     workers: Any = Workers(Dependencies())
     workers.update(
-        (each.name, SimpleNamespace(reflector=each, own=True, serves=lambda: True))
+        (each.name, SimpleNamespace(reflector=each, own=True, serves=lambda: True, enqueue=None))
         for each in reflectors
     )
     session = NamespaceReflection(

@@ -24,10 +24,10 @@ async def test_a_write_that_the_watch_never_shows_is_looked_at_again(autojump_cl
         cast("Any", None),
         CONFIG_MAPS,
         Watch.METADATA,
-        "shop-rome",
+        ("shop", "shop-rome"),
         (REFLECTOR,),
         ("rome", "milan"),
-        enqueue=lambda source, after: told.append(source),
+        enqueue={REFLECTOR.name: lambda key, after: told.append(key)},
     )
     # It was removed there before its answer came, and the watch has shown both by then.
     cache.wrote(SOURCE, msgspec.convert(WRITTEN, Partial))
@@ -36,11 +36,11 @@ async def test_a_write_that_the_watch_never_shows_is_looked_at_again(autojump_cl
     assert told == []
     await trio.sleep(OWN_WRITE_SEEN + 1)
     cache.mend()
-    assert told == [SOURCE]
+    assert told == [("shop", "conf")]
     assert cache.sources == frozenset()
     assert cache.settled("conf") is None
     cache.mend()
-    assert told == [SOURCE]
+    assert told == [("shop", "conf")]
 
 
 async def test_an_answer_that_comes_after_the_deletion_was_observed_is_not_believed(autojump_clock):
@@ -50,10 +50,10 @@ async def test_an_answer_that_comes_after_the_deletion_was_observed_is_not_belie
             client,
             PODS,
             Watch.FULL,
-            "a",
+            ("shop", "a"),
             (REFLECTOR,),
             ("rome", "milan"),
-            enqueue=lambda source, after: None,
+            enqueue={REFLECTOR.name: lambda key, after: None},
         )
         nursery.start_soon(cache.run)
         await cache.known.wait()
