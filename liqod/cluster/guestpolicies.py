@@ -1,9 +1,6 @@
-"""State of the admission policies that restrict consumers, for the rooms that lend."""
+"""State of the admission policies that restrict consumers, for the controllers that lend."""
 
 from collections.abc import Mapping
-
-AGAIN = 15.0
-"""Seconds between two checks of objects that are not lent while policies are missing."""
 
 
 class GuestPolicies:

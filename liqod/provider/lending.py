@@ -46,7 +46,7 @@ async def lend(
     async with trio.open_nursery() as nursery:
         await nursery.start(Nonces(peer).run)
         await nursery.start(Tenants(peer, issuer, guest_policies, timings).run)
-        await nursery.start(LentSlices(peer, issuer, guest_policies).run)
+        await nursery.start(LentSlices(peer, issuer, guest_policies, timings).run)
         await nursery.start(Renewals(peer).run)
         # What namespaces have is known before another one gets its share.
         await nursery.start(QuotaBalancer(peer, maps.shared, timings).run)

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from liqod.cluster.guestpolicies import AGAIN
 from liqod.runtime.backoff import Backoff
 
 
@@ -18,7 +17,11 @@ class ProviderTimings(msgspec.Struct, frozen=True, kw_only=True):
         orphans: until that is looked at again for which others are about to do something.
         moved: after a consumer has all that it needs for its next name, until its former one loses
             its rights: its daemon takes the certificates at once, and its connections follow.
-        unfenced: between checks of what is not lent while policies are missing.
+        policies_missing: between checks of what is not lent while policies are missing.
+        refused_update: between tries of a pod's change that was refused for now: by a quota, a
+            policy, a missing right. One that the API server cannot accept is not tried again until
+            it is another change.
+        direct_pods: until those are tried again that could not be taken over.
         turn: until what is free of a consumer's bounds on objects, and too little for all its
             namespaces, goes on to others: longer than a consumer pauses before it tries a refused
             object again.
@@ -29,7 +32,9 @@ class ProviderTimings(msgspec.Struct, frozen=True, kw_only=True):
     expectation: float = 30.0
     orphans: float = 5.0
     moved: float = 60.0
-    unfenced: float = AGAIN
+    policies_missing: float = 15.0
+    refused_update: Backoff = Backoff(first=15.0, last=600.0)
+    direct_pods: float = 15.0
     turn: float = 90.0
 
 

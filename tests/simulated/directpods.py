@@ -11,6 +11,7 @@ from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.peers.peer import Peer
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads import directpods
 from liqod.provider.workloads.shadowpods import ShadowPods
 from tests.simulated.lendingpods import LENDER, quota
@@ -111,8 +112,9 @@ def written(local: Json) -> Json:
 class Sides:
     """Rome and milan, before either is upgraded, with nobody at work."""
 
-    def __init__(self, both: Pair, nursery: trio.Nursery) -> None:
+    def __init__(self, both: Pair, nursery: trio.Nursery, timings: ProviderTimings) -> None:
         self.both = both
+        self._timings = timings
         self._nursery = nursery
 
     async def direct(self, name: str = "web", phase: str = "Running") -> tuple[str, str]:
@@ -127,7 +129,7 @@ class Sides:
 
     async def upgrade_milan(self) -> None:
         """Milan's daemon begins to lead."""
-        await self._nursery.start(directpods.run, self.both.lender)
+        await self._nursery.start(directpods.run, self.both.lender, self._timings)
         peer = Peer("rome", self.both.lender, LENDER)
         await self._nursery.start(ShadowPods(peer, GuestPolicies()).run)
 
@@ -142,14 +144,14 @@ class Sides:
 
 
 @asynccontextmanager
-async def older() -> AsyncIterator[Sides]:
+async def older(timings: ProviderTimings = ORDINARY) -> AsyncIterator[Sides]:
     async with pair() as both, trio.open_nursery() as nursery:
         await both.identities.slices["milan"].aclose()
         named = both.milan.kubeconfig_for("milan-rome", ("system:masters",))
         both.identities.slices["milan"] = Client(from_kubeconfig(named))
         await both.there.create(NAMESPACES, {"metadata": {"name": LENDER}})
         await quota(both, "milan-rome", "10")
-        sides = Sides(both, nursery)
+        sides = Sides(both, nursery, timings)
         await both.there.create(ROLE_BINDINGS, BINDING, THERE)
         mark = {"metadata": {"annotations": {"liqod.io/direct-pods": "true"}}}
         await both.there.patch(NAMESPACES, THERE, mark)

@@ -9,6 +9,7 @@ import trio
 from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.peers.peer import Peer
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.shadowpods import ShadowPods
 from liqod.resources import QUOTAS
 from tests.simulated.reflecting import SHOP, Pair, pair
@@ -19,19 +20,21 @@ LENDER = "liqo-tenant-rome"
 @asynccontextmanager
 async def lending(**options: Any) -> AsyncIterator[tuple[Pair, trio.Nursery]]:
     """Rome and milan with the engine here and the provider's part there."""
-    engine = options.pop("engine", {})
-    async with pair(**options) as both, lending_to(both, **engine) as nursery:
+    engine, timings = options.pop("engine", {}), options.pop("timings", ORDINARY)
+    async with pair(**options) as both, lending_to(both, timings, **engine) as nursery:
         yield both, nursery
 
 
 @asynccontextmanager
-async def lending_to(both: Pair, **engine: Any) -> AsyncIterator[trio.Nursery]:
+async def lending_to(
+    both: Pair, timings: ProviderTimings = ORDINARY, **engine: Any
+) -> AsyncIterator[trio.Nursery]:
     """The engine here and the provider's part there, of a pair that is there already."""
     async with trio.open_nursery() as nursery:
         await both.there.create(NAMESPACES, {"metadata": {"name": LENDER}})
         await quota(both, "milan-rome", "10")
         peer = Peer("rome", both.lender, LENDER)
-        await nursery.start(ShadowPods(peer, GuestPolicies()).run)
+        await nursery.start(ShadowPods(peer, GuestPolicies(), timings).run)
         await both.start(nursery, **engine)
         yield nursery
         nursery.cancel_scope.cancel()

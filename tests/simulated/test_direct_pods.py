@@ -22,6 +22,7 @@ from liqod.install.manifests import MANAGED
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
+from liqod.provider.timings import ProviderTimings
 from liqod.provider.workloads import directpods
 from liqod.resources import QUOTAS, SHADOW_PODS
 from simulator import EmbeddedCluster
@@ -205,8 +206,7 @@ async def test_what_was_installed_for_them_goes_last():
 
 
 async def test_one_whose_shadow_pod_is_refused_runs_on_until_there_is_room(monkeypatch):
-    monkeypatch.setattr(directpods, "PAUSE", 0.1)
-    async with older() as sides:
+    async with older(ProviderTimings(direct_pods=0.1)) as sides:
         both = sides.both
         _, uid = await sides.direct()
         _, other = await sides.direct("other")
@@ -231,9 +231,8 @@ async def test_one_whose_shadow_pod_is_refused_runs_on_until_there_is_room(monke
         await both.goes(MUTATING_WEBHOOKS, "liqod-guests", namespace=cast("Any", None))
 
 
-async def test_none_holds_a_namespace_that_goes(monkeypatch):
-    monkeypatch.setattr(directpods, "PAUSE", 0.1)
-    async with older() as sides:
+async def test_none_holds_a_namespace_that_goes():
+    async with older(ProviderTimings(direct_pods=0.1)) as sides:
         both = sides.both
         await sides.direct()
         await reviewed(both)

@@ -212,7 +212,7 @@ async def test_it_is_given_and_taken_back_with_what_was_made_by_it():
 async def test_it_is_taken_back_while_a_policy_is_missing():
     async with (
         milan_lends() as (client, kubeconfig),
-        lending(client, kubeconfig, TAKES, ProviderTimings(unfenced=0.1)) as made,
+        lending(client, kubeconfig, TAKES, ProviderTimings(policies_missing=0.1)) as made,
     ):
         await eventually(lambda: bound(client))
         made.guest_policies.missing = ("liqod-guest-budgets",)

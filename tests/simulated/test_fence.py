@@ -16,13 +16,13 @@ from liqod.apimachinery.kinds import (
     PODS,
 )
 from liqod.cli.snapshot import take
-from liqod.cluster import guestpolicies
 from liqod.errors import ConfigError
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.provider.policies import admission
 from liqod.provider.policies.policycontroller import InstalledPolicy, PolicyBinding, missing
 from liqod.provider.slices.allocation import Allocation, SliceRequest, without_growth
+from liqod.provider.timings import ProviderTimings
 from liqod.resources import QUOTAS, RESOURCE_SLICES, SHADOW_PODS
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.lender import shadow_pod
@@ -105,11 +105,9 @@ def test_a_slice_shrinks_and_does_not_grow_while_nothing_new_is_lent():
 
 
 @pytest.mark.long
-async def test_no_slice_is_granted_or_grows_and_no_tenant_is_accepted_until_they_are_back(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(guestpolicies, "AGAIN", 0.5)
-    async with members("rome", "milan", "turin") as [rome, milan, turin]:
+async def test_no_slice_is_granted_or_grows_and_no_tenant_is_accepted_until_they_are_back():
+    timings = ProviderTimings(policies_missing=0.5)
+    async with members("rome", "milan", "turin", timings=timings) as [rome, milan, turin]:
         await rome.peer(milan)
         (quota,) = await milan.admin.list(QUOTAS, Selection(AT_MILAN))
         asked = (await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME))["spec"]["resources"]

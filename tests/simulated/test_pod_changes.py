@@ -12,6 +12,7 @@ from liqod.apimachinery.kinds import PODS, Kind
 from liqod.errors import Forbidden, Invalid, NotFound
 from liqod.kube.client import Client
 from liqod.plugins.reflectors.pods import CHANGED
+from liqod.provider.timings import ProviderTimings
 from liqod.provider.workloads import podupdates
 from liqod.resources import QUOTAS, SHADOW_PODS
 from liqod.runtime.backoff import Backoff
@@ -87,11 +88,9 @@ async def test_an_added_toleration_follows_where_guests_may_have_it() -> None:
         assert "own" not in {each.get("key") for each in pod["spec"]["tolerations"]}
 
 
-async def test_growing_beyond_the_quota_is_refused_and_said_until_it_fits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(podupdates, "AGAIN", Backoff(first=0.2, last=0.2))
-    async with lending() as (both, _):
+async def test_growing_beyond_the_quota_is_refused_and_said_until_it_fits() -> None:
+    timings = ProviderTimings(refused_update=Backoff(first=0.2, last=0.2))
+    async with lending(timings=timings) as (both, _):
         await both.pod("web", spec={"containers": [WEB]})
         await here(both, "web")
         before = await there(both, ready)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from liqod import loopwatchdog
-from liqod.cluster import guestpolicies
 from liqod.consumer.webhook import webhookcontroller as webhook
 from liqod.inspect import doctor, inspector, probing, protocol, server, session
 from liqod.kube import definitions
@@ -15,6 +14,7 @@ from liqod.model.peering import intervals
 from liqod.network.failover import election
 from liqod.plugins import callguard
 from liqod.plugins.reflectors import pods
+from liqod.provider.timings import ORDINARY
 from liqod.reflection import writebackoff
 from liqod.reflection.timings import ReflectionTimings
 from liqod.runtime.account import CLIENTS, LOCAL, SHARES
@@ -44,7 +44,7 @@ KEPT = [
     ("failures", "within {} of when another may be the gateway", election.GRACE),
     ("failures", "cannot renew its Lease for {} s", intervals.LEADER_STOPS_AFTER),
     ("failures", "until the definition has been back for {} s", definitions.RETURN),
-    ("failures", "what waited is looked at within {} s", guestpolicies.AGAIN),
+    ("failures", "what waited is looked at within {} s", ORDINARY.policies_missing),
     ("failures", "it does not answer within {} s", TIMEOUT_SECONDS),
     (
         "failures",

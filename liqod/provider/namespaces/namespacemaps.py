@@ -190,7 +190,8 @@ class NamespaceMaps(Controller[str]):
             return None
         # Where a policy goes, nobody tells: the rights that it holds have to go soon after it.
         return min(
-            max(AGAIN, min(due, default=RESYNC)), self._timings.unfenced if self._fenced else RESYNC
+            max(AGAIN, min(due, default=RESYNC)),
+            self._timings.policies_missing if self._fenced else RESYNC,
         )
 
     async def _refuse(self, found: KeptMap) -> None:
@@ -273,7 +274,7 @@ class NamespaceMaps(Controller[str]):
         if extra.on or marked:
             await bindings.unbind(self._client, grant.name, namespace, self._peer.id)
         if extra.on:
-            return self._timings.unfenced
+            return self._timings.policies_missing
         if marked:
             for made in extra.made:
                 left = await self._client.list(made, Selection(namespace), decode=Partial)

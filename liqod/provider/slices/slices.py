@@ -14,7 +14,6 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, SECRETS
 from liqod.apimachinery.meta import Partial, owner_reference
-from liqod.cluster import guestpolicies
 from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.memorylimits import KeptSlice
 from liqod.cluster.tenancy import is_from
@@ -54,6 +53,7 @@ from liqod.provider.tenants import bindings, trust, usernames
 from liqod.provider.tenants.certificateissuer import CertificateIssuer, Order
 from liqod.provider.tenants.keysuccession import former_in
 from liqod.provider.tenants.tenants import accepted_tenant
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.resources import (
     QUOTAS,
     RESOURCE_SLICES,
@@ -115,13 +115,19 @@ class LentSlices(Controller[str]):
         peer: the consumer.
         issuer: issues their certificates.
         guest_policies: the state of the policies that restrict it.
+        timings: how long it waits for what.
     """
 
     def __init__(
-        self, peer: Peer, issuer: CertificateIssuer, guest_policies: GuestPolicies
+        self,
+        peer: Peer,
+        issuer: CertificateIssuer,
+        guest_policies: GuestPolicies,
+        timings: ProviderTimings = ORDINARY,
     ) -> None:
         self._peer = peer
         self._guest_policies = guest_policies
+        self._recheck = timings.policies_missing
         self._client = peer.context.client
         self._guests = peer.context.config.guests
         self._issuer = issuer
@@ -234,7 +240,7 @@ class LentSlices(Controller[str]):
         await self._write(wanted, live, status)
         if not stays:
             await self._withdraw(wanted)
-        return min(renew_in or guestpolicies.AGAIN, guestpolicies.AGAIN) if fenced else renew_in
+        return min(renew_in or self._recheck, self._recheck) if fenced else renew_in
 
     async def _problem(
         self,

@@ -20,7 +20,6 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
-from liqod.cluster import guestpolicies
 from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.tenancy import is_from, replicas_of
 from liqod.errors import ProtocolError
@@ -229,7 +228,7 @@ class Tenants(Controller[str]):
         closed = self._guest_policies.problem or context.endpoint.problem
         if new and closed:
             await self._refuse(tenant, closed)
-            return guestpolicies.AGAIN
+            return self._timings.policies_missing
         if problem is None and not new and await self._follow(tenant):
             return None  # the change of the Tenant brings it here again
         csr = b"" if problem else usernames.request_of(tenant, self._renewals())

@@ -29,6 +29,7 @@ from liqod.model import finalizers
 from liqod.model.crossing import graces
 from liqod.model.objects.patches import BOOKKEEPING
 from liqod.provider.tenants.trust import Binding
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.shadow import MADE, followed
 from liqod.resources import SHADOW_PODS
 from liqod.runtime.gather import gather
@@ -39,8 +40,6 @@ ROLE: Final = "liqod-direct-pods"
 """ClusterRole by which a consumer wrote them."""
 MARK: Final = "liqod.io/direct-pods"
 """Annotation of the namespaces where it was bound."""
-PAUSE: Final = 15.0
-"""Seconds until those are tried again that could not be taken over."""
 AT_ONCE: Final = 16
 _DIRECT: Final = Selection(labels=f"{labels.MANAGED_BY}={labels.MANAGED_BY_CONSUMER}")
 _OF_PEERS: Final = Selection(labels=labels.REMOTE_CLUSTER_ID)
@@ -53,13 +52,16 @@ log = logging.getLogger(__name__)
 
 
 async def run(
-    context: ClusterContext, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    context: ClusterContext,
+    timings: ProviderTimings = ORDINARY,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Take over until nothing is left of it; started once each pod was tried."""
     done = await _tried(context.client)
     task_status.started()
     while not done:
-        await trio.sleep(PAUSE)
+        await trio.sleep(timings.direct_pods)
         done = await _tried(context.client)
 
 

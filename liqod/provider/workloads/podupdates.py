@@ -23,15 +23,12 @@ from liqod.model.objects.podchanges import EPHEMERAL, RESIZE, Change, Problem
 from liqod.peers.peer import Peer
 from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed, remedy
 from liqod.provider.slices.ledger import QuotaLedger
+from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.podshape import asked_spec, pod_spec
 from liqod.provider.workloads.shadow import POLICIES_MISSING, REFUSED, GuestPod, Shadow
-from liqod.runtime.backoff import Backoff
 
 UNSUPPORTED: Final = "Unsupported"
 """Reason of a change for which this cluster's API server has no subresource."""
-AGAIN: Final = Backoff(first=15.0, last=600.0)
-"""Pauses between tries of a change that was refused for now: by a quota, a policy, a missing right.
-One that the API server cannot accept is not tried again until it is another change."""
 MOST_EPHEMERAL: Final = 32
 """Ephemeral containers of one pod: they ask for no resources, and are never taken away."""
 LAG: Final = 1.0
@@ -69,9 +66,17 @@ class PodUpdates:
         peer: the consumer.
         guest_policies: the state of the policies that restrict it.
         books: its ledger.
+        timings: how long it waits for what.
     """
 
-    def __init__(self, peer: Peer, guest_policies: GuestPolicies, books: QuotaLedger) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        guest_policies: GuestPolicies,
+        books: QuotaLedger,
+        timings: ProviderTimings = ORDINARY,
+    ) -> None:
+        self._pauses = timings.refused_update
         self._client = peer.context.client
         self._guests = peer.context.config.guests
         self._guest_policies = guest_policies
@@ -129,9 +134,9 @@ class PodUpdates:
         tries = refused.tries + 1 if refused is not None and refused.asked == asked else 1
         after = _Refused(asked, tries)
         if passing:
-            after.due = trio.current_time() + AGAIN.delay(tries)
+            after.due = trio.current_time() + self._pauses.delay(tries)
         self._refused[key] = after
-        return AGAIN.delay(tries) if passing else None
+        return self._pauses.delay(tries) if passing else None
 
     async def _bring(self, key: Key, asked: Json, live: Json) -> tuple[Problem | None, bool]:
         """Make each write; the first that was refused and why, and whether that may pass."""

@@ -68,7 +68,7 @@ class ShadowPods(Controller[Key]):
         self._guests = peer.context.config.guests
         self._ledger = QuotaLedger(peer.id)
         self._grace_periods = GracePeriods(self._guests.max_grace_seconds)
-        self._pod_updates = PodUpdates(peer, guest_policies, self._ledger)
+        self._pod_updates = PodUpdates(peer, guest_policies, self._ledger, timings)
         self._made: dict[Key, tuple[str, float]] = {}
         """Pods that were made and are not seen yet: the ShadowPod's UID, and when to doubt it."""
         self._patched: dict[Key, str] = {}
