@@ -165,15 +165,15 @@ ALWAYS: Final = "Always"
 """The restart policy of a pod that names none (core/v1)."""
 
 
-class _Container(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class _TrimmedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     name: str = ""
     resources: Json | None = None
     restart_policy: str | None = None
 
 
 class _PodSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    containers: tuple[_Container, ...] | None = None
-    init_containers: tuple[_Container, ...] | None = None
+    containers: tuple[_TrimmedContainer, ...] | None = None
+    init_containers: tuple[_TrimmedContainer, ...] | None = None
     overhead: Json | None = None
     resources: Json | None = None
     node_name: str = ""
@@ -204,7 +204,7 @@ TRIMS: Final[Mapping[Kind, Callable[[bytes], bytes]]] = {
     RESOURCE_SLICES: trim_slice,
     NAMESPACE_MAPS: trim_map,
 }
-"""Functions that trim the objects of each kind that consumers write and many rooms read."""
+"""Functions that trim the objects of each kind that consumers write and many components read."""
 
 
 def informers(client: Client, nursery: trio.Nursery, config: Config) -> Informers:

@@ -20,7 +20,7 @@ from liqod.runtime.observable import News
 
 NOT_GUESTS: Final = labels.NO_GUEST_PODS
 """Selector without pods that were made here for consumers: they are kept off virtual nodes, and the
-rooms that lend hold them already, within bounds."""
+controllers that lend hold them already, within bounds."""
 LONGEST: Final = 4000
 """Characters of the selector: it is part of an URL, which proxies bound at 8,000."""
 

@@ -12,7 +12,7 @@ from liqod.identity import certificates
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.model import ids
-from liqod.procedures import Progress, peering
+from liqod.procedures import Progress, kubeconfigpeering
 from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import IDENTITIES, Identity
 from liqod.telemetry.events import PeeringStep
@@ -59,7 +59,7 @@ async def peer_with(
 
     asked = ResourceRequest(resources=context.config.peer(peer).resources)
     async with Client(credentials.from_other_side(path), user_agent="liqod") as remote:
-        await peering.peer(
+        await kubeconfigpeering.peer(
             context.client,
             remote,
             asked,

@@ -182,7 +182,7 @@ class Actions:
         if not doomed:
             raise RequestError("missing", f"there is no peer {peer}")
         forget = " --forget" if options.get("forget") == "true" else ""
-        kept = (await unpeering.half(self._client, peer)).told(peer)
+        kept = (await unpeering.half(self._client, peer)).summary(peer)
         changes = (*(f"deletes {each}" for each in doomed), *filter(None, (kept,)))
         return Outline(changes, True, f"liqod unpeer {peer} --yes{forget}")
 
@@ -191,7 +191,7 @@ class Actions:
         if options.get("forget") == "true":
             await unpeering.forget(self._client, peer, progress=progress)
         end = await unpeering.unpeer(self._client, peer, progress=progress)
-        return end.told(peer)
+        return end.summary(peer)
 
     async def _plan_tenant(self, verb: str, consumer: str, options: Options) -> Outline:
         tenant = await self._tenant(consumer)

@@ -107,7 +107,7 @@ class Joining:
         self._backend = asked.backend
         self.without = ""
 
-    async def begin(self, here: Site, there: Site) -> None:
+    async def start(self, here: Site, there: Site) -> None:
         """Write the objects of both sides; what cannot be is said in ``without``.
 
         Raises:

@@ -167,7 +167,7 @@ async def in_the_way(client: Client, namespace: str) -> str:
     )
 
 
-async def begin(client: Client, namespace: str, cluster_id: str) -> RotationStatus:
+async def start_rotation(client: Client, namespace: str, cluster_id: str) -> RotationStatus:
     """Change the key.
 
     Raises:

@@ -92,10 +92,10 @@ async def drain(client: Client, name: str, progress: Progress) -> None:
     await set_condition(client, tenant, "Drained")
     progress(f"wait until {name} has moved its pods, and its slices are gone")
     for kind in (RESOURCE_SLICES, NAMESPACE_MAPS):
-        await _until_none(client, kind, namespace)
+        await wait_until_none(client, kind, namespace)
 
 
-async def _until_none(client: Client, kind: Kind, namespace: str) -> None:
+async def wait_until_none(client: Client, kind: Kind, namespace: str) -> None:
     async def none() -> bool:
         return not await client.list(kind, Selection(namespace, labels=REPLICAS), decode=Partial)
 

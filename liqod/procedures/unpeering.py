@@ -56,7 +56,7 @@ class Half(msgspec.Struct, frozen=True, kw_only=True):
     joined: bool = False
     runs: str = ""
 
-    def told(self, peer: str) -> str:
+    def summary(self, peer: str) -> str:
         """The half and how it is ended, as a clause; empty for nothing."""
         parts = {
             "its virtual nodes and slices": self.borrows,
@@ -88,14 +88,14 @@ class Departed(msgspec.Struct, frozen=True):
     pending: str = ""
     keeps: Half = NOTHING_KEPT
 
-    def told(self, peer: str) -> str:
+    def summary(self, peer: str) -> str:
         """The end, for people: with what is still to be done, and where."""
         if not self.complete:
             return (
                 f"unpeered from {peer}, which does not answer: what it still has of ours is "
                 f"removed when it does; `liqod unpeer {peer} --forget` gives it up"
             )
-        return "; ".join(filter(None, (f"unpeered from {peer}", self.keeps.told(peer))))
+        return "; ".join(filter(None, (f"unpeered from {peer}", self.keeps.summary(peer))))
 
 
 async def plan(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> list[str]:
@@ -190,7 +190,7 @@ async def unpeer(
         progress(f"clear what is ours at {peer}")
         await _clear_there(local, remote, peer, liqo)
         keeps = msgspec.structs.replace(keeps, lends=False, joined=False)
-    end = await _wait_gone(local, peer, namespace, progress)
+    end = await wait_gone(local, peer, namespace, progress)
     return msgspec.structs.replace(end, keeps=keeps)
 
 
@@ -209,7 +209,7 @@ async def forget(local: Client, peer: str, *, progress: Progress) -> None:
     await local.delete_selected(SECRETS, Selection(namespace, labels=labels.IDENTITY_TYPE))
 
 
-async def _wait_gone(
+async def wait_gone(
     local: Client, peer: str, namespace: str | None, progress: Progress
 ) -> Departed:
     """Until nothing is left here, or the peer turns out not to answer."""

@@ -1,9 +1,9 @@
 """Collects the garbage of a consumer whose tenant namespace, Tenant or map is gone.
 
 Namespaces, cluster-wide bindings and signing requests live outside the tenant namespace, so nothing
-collects them with it, and no finalizer holds it back for them. This room looks for them: at start,
-and whenever something they depend on goes. Before anything is deleted the API server itself is
-asked once more, object by object (rule 3 of the architecture).
+collects them with it, and no finalizer holds it back for them. This controller looks for them: at
+start, and whenever something they depend on goes. Before anything is deleted the API server itself
+is asked once more, object by object (rule 3 of the architecture).
 
 A map that is gone does not mean that its consumer has left while that has slices here: somebody
 deleted the replica by hand, and the consumer will put it back, be it only when it can reach this

@@ -54,4 +54,4 @@ async def lend(
         await nursery.start(ShadowPods(peer, guest_policies, timings).run)
         await nursery.start(ShadowEndpointSlices(peer, timings).run)
         task_status.started()
-    raise AssertionError("rooms never end by themselves")
+    raise AssertionError("controllers never end by themselves")

@@ -24,7 +24,7 @@ from liqod.network import ipam
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import Names, Side
-from liqod.procedures import peering
+from liqod.procedures import kubeconfigpeering
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.procedures.relaying import Relay
@@ -78,7 +78,7 @@ class Natted(msgspec.Struct, frozen=True):
         joining = Joining(NetworkOptions(), one.member.progress, relay)
         async with Client(user) as remote:
             with trio.fail_after(60):
-                await peering.peer(
+                await kubeconfigpeering.peer(
                     one.member.admin, remote, None, progress=one.member.progress, joining=joining
                 )
         return joining

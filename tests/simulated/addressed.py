@@ -14,7 +14,7 @@ from liqod.cluster import memorylimits
 from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.cluster.tenancy import tenant_namespace
 from liqod.errors import NotFound
-from liqod.install import kubeconfigs
+from liqod.install import daemonkubeconfig
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.network import ipam
@@ -134,7 +134,7 @@ async def rome(settings: str = SETTINGS) -> AsyncIterator[Rome]:
         trio.open_nursery() as nursery,
     ):
         found = from_kubeconfig(server.kubeconfig)
-        text = await kubeconfigs.daemon_kubeconfig(client, found, "liqo", "rome", quiet)
+        text = await daemonkubeconfig.daemon_kubeconfig(client, found, "liqo", "rome", quiet)
         for peer in ("milan", "turin"):
             await client.create(NAMESPACES, tenant_namespace(peer))
         await client.create(NODES, node("one", "10.244.0.0/24", "192.168.1.10"))

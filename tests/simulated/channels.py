@@ -21,7 +21,7 @@ from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire, connect
 from liqod.kube.selection import Selection
-from liqod.procedures import peering
+from liqod.procedures import kubeconfigpeering
 from liqod.procedures.inbandpeering import InBandOptions
 from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import TENANTS, Tenant
@@ -84,7 +84,7 @@ class Apart:
         wanted = ResourceRequest(resources={"cpu": "2", "memory": "4Gi", "pods": "20"})
         async with Client(from_kubeconfig(user)) as remote:
             with trio.fail_after(60):
-                await peering.peer(
+                await kubeconfigpeering.peer(
                     self.rome.admin,
                     remote,
                     wanted,

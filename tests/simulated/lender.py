@@ -16,7 +16,7 @@ from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.memorylimits import informers
 from liqod.consumer.link import ProviderPeer
-from liqod.install import kubeconfigs
+from liqod.install import daemonkubeconfig
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.model import ids
@@ -187,7 +187,7 @@ async def installed_lender() -> AsyncIterator[tuple[Lender, trio.Nursery]]:
         Client(from_kubeconfig(cluster.kubeconfig)) as admin,
     ):
         credentials = from_kubeconfig(cluster.kubeconfig)
-        own = await kubeconfigs.daemon_kubeconfig(admin, credentials, "liqo", "milan", quiet)
+        own = await daemonkubeconfig.daemon_kubeconfig(admin, credentials, "liqo", "milan", quiet)
         async with lender(admin, own.decode()) as milan, trio.open_nursery() as nursery:
             yield milan, nursery
             nursery.cancel_scope.cancel()

@@ -13,7 +13,7 @@ from pathlib import Path
 import trio
 
 from liqod import install
-from liqod.install import kubeconfigs
+from liqod.install import daemonkubeconfig
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.plugins import loader
@@ -75,7 +75,7 @@ async def serve(name: str, folder: Path) -> None:
         nursery.start_soon(relay.control, standing, str(folder / "relay.sock"))
         server = f"https://127.0.0.1:{standing.port}"
         await install.install(admin, install.Options(cluster_id=name), quiet)
-        text = await kubeconfigs.daemon_kubeconfig(
+        text = await daemonkubeconfig.daemon_kubeconfig(
             admin, from_kubeconfig(cluster.kubeconfig), "liqo", name, quiet
         )
         plugins = loader.load(sources=loader.built_in())

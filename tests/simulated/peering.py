@@ -28,7 +28,7 @@ from liqod.handshake.handshakemanager import HandshakeManager
 from liqod.identity import keys
 from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.components import Components
-from liqod.install import kubeconfigs
+from liqod.install import daemonkubeconfig
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.leaderelection import Election
@@ -40,7 +40,7 @@ from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
-from liqod.procedures import peering, peeringusers, unpeering
+from liqod.procedures import kubeconfigpeering, peeringusers, unpeering
 from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.provider.garbagecollector import GarbageCollector
 from liqod.provider.policies.policycontroller import PolicyController
@@ -189,7 +189,9 @@ class Member:
         )
         async with Client(from_kubeconfig(user)) as remote:
             with trio.fail_after(60):
-                got = await peering.peer(self.admin, remote, wanted, progress=self.progress)
+                got = await kubeconfigpeering.peer(
+                    self.admin, remote, wanted, progress=self.progress
+                )
         assert got == provider.id
 
     async def unpeer(self, peer: "Member") -> unpeering.Departed:
@@ -243,7 +245,7 @@ async def served(
     name: str, cluster: EmbeddedCluster, admin: Client, nursery: trio.Nursery, **more: Any
 ) -> AsyncIterator[Member]:
     """A daemon's components for a cluster that has liqod installed."""
-    text = await kubeconfigs.daemon_kubeconfig(
+    text = await daemonkubeconfig.daemon_kubeconfig(
         admin, from_kubeconfig(cluster.kubeconfig), "liqo", name, quiet
     )
     made = Member(name, cluster, admin, from_kubeconfig(text), nursery, **more)

@@ -8,7 +8,7 @@ start from nothing.
 from collections.abc import Awaitable, Callable
 
 from liqod import install
-from liqod.install import kubeconfigs
+from liqod.install import daemonkubeconfig
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from simulator import EmbeddedCluster
@@ -33,7 +33,7 @@ async def installed(name: str) -> State:
     async def prepare(cluster: EmbeddedCluster, admin: Client) -> None:
         await install.install(admin, install.Options(cluster_id=name), quiet)
         credentials = from_kubeconfig(cluster.kubeconfig)
-        await kubeconfigs.daemon_kubeconfig(admin, credentials, "liqo", name, quiet)
+        await daemonkubeconfig.daemon_kubeconfig(admin, credentials, "liqo", name, quiet)
 
     return await _kept("installed", name, prepare)
 

@@ -21,7 +21,7 @@ from liqod.consumer.webhook import missedpods
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
 from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.errors import NotFound
-from liqod.install.kubeconfigs import daemon_kubeconfig
+from liqod.install.daemonkubeconfig import daemon_kubeconfig
 from liqod.install.manifests import Options
 from liqod.install.removal import uninstall
 from liqod.install.verbs import install

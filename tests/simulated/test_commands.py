@@ -245,8 +245,8 @@ async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monk
         assert ended.status == 1
         assert "no daemon works for the provider: last heard of" in ended.err
         monkeypatch.setattr(presence, "SILENT_AFTER", SILENT_AFTER)
-        monkeypatch.setattr("liqod.procedures.peering.DOUBT_AFTER", 0.2)
-        monkeypatch.setattr("liqod.procedures.peering.ANSWERS_WITHIN", 0.5)
+        monkeypatch.setattr("liqod.procedures.kubeconfigpeering.DOUBT_AFTER", 0.2)
+        monkeypatch.setattr("liqod.procedures.kubeconfigpeering.ANSWERS_WITHIN", 0.5)
         peer = ("peer", "--remote-kubeconfig", str(await milan.user_for("rome")))
         ended = await rome.liqod(*peer, check=False)
         assert ended.status == 1

@@ -11,7 +11,7 @@ from liqod.apimachinery import labels
 from liqod.errors import ConfigError, Misuse
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.procedures import peering
+from liqod.procedures import kubeconfigpeering
 from liqod.procedures.inbandpeering import InBandOptions
 from liqod.procedures.networksites import Site
 from liqod.resources import CONFIGURATIONS, IPS, TENANTS, Tenant
@@ -79,7 +79,7 @@ async def test_the_provider_is_told_the_proxy_and_gives_it_back() -> None:
             async with Client(user) as remote:
                 way = InBandOptions(asked=True, proxy_url=url)
                 with trio.fail_after(30):
-                    await peering.peer(
+                    await kubeconfigpeering.peer(
                         rome.admin, remote, None, progress=rome.progress, in_band=way
                     )
 

@@ -20,7 +20,7 @@ from liqod.apimachinery.kinds import (
     Kind,
 )
 from liqod.errors import ConfigError, NotFound
-from liqod.install import kubeconfigs, plugingrants
+from liqod.install import daemonkubeconfig, plugingrants
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
@@ -274,7 +274,7 @@ async def test_the_daemon_gets_a_token_of_its_own(admin, cluster):
     await install.install(admin, OPTIONS, quiet)
     found = from_kubeconfig(cluster.kubeconfig)
     text = await install.daemon_kubeconfig(admin, found, "liqo", "milan", quiet)
-    filled = (await admin.get(SECRETS, kubeconfigs.TOKEN_SECRET, "liqo"))["data"]["token"]
+    filled = (await admin.get(SECRETS, daemonkubeconfig.TOKEN_SECRET, "liqo"))["data"]["token"]
     made = from_kubeconfig(text)
     token = base64.b64decode(filled).decode()
     assert token

@@ -15,7 +15,7 @@ from liqod.identity import certificaterequests, keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.selection import Selection
-from liqod.procedures import peering, peeringusers, revokedconsumer
+from liqod.procedures import kubeconfigpeering, peeringusers, revokedconsumer
 from liqod.provider.tenants import peeringuserrbac
 from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import IDENTITIES, TENANTS
@@ -58,7 +58,7 @@ async def test_a_peering_user_of_liqoctl_reads_once_its_consumer_was_accepted():
         Client(await liqoctls_user(milan, rome)) as theirs,
     ):
         with trio.fail_after(30):
-            await peering.peer(rome.admin, theirs, None, progress=rome.progress)
+            await kubeconfigpeering.peer(rome.admin, theirs, None, progress=rome.progress)
         await milan.gone(ROLE_BINDINGS, OF_LIQOCTL[0], AT_MILAN)
         # By these it says that it is there already, when it is called again.
         for mark in ("liqo.io/nonce=true", "liqo.io/remote-cluster-id=rome"):
@@ -88,7 +88,7 @@ async def test_liqoctl_takes_back_what_an_accepted_consumers_user_has_left():
         user = await liqoctls_user(milan, rome)
         async with Client(user) as theirs, Client(user) as another:
             with trio.fail_after(30):
-                await peering.peer(rome.admin, theirs, None, progress=rome.progress)
+                await kubeconfigpeering.peer(rome.admin, theirs, None, progress=rome.progress)
             await milan.gone(ROLE_BINDINGS, OF_LIQOCTL[0], AT_MILAN)
             mine = f"{labels.PEERING_USER}={USER}"
             for each in await milan.admin.list(ROLE_BINDINGS, Selection(labels=mine)):

@@ -23,7 +23,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.procedures import peering, revoking, tenantrequest
+from liqod.procedures import kubeconfigpeering, revoking, tenantrequest
 from liqod.provider.tenants import usernames
 from liqod.provider.timings import ProviderTimings
 from liqod.resources import RENEWS, RESOURCE_SLICES, SHADOW_PODS, TENANTS
@@ -99,7 +99,9 @@ async def test_certificates_of_a_revoked_key_stay_dead_when_its_id_is_let_in_aga
         user = await milan.peering_user(rome)
         async with Client(from_kubeconfig(user)) as remote:
             with trio.fail_after(60):
-                await peering.peer(rome.admin, remote, None, progress=rome.progress, replace=True)
+                await kubeconfigpeering.peer(
+                    rome.admin, remote, None, progress=rome.progress, replace=True
+                )
 
         async def is_in() -> bool:
             return await lists(await credentials(rome, CONTROL), RESOURCE_SLICES, AT_MILAN)
@@ -229,7 +231,9 @@ async def test_who_asks_for_names_as_in_liqo_gets_them_until_revoked_ones_would_
                 pytest.raises(ConfigError, match="would be good again") as told,
                 trio.fail_after(60),
             ):
-                await peering.peer(rome.admin, remote, None, progress=rome.progress, replace=True)
+                await kubeconfigpeering.peer(
+                    rome.admin, remote, None, progress=rome.progress, replace=True
+                )
         assert not await lists(stolen, RESOURCE_SLICES, AT_MILAN)
         # It is upgraded, or the operator takes that on himself.
         words = taken(
@@ -238,5 +242,7 @@ async def test_who_asks_for_names_as_in_liqo_gets_them_until_revoked_ones_would_
         made = await run(milan, tmp_path, *words)
         async with Client(from_kubeconfig(made.out.encode())) as remote:
             with trio.fail_after(60):
-                await peering.peer(rome.admin, remote, None, progress=rome.progress, replace=True)
+                await kubeconfigpeering.peer(
+                    rome.admin, remote, None, progress=rome.progress, replace=True
+                )
         assert (await milan.admin.get(TENANTS, "rome", AT_MILAN))["status"]["authParams"]

@@ -24,7 +24,7 @@ from liqod.network.dataplane.names import Names
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import Namespace
 from liqod.network.gatewayhost import GatewayHost, ProbeResult
-from liqod.procedures import answering, networksites, peering, peeringrequest, unpeering
+from liqod.procedures import answering, kubeconfigpeering, networksites, peeringrequest, unpeering
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.resources import CONFIGURATIONS, FOREIGN_CLUSTERS, NETWORKS, IncomingPeering
@@ -111,7 +111,9 @@ async def join(rome: Member, milan: Member, **asked: Any) -> Joining:
     joining = Joining(NetworkOptions(**asked), rome.progress)
     async with Client(user) as remote:
         with trio.fail_after(60):
-            await peering.peer(rome.admin, remote, None, progress=rome.progress, joining=joining)
+            await kubeconfigpeering.peer(
+                rome.admin, remote, None, progress=rome.progress, joining=joining
+            )
     return joining
 
 

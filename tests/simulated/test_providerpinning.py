@@ -15,7 +15,7 @@ from liqod.errors import ConfigError
 from liqod.identity import certificates
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.procedures import peering
+from liqod.procedures import kubeconfigpeering
 from liqod.resources import IDENTITIES, RENEWS, TENANTS
 from simulator import EmbeddedCluster
 from simulator.cluster import State
@@ -30,7 +30,9 @@ async def shake(rome: Member, provider: Member, **more: Any) -> str:
     user = await provider.peering_user(rome)
     async with Client(from_kubeconfig(user)) as remote:
         with trio.fail_after(40):
-            return await peering.peer(rome.admin, remote, None, progress=rome.progress, **more)
+            return await kubeconfigpeering.peer(
+                rome.admin, remote, None, progress=rome.progress, **more
+            )
 
 
 async def given(rome: Member) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
-from liqod.procedures import peering, peeringusers, revoking
+from liqod.procedures import kubeconfigpeering, peeringusers, revoking
 from liqod.procedures.revokedconsumer import is_theirs
 from liqod.procedures.revoking import Revoked
 from liqod.provider.tenants.trust import Binding
@@ -144,9 +144,11 @@ async def test_a_revoked_provider_is_used_no_more_until_the_operator_says_so():
         user = await milan.peering_user(rome)
         async with Client(from_kubeconfig(user)) as remote:
             with pytest.raises(ConfigError, match="milan was revoked here"):
-                await peering.peer(rome.admin, remote, None, progress=rome.progress)
+                await kubeconfigpeering.peer(rome.admin, remote, None, progress=rome.progress)
             with trio.fail_after(30):
-                await peering.peer(rome.admin, remote, None, progress=rome.progress, replace=True)
+                await kubeconfigpeering.peer(
+                    rome.admin, remote, None, progress=rome.progress, replace=True
+                )
         assert (await revoke(rome, "milan", "provider")).removed
 
 
@@ -171,7 +173,7 @@ async def test_a_peering_user_cannot_take_the_place_of_whom_it_let_in():
             Client(from_kubeconfig(stolen)) as own,
         ):
             with trio.fail_after(30):
-                await peering.peer(rome.admin, own, None, progress=rome.progress)
+                await kubeconfigpeering.peer(rome.admin, own, None, progress=rome.progress)
             live = await theirs.get(TENANTS, "rome", AT_MILAN)
             secret = await theirs.get(SECRETS, "liqo-nonce", AT_MILAN)
             nonce = b64decode(secret["data"]["nonce"])
@@ -198,7 +200,7 @@ async def test_a_peering_user_cannot_take_the_place_of_whom_it_let_in():
                     await another.update(TENANTS, live, AT_MILAN)
                 # A command that is done again still works with it.
                 with trio.fail_after(30):
-                    await peering.peer(rome.admin, another, None, progress=rome.progress)
+                    await kubeconfigpeering.peer(rome.admin, another, None, progress=rome.progress)
                 await another.delete(TENANTS, "rome", AT_MILAN)
                 await milan.gone(TENANTS, "rome", AT_MILAN)
 

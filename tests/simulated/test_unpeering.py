@@ -42,7 +42,7 @@ async def test_what_the_other_side_keeps_is_named_and_goes_with_the_rights():
         # A peer without a known Lease of a daemon may run Liqo.
         forget = {"metadata": {"annotations": {labels.PEER_DAEMON: None}}}
         await rome.admin.patch(FOREIGN_CLUSTERS, "milan", forget)
-        told = (await unpeering.half(rome.admin, "milan")).told("milan")
+        told = (await unpeering.half(rome.admin, "milan")).summary("milan")
         assert told.startswith("milan keeps its Tenant rome until `liqod unpeer rome` (where it")
         assert "`liqoctl force unpeer rome`" in told
         # With a peering user's rights the provider cannot end what a consumer borrows.
@@ -50,7 +50,7 @@ async def test_what_the_other_side_keeps_is_named_and_goes_with_the_rights():
             assert not await unpeering._borrows_no_more(user, AT_ROME, quiet)
         with trio.fail_after(60):
             end = await unpeering.unpeer(milan.admin, "rome", remote=rome.admin, progress=quiet)
-        assert (end.complete, end.told("rome")) == (True, "unpeered from rome")
+        assert (end.complete, end.summary("rome")) == (True, "unpeered from rome")
         for kind in (VIRTUAL_NODES, RESOURCE_SLICES, IDENTITIES):
             assert await rome.admin.list(kind) == []
         await rome.gone(NODES, "milan")
@@ -82,7 +82,7 @@ async def test_the_provider_may_end_it():
         await rome.peer(milan)
         end = await milan.unpeer(rome)
         assert end.complete
-        assert "rome keeps its virtual nodes and slices until `liqod unpeer milan`" in end.told(
+        assert "rome keeps its virtual nodes and slices until `liqod unpeer milan`" in end.summary(
             "rome"
         )
         await rome.gone(NODES, "milan")

@@ -19,10 +19,10 @@ from trio._core import _run
 
 from liqod import install
 from liqod.apimachinery.kinds import NAMESPACES
-from liqod.install import kubeconfigs
+from liqod.install import daemonkubeconfig
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.procedures import peering, peeringusers
+from liqod.procedures import kubeconfigpeering, peeringusers
 from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from simulator import EmbeddedCluster
@@ -141,7 +141,7 @@ class World:
         )
         dial = self.network.dialer("hand")
         async with Client(from_kubeconfig(user), dial=dial) as remote:
-            await peering.peer(rome.admin, remote, ASKED, progress=lambda _: None)
+            await kubeconfigpeering.peer(rome.admin, remote, ASKED, progress=lambda _: None)
 
     def check(self) -> None:
         """Raise what has been found so far."""
@@ -175,7 +175,9 @@ class World:
         site = self.sites[name]
         await install.install(site.admin, install.Options(cluster_id=name), lambda _: None)
         admin = from_kubeconfig(site.cluster.kubeconfig)
-        text = await kubeconfigs.daemon_kubeconfig(site.admin, admin, "liqo", name, lambda _: None)
+        text = await daemonkubeconfig.daemon_kubeconfig(
+            site.admin, admin, "liqo", name, lambda _: None
+        )
         site.token = from_kubeconfig(text).token
 
 

@@ -12,7 +12,7 @@ from liqod.cli.frame import Frame, command
 from liqod.cli.options import CredentialFile, LiqoNamespace
 from liqod.cluster.ownid import own_cluster_id
 from liqod.errors import ConfigError
-from liqod.install import kubeconfigs
+from liqod.install import daemonkubeconfig
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.procedures import peeringusers
@@ -88,7 +88,7 @@ async def node(
     output: CredentialFile = None,
     lifetime: Annotated[
         float, typer.Option(help="Seconds for which it is good.", min=600)
-    ] = kubeconfigs.NODES_TOKEN,
+    ] = daemonkubeconfig.NODES_TOKEN,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
     """Make a kubeconfig for `liqod node` on a machine; it is that node's alone, and dies with it.
@@ -105,7 +105,7 @@ async def node(
         frame.progress(f"make a token for {name}")
         cluster_id = await own_cluster_id(client, liqo_namespace)
         reached = msgspec.structs.replace(found, server=server) if server else found
-        made = await kubeconfigs.node_kubeconfig(
+        made = await daemonkubeconfig.node_kubeconfig(
             client, reached, liqo_namespace, cluster_id, name, lifetime
         )
     frame.hand_out(made, output)

@@ -15,7 +15,7 @@ from liqod.cli.options import LiqoNamespace
 from liqod.cluster.ownid import take_over
 from liqod.errors import ConfigError, Misuse
 from liqod.install import plugingrants, rollout, verbs
-from liqod.install.kubeconfigs import daemon_kubeconfig
+from liqod.install.daemonkubeconfig import daemon_kubeconfig
 from liqod.install.manifests import Manifest, Options, daemon_manifests, printable, render
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials

@@ -237,7 +237,7 @@ async def peer(
     typed.only_for("whom, where two people compare", {"--words": words})
     typed.cluster(expect, "--expect")
     # Bring certificates and the networks, which those who meet do without.
-    from liqod.procedures import peering
+    from liqod.procedures import kubeconfigpeering
     from liqod.procedures.inbandpeering import InBandOptions
     from liqod.procedures.networkjoin import Joining
 
@@ -248,7 +248,7 @@ async def peer(
         presence.both(local, liqo_namespace, remote, remote_liqo_namespace, frame.progress),
     ):
         joining = None if networking_disabled else Joining(how, frame.progress, relay)
-        provider = await peering.peer(
+        provider = await kubeconfigpeering.peer(
             local,
             remote,
             asked if create_resource_slice else None,

@@ -90,7 +90,7 @@ async def _make(
                 " changed; again with more time (--timeout)"
             )
     frame.progress("make another key")
-    await rotating.begin(client, namespace, here)
+    await rotating.start_rotation(client, namespace, here)
 
 
 def _meant(now: RotationStatus) -> str:

@@ -45,7 +45,7 @@ async def unpeer(
     async with frame.client() as client:
         doomed = await unpeering.plan(client, peer_id, liqo_namespace)
         await _known(client, peer_id, doomed)
-        kept = (await unpeering.half(client, peer_id, liqo_namespace)).told(peer_id)
+        kept = (await unpeering.half(client, peer_id, liqo_namespace)).summary(peer_id)
     if not doomed:
         frame.say(f"the peering with {peer_id} has been ended; the daemon forgets it soon")
         return
@@ -65,7 +65,7 @@ async def unpeer(
                 end = await unpeering.unpeer(
                     local, peer_id, remote=remote, liqo=liqo_namespace, progress=progress
                 )
-    frame.say(end.told(peer_id))
+    frame.say(end.summary(peer_id))
 
 
 async def _known(client: Client, peer_id: str, doomed: list[str]) -> None:

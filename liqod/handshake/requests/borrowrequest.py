@@ -21,7 +21,7 @@ from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import proxies
 from liqod.kube.selection import Selection
 from liqod.model.text import printable
-from liqod.procedures import networkobjects, peering
+from liqod.procedures import kubeconfigpeering, networkobjects
 from liqod.procedures.inbandpeering import InBandOptions
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.peeringrequest import other_key, remembered, shown_words
@@ -265,7 +265,7 @@ class BorrowRequest(OutgoingRequest):
         ):
             nursery.start_soon(self._write_progress)
             nursery.start_soon(_until_over, meeting)
-            await peering.peer(
+            await kubeconfigpeering.peer(
                 self._client,
                 remote,
                 ResourceRequest(name=spec.slice, resources=wanted),

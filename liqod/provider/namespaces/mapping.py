@@ -16,7 +16,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.config import Guests
 from liqod.model import ids
 from liqod.model.crossing import exclusions
-from liqod.provider.policies.guests import namespace_problem, remedy
+from liqod.provider.policies.podrestrictions import namespace_problem, remedy
 from liqod.resources.offloading import (
     MAPPING_ACCEPTED,
     MAPPING_BACK_OFF,
@@ -104,11 +104,11 @@ def plan(
     steps = []
     uids = uids or {}
     claimed = _claims(desired, live)
-    room = max(guests.max_namespaces - others, 0)
+    places = max(guests.max_namespaces - others, 0)
     known = {name for name, each in live.items() if is_of(each, owner, peer)}
     ranked = sorted(desired.items(), key=lambda entry: (entry[1] not in known, entry))
-    beyond = {local for local, _ in ranked[room:]}
-    for local, remote in sorted(ranked[: room + guests.max_namespaces]):
+    beyond = {local for local, _ in ranked[places:]}
+    for local, remote in sorted(ranked[: places + guests.max_namespaces]):
         reason = _refusal(remote, liqo) or namespace_problem(remote, peer, guests)
         if not reason and local in beyond:
             most = guests.max_namespaces

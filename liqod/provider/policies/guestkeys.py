@@ -27,7 +27,7 @@ from liqod.provider.policies.cel import (
     rule,
     written,
 )
-from liqod.provider.policies.guests import NotAllowed, remedy
+from liqod.provider.policies.podrestrictions import NotAllowed, remedy
 
 KEYS_POLICY: Final = "liqod-guest-keys"
 HOSTS_POLICY: Final = "liqod-guest-hosts"

@@ -4,7 +4,7 @@ It writes them itself, with the rights that follow from the reflectors' grants. 
 beyond the namespace, or cannot be undone without the consumer; no reflection needs them, so they
 are refused by the API server: of all kinds here, of one by the policy that its reflector declares.
 How many objects there may be is a ResourceQuota's business, what pods may ask for Pod Security's
-and :mod:`liqod.provider.policies.guests`'. The functions are pure and return manifests.
+and :mod:`liqod.provider.policies.podrestrictions`'. The functions are pure and return manifests.
 """
 
 from typing import Final

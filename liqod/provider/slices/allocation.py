@@ -8,7 +8,7 @@ from liqod.config import Guests
 from liqod.errors import ConfigError
 from liqod.model.objects import quantities
 from liqod.model.objects.quantities import Amounts
-from liqod.provider.policies.guests import remedy
+from liqod.provider.policies.podrestrictions import remedy
 
 Resources = Mapping[str, int | str]
 

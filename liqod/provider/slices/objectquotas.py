@@ -133,7 +133,7 @@ class ObjectQuotas:
 
     def _wrote(self, namespace: str, made: Partial) -> None:
         if self.shared is not None:
-            self.shared.wrote(namespace, made.metadata)
+            self.shared.confirm_write(namespace, made.metadata)
 
     def _bounds(self) -> dict[str, str]:
         return {**self._granted(), **self._hard}

@@ -133,10 +133,10 @@ def quota_changes(
 
 def first_amount(key: str, total: int, quotas: Mapping[str, NamespaceQuota]) -> int:
     """The share of a namespace whose quota is yet to be made: of what nobody has."""
-    room = total - sum(each.held.get(key, 0) for each in quotas.values())
+    free_amount = total - sum(each.held.get(key, 0) for each in quotas.values())
     unit, _ = _kind(key)
     alike = total if not quotas else total // (len(quotas) + 1) // unit * unit
-    return max(0, min(room, alike))
+    return max(0, min(free_amount, alike))
 
 
 def _moves(
@@ -162,11 +162,11 @@ def _moves(
 
     wants = [name for name in taking if is_short(name)]
     wants.sort(key=lambda name: (-used[name], name))
-    room = total - elsewhere - sum(held.values())
+    free_amount = total - elsewhere - sum(held.values())
     found: dict[str, int] = {}
     # Part of what was given up before is still admitted, and free soon.
     pending = sum(held[name] - max(hard[name], used[name]) for name in taking)
-    need = sum(max(0, target[name] - held[name]) for name in wants) - room - pending
+    need = sum(max(0, target[name] - held[name]) for name in wants) - free_amount - pending
     beyond = {name: hard[name] - target[name] for name in taking if name not in wants}
     for name in sorted(beyond, key=lambda name: (-beyond[name], name)):
         if need <= 0 or beyond[name] <= 0:
@@ -174,10 +174,10 @@ def _moves(
         found[name] = hard[name] - min(beyond[name], need)
         need -= min(beyond[name], need)
     for name in wants:
-        given = min(target[name], held[name] + max(0, room))
+        given = min(target[name], held[name] + max(0, free_amount))
         if given > hard[name]:
             found[name] = given
-            room -= max(0, given - held[name])
+            free_amount -= max(0, given - held[name])
     free = sum(target.values()) > sum(used.values())
     scarce = whole or any(target[name] == used[name] for name in taking)
     return found, free and scarce and len(taking) > 1

@@ -35,19 +35,19 @@ _LARGEST: Final = 1 << 16
 _KEY: Final = "shares"
 
 
-class _Spec(msgspec.Struct, frozen=True):
+class _QuotaSpec(msgspec.Struct, frozen=True):
     hard: dict[str, str] = {}
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _QuotaStatus(msgspec.Struct, frozen=True):
     hard: dict[str, str] = {}
     used: dict[str, str] = {}
 
 
 class _Quota(msgspec.Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
+    spec: _QuotaSpec = _QuotaSpec()
+    status: _QuotaStatus = _QuotaStatus()
 
 
 class ConsumerQuotas:
@@ -97,7 +97,7 @@ class ConsumerQuotas:
         """Namespaces of which it is not known whether what was written is there."""
         return [name for name, (_, version) in self._written.items() if not version]
 
-    def see(self, namespace: str, body: bytes) -> None:
+    def update(self, namespace: str, body: bytes) -> None:
         """Take note of a namespace's quota as it is."""
         with suppress(*UNREADABLE):
             self.read(namespace, msgspec.json.decode(body, type=_Quota))
@@ -113,13 +113,13 @@ class ConsumerQuotas:
         if version and _version(found.metadata) >= version:
             del self._written[namespace]
 
-    def writes(self, namespace: str, hard: Amounts) -> None:
+    def note_write(self, namespace: str, hard: Amounts) -> None:
         """Take note of what is about to be written: from now on it counts."""
         self._changed.add(namespace)
         before, _ = self._written.get(namespace, ({}, 0))
         self._written[namespace] = ({**before, **hard}, 0)
 
-    def wrote(self, namespace: str, meta: ObjectMeta) -> None:
+    def confirm_write(self, namespace: str, meta: ObjectMeta) -> None:
         """Take note that it was written, as this version."""
         if namespace in self._written:
             hard, _ = self._written[namespace]
@@ -156,7 +156,7 @@ class ConsumerQuotas:
             if key not in live
         }
         if first:
-            self.writes(namespace, first)
+            self.note_write(namespace, first)
         given = quantities.render_all(first)
         return {key: given.get(key) or live.get(key, bound) for key, bound in bounds.items()}
 
@@ -188,7 +188,7 @@ class QuotaBalancer(Controller[str]):
 
     def _quota(self, change: Change) -> tuple[str]:
         if change.new is not None:
-            self._shared.see(change.key[0], change.new)
+            self._shared.update(change.key[0], change.new)
         # One that was removed counts on until its namespace is gone, or has another one.
         return (_KEY,)
 
@@ -223,12 +223,12 @@ class QuotaBalancer(Controller[str]):
         found = quotadivision.quota_changes(self._shared.total, self._shared.quotas, turn)
         for namespace, hard in found.hard.items():
             body = {"spec": {"hard": quantities.render_all(hard)}}
-            self._shared.writes(namespace, hard)
+            self._shared.note_write(namespace, hard)
             with suppress(NotFound):
                 made = await self._client.patch(
                     RESOURCE_QUOTAS, mapping.QUOTA_NAME, body, namespace
                 )
-                self._shared.wrote(namespace, made.metadata)
+                self._shared.confirm_write(namespace, made.metadata)
         return found.again
 
 

@@ -1,8 +1,8 @@
 """Slices: what a consumer asks of this cluster, judged, certified and written into a Quota.
 
-The consumer's replicator writes ``spec``; this room writes ``status``, again whenever it differs
-from the verdict, and the Quota that pods are held to. A slice's certificate is issued anew in
-place when it is due.
+The consumer's replicator writes ``spec``; this controller writes ``status``, again whenever it
+differs from the verdict, and the Quota that pods are held to. A slice's certificate is issued anew
+in place when it is due.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ from liqod.model.objects.patches import digest, exact_patch
 from liqod.model.peering import capacity
 from liqod.peers.peer import Peer
 from liqod.plugins import declared
-from liqod.provider.policies.guests import remedy
+from liqod.provider.policies.podrestrictions import remedy
 from liqod.provider.slices.allocation import (
     Allocation,
     SliceRequest,

@@ -13,7 +13,7 @@ from liqod.model.network.ranges import PeerRanges
 from liqod.model.objects import podchanges
 from liqod.model.objects.homeapi import HOST
 from liqod.model.objects.realnodes import on_real_nodes
-from liqod.provider.policies.guests import check_pod, tolerations
+from liqod.provider.policies.podrestrictions import check_pod, tolerations
 from liqod.provider.workloads.shadow import MADE, Shadow, pod_metadata
 
 WAY_WAIT: Final = 20.0

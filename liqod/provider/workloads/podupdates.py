@@ -21,7 +21,7 @@ from liqod.kube.cache.store import Key
 from liqod.model.objects import podchanges
 from liqod.model.objects.podchanges import EPHEMERAL, RESIZE, Change, Problem
 from liqod.peers.peer import Peer
-from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed, remedy
+from liqod.provider.policies.podrestrictions import NOT_ALLOWED, NotAllowed, remedy
 from liqod.provider.slices.ledger import QuotaLedger
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.podshape import asked_spec, pod_spec

@@ -17,7 +17,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.crossing.graces import noted
 from liqod.model.objects.patches import BOOKKEEPING
-from liqod.provider.policies.guests import remedy
+from liqod.provider.policies.podrestrictions import remedy
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 NAME_TAKEN: Final = "NameTaken"
@@ -69,7 +69,7 @@ class _State(msgspec.Struct, frozen=True):
     terminated: _Terminated | None = None
 
 
-class _Container(msgspec.Struct, frozen=True):
+class _ContainerStatus(msgspec.Struct, frozen=True):
     name: str = ""
     state: _State = _State()
     resources: dict[str, Any] | None = None
@@ -80,8 +80,8 @@ class GuestPodStatus(msgspec.Struct, frozen=True, rename="camel"):
 
     phase: str = ""
     reason: str = ""
-    container_statuses: tuple[_Container, ...] = ()
-    init_container_statuses: tuple[_Container, ...] = ()
+    container_statuses: tuple[_ContainerStatus, ...] = ()
+    init_container_statuses: tuple[_ContainerStatus, ...] = ()
 
 
 class GuestPod(msgspec.Struct, frozen=True):

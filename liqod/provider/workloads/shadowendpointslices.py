@@ -30,7 +30,7 @@ from liqod.model.network.remapping import Crossed, arrived
 from liqod.model.objects.partial import EndpointSlice
 from liqod.peers.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
-from liqod.provider.policies.guests import remedy
+from liqod.provider.policies.podrestrictions import remedy
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.endpointtranslation import translate
 from liqod.resources import NETWORKS, SHADOW_ENDPOINT_SLICES, Network, ShadowEndpointSlice

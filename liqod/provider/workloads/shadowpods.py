@@ -30,7 +30,7 @@ from liqod.kube.watched import Watched
 from liqod.peers.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
 from liqod.provider.policies.guestkeys import brought, check_labels
-from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed
+from liqod.provider.policies.podrestrictions import NOT_ALLOWED, NotAllowed
 from liqod.provider.slices.ledger import QuotaLedger
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads import shadow as rules

@@ -69,7 +69,7 @@ async def test_a_moment_without_the_api_server_ends_no_leave(autojump_clock):
             return msgspec.convert({"metadata": {"name": "x"}}, Partial) if answers else None
 
     local: Any = Away()
-    end = await unpeering._wait_gone(local, "milan", "liqo-tenant-milan", lambda step: None)
+    end = await unpeering.wait_gone(local, "milan", "liqo-tenant-milan", lambda step: None)
     assert end.complete
     assert not answers
 
@@ -85,5 +85,5 @@ async def test_a_moment_without_the_api_server_ends_no_drain(autojump_clock):
             return answer
 
     client: Any = Away()
-    await tenantstate._until_none(client, RESOURCE_SLICES, "liqo-tenant-rome")
+    await tenantstate.wait_until_none(client, RESOURCE_SLICES, "liqo-tenant-rome")
     assert not answers

@@ -8,7 +8,7 @@ from liqod.config import Guests
 from liqod.errors import ConfigError
 from liqod.model.crossing import keys
 from liqod.provider.policies import guestkeys
-from liqod.provider.policies.guests import NotAllowed
+from liqod.provider.policies.podrestrictions import NotAllowed
 
 ORDINARY_LABELS = {
     "app": "web",

@@ -230,11 +230,11 @@ def test_what_was_written_counts_before_it_is_seen():
     assert known.within("a", {}, {NODE_PORTS: "20"}) == {NODE_PORTS: "20"}
     assert known.within("b", {}, {NODE_PORTS: "20"}) == {NODE_PORTS: "0"}
     assert known.doubtful == ["a", "b"], "nothing says yet that it was written"
-    known.wrote("a", ObjectMeta(resource_version="7"))
+    known.confirm_write("a", ObjectMeta(resource_version="7"))
     assert known.doubtful == ["b"]
-    known.see("a", b'{"metadata":{"resourceVersion":"6"},"spec":{"hard":{}}}')
+    known.update("a", b'{"metadata":{"resourceVersion":"6"},"spec":{"hard":{}}}')
     assert known.quotas["a"].held == {NODE_PORTS: 20 * NANO}
-    known.see(
+    known.update(
         "a", b'{"metadata":{"resourceVersion":"8"},"spec":{"hard":{"services.nodeports":"3"}}}'
     )
     assert known.quotas["a"].hard == {NODE_PORTS: 3 * NANO}

@@ -109,7 +109,7 @@ async def peer(
     sides = await meet(local, remote, here, there, progress=progress)
     if joining is not None:
         # Before the handshake ends: from then on a peering user may only read.
-        await joining.begin(*networksites.sites(sides, liqo, remote_liqo))
+        await joining.start(*networksites.sites(sides, liqo, remote_liqo))
     if in_band is not None:
         proxy = await in_band.proxy(*networksites.sites(sides, liqo, remote_liqo), progress)
         sides = msgspec.structs.replace(sides, proxy=proxy)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from liqod.config import Guests
-from liqod.provider.policies.guests import (
+from liqod.provider.policies.podrestrictions import (
     NotAllowed,
     check_pod,
     namespace_problem,
