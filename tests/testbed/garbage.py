@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import gc
-from typing import Final
-
-YOUNG: Final = 10_000
-"""Objects that are made before the youngest are looked through; Python's own number is 700."""
 
 
 def spare() -> None:
@@ -16,7 +12,6 @@ def spare() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG, 10, 10)
 
 
 def collect_all() -> None:
