@@ -21,8 +21,9 @@ from websockets.asyncio.server import ServerConnection, unix_serve
 
 from benchmarks.report import Aim, Report
 from benchmarks.stage import run
-from liqod.inspect.protocol import Hello, Snapshot, Update, encode, read_client
-from liqod.model.view.rows import Daemon, Peer, Pulse
+from liqod.inspect.protocol import Hello, StateSnapshot, Update, encode, read_client
+from liqod.model.view.daemonfacts import ProcessFacts
+from liqod.model.view.rows import Peer, Pulse
 from liqod.model.view.state import Delta, State
 from tui.app import Top
 from tui.link import Address, Link
@@ -79,8 +80,10 @@ async def serve(socket: str, count: int) -> None:
         await connection.send(encode(greeting).decode())
         read_client(await connection.recv())
         peers = {name: peer(name) for name in every}
-        state = State(Daemon("rome", state="leading"), peers, {name: pulse() for name in every})
-        await connection.send(encode(Snapshot(sequence=0, at=now, state=state)).decode())
+        state = State(
+            ProcessFacts("rome", state="leading"), peers, {name: pulse() for name in every}
+        )
+        await connection.send(encode(StateSnapshot(sequence=0, at=now, state=state)).decode())
         number = 0
         while True:
             await asyncio.sleep(1 / PARTS)

@@ -53,7 +53,7 @@ from liqod.kube.leaderelection import Election, LeadershipLost
 from liqod.leader import LeaderComponents
 from liqod.loopwatchdog import Stalls
 from liqod.model.view import whereabouts
-from liqod.model.view.rows import LEADING
+from liqod.model.view.daemonfacts import LEADING
 from liqod.model.view.whereabouts import Whereabouts
 from liqod.network import hostcapabilities, ipam
 from liqod.network.failover import membership

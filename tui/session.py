@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from liqod.inspect.protocol import Hello, Series, ServerMessage, Snapshot, Tasks, Update
+from liqod.inspect.protocol import Hello, Series, ServerMessage, StateSnapshot, Tasks, Update
 from liqod.model.view.rows import Event, Line, Pulse
 from liqod.model.view.state import State, apply, join
 
@@ -78,7 +78,7 @@ class Session(msgspec.Struct, frozen=True):
     lines: tuple[Line, ...] = ()
     trends: dict[str, Trend] = {}
     restarts: int = 0
-    parts: tuple[Snapshot, ...] = ()
+    parts: tuple[StateSnapshot, ...] = ()
     tasks: Tasks | None = None
 
     @property
@@ -97,7 +97,7 @@ def reduce(session: Session, message: ServerMessage | Lost) -> Session:
     match message:
         case Hello():
             return _greeted(session, message)
-        case Snapshot():
+        case StateSnapshot():
             return _snapshot(session, message)
         case Update() if follows(session, message):
             return _updated(session, message)
@@ -126,7 +126,7 @@ def _greeted(session: Session, hello: Hello) -> Session:
     )
 
 
-def _snapshot(session: Session, message: Snapshot) -> Session:
+def _snapshot(session: Session, message: StateSnapshot) -> Session:
     parts = (*session.parts, message)
     if message.more:
         return msgspec.structs.replace(session, parts=parts)

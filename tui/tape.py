@@ -5,7 +5,7 @@ from pathlib import Path
 
 from textual.app import App
 
-from liqod.inspect.protocol import ServerMessage, Snapshot
+from liqod.inspect.protocol import ServerMessage, StateSnapshot
 from tui.recording import Recorder
 from tui.session import Lost, Session
 
@@ -67,7 +67,7 @@ def begin(path: Path, session: Session) -> Recorder:
         recorder.add(session.hello)
         if session.sequence >= 0:
             recorder.add(
-                Snapshot(
+                StateSnapshot(
                     sequence=session.sequence,
                     at=session.at,
                     state=session.state,

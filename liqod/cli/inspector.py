@@ -20,7 +20,7 @@ from liqod.cluster.ownid import cluster_id as own_id
 from liqod.cluster.ownid import cluster_uid, known_as
 from liqod.errors import ConfigError, LiqodError, ProtocolError, Unreachable
 from liqod.inspect import protocol
-from liqod.inspect.protocol import ClientMessage, Hello, Refused, ServerMessage, Snapshot
+from liqod.inspect.protocol import ClientMessage, Hello, Refused, ServerMessage, StateSnapshot
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.credentials.credentials import Credentials
@@ -105,14 +105,14 @@ class InspectorClient:
             if isinstance(message, expected):
                 return message
 
-    async def snapshot(self, *, events: int = 0, lines: int = 0) -> tuple[Snapshot, State]:
+    async def snapshot(self, *, events: int = 0, lines: int = 0) -> tuple[StateSnapshot, State]:
         """Begin to watch: the first part of the snapshot, and the whole state."""
         await self.send(protocol.Subscribe(events=events, lines=lines))
-        first: Snapshot | None = None
+        first: StateSnapshot | None = None
         state = State()
         while True:
             message = await self.receive()
-            if not isinstance(message, Snapshot):
+            if not isinstance(message, StateSnapshot):
                 continue
             state = message.state if first is None else join(state, message.state)
             first = first or message

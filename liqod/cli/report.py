@@ -11,11 +11,12 @@ from liqod.model.crossing.guests import guest_rows
 from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.view import objectfacts
 from liqod.model.view import overview as overviews
+from liqod.model.view.daemonfacts import SightingFacts
 from liqod.model.view.detail import Detail, SliceRow, WaitingPod
 from liqod.model.view.headline import condition, worst
 from liqod.model.view.overview import Overview
 from liqod.model.view.problems import Problem, merged, of_peer
-from liqod.model.view.rows import Ladder, PeerRow, Pulse, Sighting
+from liqod.model.view.rows import Ladder, PeerRow, Pulse
 from liqod.model.view.snapshot import Snapshot
 from liqod.model.view.state import State
 from liqod.plugins import examination
@@ -61,7 +62,7 @@ class Live(msgspec.Struct, frozen=True):
 
     sentence: str
     peers: dict[str, LivePeer]
-    seen: tuple[Sighting, ...] = ()
+    seen: tuple[SightingFacts, ...] = ()
     told: tuple[Problem, ...] = ()
     well: bool = False
 

@@ -11,12 +11,13 @@ from liqod.cli.output import table
 from liqod.kube import times
 from liqod.model.peering.healthsummary import NO_WEBHOOK, NOT_KNOWN
 from liqod.model.text import printable
+from liqod.model.view.daemonfacts import SightingFacts
 from liqod.model.view.detail import Detail
 from liqod.model.view.figures import span
 from liqod.model.view.headline import NO_PEERS
 from liqod.model.view.overview import Overview
 from liqod.model.view.problems import Problem, known
-from liqod.model.view.rows import PeerRow, Sighting
+from liqod.model.view.rows import PeerRow
 from liqod.model.view.seen import clusters
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _namespaces(view: Overview, width: int) -> str:
     return table(rows, ["NAMESPACE", "STRATEGY", "PHASE", "NAME THERE", "PEERS"], width=width)
 
 
-def _seen(rows: Sequence[Sighting], width: int) -> str:
+def _seen(rows: Sequence[SightingFacts], width: int) -> str:
     """Clusters that discovery sees, and that are no peers (yet)."""
     found = clusters(rows)
     cells = [

@@ -7,28 +7,21 @@ millisecond for a hundred peers; all else is read when the doctor looks.
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 
-from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NODES, PODS
-from liqod.apimachinery.meta import Partial
+from liqod import __version__
+from liqod.apimachinery.kinds import PODS
 from liqod.cluster.context import ClusterContext
-from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.identity import certificates
-from liqod.inspect.caches import Cache
+from liqod.inspect import componentfacts as of
 from liqod.inspect.components import Components
-from liqod.inspect.summary import Counted, EventSummary
+from liqod.inspect.objects import CheckedObjects, SharedSlice
+from liqod.inspect.summary import EventSummary
 from liqod.kube.cache.nodeindex import placement
-from liqod.kube.queue import K, KeyedQueue
-from liqod.kube.selection import Selection
-from liqod.model.objects.partial import Node
-from liqod.model.peering import healthsummary
-from liqod.model.view import objectfacts, peerview
-from liqod.model.view.detail import owner
+from liqod.model.view.daemonfacts import ProcessFacts, WriteCounts
 from liqod.model.view.facts import (
     ClusterFacts,
     LinkFacts,
@@ -36,23 +29,15 @@ from liqod.model.view.facts import (
     PeerFacts,
     QueueFacts,
     ReflectionFacts,
+    Report,
     WorkFacts,
 )
-from liqod.model.view.networkfacts import NetworkFacts
-from liqod.model.view.rows import Daemon
-from liqod.peers.peernetwork import NOBODY
 from liqod.plugins.host import PluginHost
-from liqod.resources import RESOURCE_SLICES, TENANTS, ResourceSlice, Tenant
-from liqod.resources.authentication import RESOURCES
 
 if TYPE_CHECKING:
     from liqod.borrowing import Borrowing
-    from liqod.consumer.link import ProviderPeer
-    from liqod.consumer.remote import Remote
     from liqod.inspect.probing import Probes
     from liqod.kube.client import Client
-
-Lent = tuple[str, bool, str, str, bool]
 
 
 class FactsInMemory:
@@ -69,7 +54,6 @@ class FactsInMemory:
         daemon: the process, as it was measured last.
         lags: how late the event loop was in each of the last sixty seconds, newest last.
         measured: of each peer what was measured last.
-        lent: of each pod here that belongs to a consumer, that consumer.
     """
 
     def __init__(
@@ -80,23 +64,23 @@ class FactsInMemory:
         summary: EventSummary,
         probes: "Probes",
     ) -> None:
-        self.daemon = Daemon(pid=os.getpid(), started=time.time())
+        self.daemon = ProcessFacts(pid=os.getpid(), started=time.time())
         self.lags: tuple[float, ...] = ()
         self.measured: dict[str, PeerFacts] = {}
-        self.lent = Cache[str](Partial, peerview.origin)
         self._context, self._components, self._plugins = context, components, plugins
         self._summary = summary
         self._probes = probes
-        self._slices = Cache[Lent](ResourceSlice, _slice)
-        self._tenants = Cache[tuple[str, str]](Tenant, _tenant)
-        self._nodes = Cache[tuple[str, str]](Node, peerview.usefulness)
+        self._objects = CheckedObjects(context)
+        self._slices: dict[str, list[SharedSlice]] = {}
+        self._tenants: dict[str, str] = {}
+        self._nodes: dict[str, str] = {}
         self._read: tuple[bytes | None, float] = (None, 0.0)
         self._unmapped: dict[tuple[str, str], float] = {}
         self._bytes: dict[str, tuple[int, int]] = {}
         self._second = int(trio.current_time())
         self._at = trio.current_time()
 
-    async def measure(self, daemon: Daemon) -> None:
+    async def measure(self, daemon: ProcessFacts) -> None:
         """Take the figures of a second.
 
         Args:
@@ -104,14 +88,13 @@ class FactsInMemory:
         """
         self.daemon = daemon
         self.lags = (*self.lags[-59:], daemon.lag)
-        find, peers = self._context.informers.find, self._components.peers
-        self.lent.sit_on(find(PODS, Selection(labels=labels.GUEST_PODS)))
-        await self.lent.refresh()
+        await self._objects.refresh_guests()
         at = trio.current_time()
         passed, self._at = max(at - self._at, 1e-3), at
         # The last of these whole seconds is not over yet.
         seconds, self._second = (self._second, int(at)), int(at)
-        bare, lent = ClusterFacts(now=now()), Counter(self.lent.rows.values())
+        bare, lent = ClusterFacts(now=now()), Counter(self._objects.guests.rows.values())
+        peers = self._components.peers
         borrowing = self._components.borrowing()
         self.measured = {
             name: msgspec.structs.replace(
@@ -132,7 +115,7 @@ class FactsInMemory:
     def _work(
         self, peer: str, borrowing: "Borrowing | None", passed: float, seconds: tuple[int, int]
     ) -> WorkFacts:
-        queues, clients = _queues(borrowing), _clients(borrowing)
+        queues, clients = of.queues(borrowing), of.clients(borrowing)
         sent, received = self._rates(peer, clients, passed)
         slowest = max((queue.slowest(*seconds) for queue in queues), default=0.0)
         return WorkFacts(
@@ -174,23 +157,91 @@ class FactsInMemory:
 
     async def refresh(self) -> None:
         """Take in what informers reported since the last time."""
-        find = self._context.informers.find
-        self._slices.sit_on(find(RESOURCE_SLICES))
-        self._tenants.sit_on(find(TENANTS))
-        self._nodes.sit_on(find(NODES, Selection(labels=SELECTOR)))
-        for cache in (self._slices, self._tenants, self._nodes):
-            await cache.refresh()
-        self._by_peer: dict[str, list[Lent]] = {}
-        for row in self._slices.rows.values():
-            self._by_peer.setdefault(row[0], []).append(row)
-        self._conditions = dict(self._tenants.rows.values())
+        await self._objects.refresh()
+        self._slices = {}
+        for row in self._objects.slices.rows.values():
+            self._slices.setdefault(row[0], []).append(row)
+        self._tenants = dict(self._objects.tenants.rows.values())
+        self._nodes = dict(self._objects.nodes.rows.values())
         borrowing = self._components.borrowing()
         self._unmapped = {key: at for key, at in self._unmapped.items() if key[0] in borrowing}
-        self._ready = dict(self._nodes.rows.values())
 
     def peers(self) -> list[str]:
         """The peers there are, also those whose task does not run now."""
         return sorted({*self._components.peers, *self._summary.peers})
+
+    def report(self) -> Report:
+        """All facts, with those that no check looks at."""
+        borrowing, counts = self._components.borrowing(), self._counts_of_namespaces()
+        cluster = self._shown(self.cluster())
+        return Report(
+            cluster,
+            {
+                name: self._shown_peer(
+                    self.peer(name, cluster), borrowing.get(name), counts.get(name, {})
+                )
+                for name in self.peers()
+            },
+        )
+
+    def _shown(self, found: ClusterFacts) -> ClusterFacts:
+        """The facts of this cluster with those that are only shown."""
+        components, context = self._components, self._context
+        discovery, handshake = components.discovery, components.handshake
+        return msgspec.structs.replace(
+            found,
+            process=msgspec.structs.replace(
+                self.daemon,
+                cluster_id=context.cluster_id,
+                version=__version__,
+                kubernetes=context.version,
+                webhook=self._summary.webhook,
+                key="" if discovery is None else discovery.own_key,
+                met_at="" if handshake is None else handshake.met_at,
+            ),
+            plugins=of.plugins(self._plugins, self._summary),
+            sightings=of.sightings(discovery, self._summary),
+            sighted={} if discovery is None else discovery.book.counts,
+            meetings=of.meetings(handshake),
+            requests=of.requests(context.client),
+        )
+
+    def _shown_peer(
+        self,
+        found: PeerFacts,
+        borrowing: "Borrowing | None",
+        counts: dict[tuple[str, str], WriteCounts],
+    ) -> PeerFacts:
+        """The facts of a peer with those that are only shown."""
+        events = None if borrowing is None else borrowing.engine.context.events.writer.counts
+        return msgspec.structs.replace(
+            found,
+            reflection=msgspec.structs.replace(found.reflection, mapped=counts, events=events),
+            reasons={} if borrowing is None else of.reasons(found.peer, borrowing),
+            requests=tuple(of.requests(client) for client in of.clients(borrowing)),
+        )
+
+    def _counts_of_namespaces(self) -> dict[str, dict[tuple[str, str], WriteCounts]]:
+        """Counts of writes by peer, then by reflector and namespace."""
+        found: dict[str, dict[tuple[str, str], WriteCounts]] = {}
+        for (peer, reflector, namespace), count in self._summary.namespaces.items():
+            found.setdefault(peer, {})[reflector, namespace] = count
+        return found
+
+    def nudge(self) -> None:
+        """Have the figures of all networks be read anew for the next report."""
+        for peer in self._components.peers.values():
+            peer.network.nudge()
+
+    @property
+    def webhook(self) -> str:
+        """The verdict on the webhook's path; empty where it is not known."""
+        return self._summary.webhook
+
+    @property
+    def missing_policies(self) -> tuple[str, ...]:
+        """The admission policies that hold consumers and are missing."""
+        return self._components.guest_policies.missing
 
     def cluster(self) -> ClusterFacts:
         """The facts of this cluster."""
@@ -252,35 +303,35 @@ class FactsInMemory:
         """The facts of one peer."""
         peer, measured = self._components.peers.get(name), self.measured.get(name)
         borrowing = self._components.borrowing().get(name)
-        slices = self._by_peer.get(name, [])
+        slices = self._slices.get(name, [])
         identities = borrowing.remotes.all() if borrowing is not None else []
         return msgspec.structs.replace(
             self._working(name, cluster),
             work=measured.work if measured is not None else None,
             pods_out=measured.pods_out if measured is not None else None,
             pods_in=measured.pods_in if measured is not None else None,
-            borrows=name in self._conditions,
-            tenant=self._conditions.get(name, ""),
+            borrows=name in self._tenants,
+            tenant=self._tenants.get(name, ""),
             former=name in self._components.by_former_key,
             denied={each: why for _, lent, each, why, _ in slices if why and not lent},
             unanswered=tuple(
                 each for _, lent, each, _, answered in slices if not (answered or lent)
             ),
             lends=bool(identities) or any(not lent for _, lent, *_ in slices),
-            certificates=_certificates(identities),
+            certificates=of.certificates(identities),
             identities=len(identities),
             reflection=self._reflection(name, borrowing),
             replication=self._replication(name, borrowing),
             unfollowed=borrowing.replication.unfollowed if borrowing is not None else {},
             canary=self._probes.canary(name),
-            network=_network(peer),
+            network=of.network(peer),
             usage=self._usage(name),
         )
 
     def _replication(self, name: str, borrowing: "Borrowing | None") -> QueueFacts | None:
         if borrowing is None:
             return None
-        return _queue(borrowing.replication.queue, self._summary.replication.get(name, ""))
+        return of.queue(borrowing.replication.queue, self._summary.replication.get(name, ""))
 
     def _reflection(self, name: str, borrowing: "Borrowing | None") -> ReflectionFacts:
         if borrowing is None:
@@ -288,18 +339,22 @@ class FactsInMemory:
         engine = borrowing.engine
         mapping = engine.mapping
         waiting = mapping.desired - mapping.accepted.keys() if mapping.known else frozenset()
-        counts = self._summary.reflected
+        counts = {
+            reflector: self._summary.reflected.get((name, reflector), WriteCounts())
+            for reflector in engine.queues
+        }
         return ReflectionFacts(
             nodes=tuple(
-                NodeFacts(node, self._ready.get(node, "there is no such Node"))
+                NodeFacts(node, self._nodes.get(node, "there is no such Node"))
                 for node in engine.nodes
             ),
             namespaces=len(mapping.accepted),
             unmapped=self._since(name, waiting),
             reflectors={
-                reflector: _queue(queue, counts.get((name, reflector), Counted()).error)
+                reflector: of.queue(queue, counts[reflector].error)
                 for reflector, queue in engine.queues.items()
             },
+            written=counts,
             blind=dict(self._summary.blind.get(name, ())),
         )
 
@@ -314,56 +369,3 @@ class FactsInMemory:
 def now() -> float:
     """The time that findings carry, to a tenth of a second."""
     return round(time.time(), 1)
-
-
-def _certificates(identities: "Iterable[Remote]") -> dict[str, float]:
-    """Seconds of life left of each, by what it is for."""
-    now = time.time()
-    return {
-        f"slice {each.slice}" if each.slice else "control plane": each.expires - now
-        for each in identities
-        if each.expires
-    }
-
-
-def _network(peer: "ProviderPeer | None") -> NetworkFacts | None:
-    """The facts of the component that keeps the peer's network; None where none is joined."""
-    if peer is None:
-        return None
-    known = peer.network
-    if not known.begun:
-        return None
-    return known.facts() if known.facts is not None else NetworkFacts(waits=known.waits or NOBODY)
-
-
-def _queue(queue: KeyedQueue[K], error: str) -> QueueFacts:
-    worked = trio.current_time() - queue.worked
-    return QueueFacts(
-        waiting=queue.waiting,
-        oldest=queue.oldest,
-        worked=worked if worked < float("inf") else None,
-        failed=queue.failed,
-        error=error,
-    )
-
-
-def _queues(borrowing: "Borrowing | None") -> "list[KeyedQueue[Any]]":
-    if borrowing is None:
-        return []
-    return [*borrowing.engine.queues.values(), borrowing.replication.queue]
-
-
-def _clients(borrowing: "Borrowing | None") -> "list[Client]":
-    return [] if borrowing is None else [each.client for each in borrowing.remotes.all()]
-
-
-def _slice(found: ResourceSlice) -> Lent:
-    """The peer of a slice, whether it is lent, its name, why it was denied, and whether there is
-    any verdict on it."""
-    peer, lent = owner(found)
-    answered = bool(found.verdict(RESOURCES))
-    return peer, lent, found.name, objectfacts.denial(found), answered
-
-
-def _tenant(found: Tenant) -> tuple[str, str]:
-    return found.spec.cluster_id, healthsummary.tenant(found)

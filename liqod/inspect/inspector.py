@@ -22,18 +22,17 @@ from liqod.errors import ConfigError, LiqodError
 from liqod.inspect import server
 from liqod.inspect.access import Guest, Reviewer
 from liqod.inspect.answers import Answers
-from liqod.inspect.collect import Collector
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.facts import FactsInMemory
-from liqod.inspect.history import Histories
+from liqod.inspect.history import Histories, Sampler
 from liqod.inspect.probing import Probes
-from liqod.inspect.sample import Sampler
 from liqod.inspect.session import Session
-from liqod.inspect.stream import Stream
+from liqod.inspect.stream import Collector, Stream
 from liqod.inspect.summary import EventSummary
+from liqod.model.view.daemonfacts import LEADING
 from liqod.model.view.redact import scrub
-from liqod.model.view.rows import LEADING, Line
+from liqod.model.view.rows import Line
 from liqod.plugins.host import PluginHost
 from liqod.runtime.account import Account
 from liqod.runtime.log import PEER, facts
@@ -71,9 +70,7 @@ class Inspector:
         self.stream = Stream(context.hub)
         self.context, self.components, self.callers = context, components, callers
         self.hub = context.hub
-        self._collector = Collector(
-            *(context, components, plugins, self.summary, self.facts), lambda: self.doctor.ladders
-        )
+        self._collector = Collector(context, self.facts, lambda: self.doctor.ladders)
         self._answers = Answers(context, components, self.histories, self.facts, self.doctor)
         context.hub.listen(self.summary.take)
 

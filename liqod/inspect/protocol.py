@@ -1,10 +1,10 @@
 """The messages between a viewer and the daemon over the inspector's websocket.
 
 Each message is one JSON text frame, a struct tagged by ``type``. The daemon greets with
-:class:`Hello`; after :class:`Subscribe` it sends :class:`Snapshot`, then a :class:`Update` for each
-change, numbered without gaps. Everything else is a request with an ``id`` of the client's choice;
-what answers it carries the same. Both sides ignore fields and message types that they do not know,
-so that a newer one can talk to an older one; ``docs/inspector.md`` has the rest. Pure.
+:class:`Hello`; after :class:`Subscribe` it sends :class:`StateSnapshot`, then a :class:`Update` for
+each change, numbered without gaps. Everything else is a request with an ``id`` of the client's
+choice; what answers it carries the same. Both sides ignore fields and message types that they do
+not know, so that a newer one can talk to an older one; ``docs/inspector.md`` has the rest. Pure.
 """
 
 from typing import Any, Literal, get_args
@@ -203,7 +203,7 @@ class Hello(_Told, frozen=True, tag="hello"):
     cluster_uid: str = ""
 
 
-class Snapshot(_Told, frozen=True, tag="snapshot"):
+class StateSnapshot(_Told, frozen=True, tag="snapshot"):
     """Everything there is, in one message or several.
 
     Attributes:
@@ -343,7 +343,7 @@ class Refused(Answer, frozen=True, tag="refused"):
 
 ServerMessage = (
     Hello
-    | Snapshot
+    | StateSnapshot
     | Update
     | Series
     | Metrics

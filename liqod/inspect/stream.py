@@ -1,4 +1,8 @@
-"""Sends viewers a snapshot, then numbered updates, each encoded once for all of them.
+"""The state that viewers get: collected while they watch, then sent as numbered changes.
+
+It is made of informers' objects and of the facts in memory: no watch is opened, nobody is asked.
+The tables of ``liqod status`` come from the same pure functions (:mod:`liqod.model.view.overview`),
+so that both say the same. A viewer gets a snapshot, then updates, each encoded once for all.
 
 A viewer has a bounded queue. One that does not empty it in time is cut off, which costs the daemon
 nothing, and comes back for a new snapshot. While nobody watches, nothing is collected or encoded.
@@ -6,15 +10,25 @@ nothing, and comes back for a new snapshot. While nobody watches, nothing is col
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import msgspec
 import trio
 
+from liqod.cluster.context import ClusterContext
 from liqod.inspect import protocol
-from liqod.inspect.protocol import Snapshot, Update
-from liqod.model.view.rows import Event, Line
+from liqod.inspect.facts import FactsInMemory
+from liqod.inspect.objects import WatchedObjects
+from liqod.inspect.protocol import StateSnapshot, Update
+from liqod.model.view import objectfacts, viewrows
+from liqod.model.view.facts import PeerFacts
+from liqod.model.view.overview import Overview, overview
+from liqod.model.view.problems import Problem
+from liqod.model.view.rows import Event, Ladder, Line
+from liqod.model.view.snapshot import Snapshot
 from liqod.model.view.state import TABLES, State, diff, empty
+from liqod.plugins import examination
 from liqod.telemetry.hub import Hub, Published
 
 KEPT_LINES = 500
@@ -115,14 +129,14 @@ class Stream:
         self.wanted, self._fresh = trio.Event(), trio.Event()
         return True
 
-    def snapshot(self, events: int, lines: int) -> Iterator[Snapshot]:
+    def snapshot(self, events: int, lines: int) -> Iterator[StateSnapshot]:
         """Everything, in parts of a bounded size; all of one state."""
         history = self._hub.history[-events:] if events > 0 else ()
         past = tuple(row(event) for event in history)
         said = tuple(self.lines)[-lines:] if lines > 0 else ()
         sequence, parts = self.sequence, list(portions(self.state))
         for number, part in enumerate(parts):
-            yield Snapshot(
+            yield StateSnapshot(
                 sequence=sequence,
                 at=time.time(),
                 state=part,
@@ -152,3 +166,105 @@ def portions(state: State, size: int = protocol.PART) -> Iterator[State]:
             if start < max(len(rows), 1)
         }
         yield State(daemon=state.daemon, problems=state.problems, **cut)
+
+
+class Collector:
+    """Collects while somebody watches; see :meth:`collect`.
+
+    Args:
+        context: this cluster.
+        facts: in memory.
+        ladders: what the doctor found last.
+    """
+
+    def __init__(
+        self,
+        context: ClusterContext,
+        facts: FactsInMemory,
+        ladders: Callable[[], dict[str, Ladder]],
+    ) -> None:
+        self._objects = WatchedObjects(context)
+        self._facts = facts
+        self._ladders = ladders
+        self._state = State()
+        self._problems: tuple[Problem, ...] = ()
+
+    async def collect(self, *, whole: bool) -> State:
+        """The state now.
+
+        Args:
+            whole: look at everything; else only at what informers reported since the last time.
+        """
+        changed = await self._objects.refresh()
+        if whole or changed:
+            self._state = self._tables(self._state)
+        if whole:
+            self._state = self._figured(self._state)
+        return self._state
+
+    def leave(self) -> None:
+        """Release everything, as nobody watches."""
+        self._objects.leave()
+        self._state = State()
+
+    def _tables(self, before: State) -> State:
+        """The state with the tables that are made of objects."""
+        snapshot = self._objects.snapshot(self._facts.webhook, self._facts.missing_policies)
+        own = objectfacts.cluster(snapshot)
+        noted = objectfacts.peers(snapshot, own)
+        view = overview(snapshot, own, noted)
+        self._problems = examination.problems(own, objectfacts.everyone(snapshot, own))
+        whose = {row.name: row.peer for row in view.nodes}
+        return msgspec.structs.replace(
+            before,
+            peers=self._peers(view, noted, snapshot),
+            nodes={row.name: row for row in view.nodes},
+            namespaces={row.name: row for row in view.namespaces},
+            pods=viewrows.pods(self._objects.pods, whose),
+            guests={f"{each.namespace}/{each.name}": each for each in snapshot.guests},
+            slices=viewrows.slices(snapshot.slices),
+            incoming={each.name: each for each in snapshot.incoming},
+            outgoing={each.name: each for each in snapshot.outgoing},
+            problems=self._all_problems(before),
+        )
+
+    def _peers(
+        self, view: Overview, noted: Iterable[PeerFacts], snapshot: Snapshot
+    ) -> dict[str, Any]:
+        ladders = self._ladders()
+        quotas = viewrows.quotas(
+            snapshot.virtual_nodes, ((each.row.node, each.cost) for each in self._objects.pods)
+        )
+        return {
+            row.id: viewrows.peer(
+                row,
+                facts,
+                self._facts.now(row.id),
+                quota=quotas.get(row.id, {}),
+                ladder=ladders.get(row.id),
+            )
+            for row, facts in zip(view.peers, noted, strict=True)
+        }
+
+    def _figured(self, before: State) -> State:
+        """The state with the tables that are made of the facts in memory."""
+        report = self._facts.report()
+        self._facts.nudge()
+        assert report.cluster.process is not None, "it is this one"
+        after = msgspec.structs.replace(
+            before,
+            daemon=report.cluster.process,
+            pulses={name: viewrows.pulse(report.peers.get(name)) for name in before.peers},
+            ladders=dict(self._ladders()),  # the doctor goes on writing into its own
+            networks=viewrows.networks(report),
+            reflections=viewrows.reflections(report),
+            reasons=viewrows.reasons(report),
+            plugins=report.cluster.plugins,
+            sightings=viewrows.sightings(report, before.peers.keys()),
+        )
+        return msgspec.structs.replace(after, problems=self._all_problems(after))
+
+    def _all_problems(self, state: State) -> tuple[Problem, ...]:
+        """Problems in the custom resources, and those that only this daemon knows."""
+        more = examination.problems(*objectfacts.of_state(state))
+        return tuple(sorted({*self._problems, *more}))[: viewrows.PROBLEMS]

@@ -7,6 +7,7 @@ are, not by those that there were.
 
 import msgspec
 
+from liqod.model.view.daemonfacts import WriteCounts
 from liqod.model.view.facts import REACHABLE
 from liqod.telemetry.events import (
     DiscoveryBegun,
@@ -32,24 +33,6 @@ class Failing(msgspec.Struct, frozen=True):
     retry_at: float
 
 
-class Counted(msgspec.Struct):
-    """Counts of one reflector's work at one peer: see :class:`liqod.model.view.rows.Reflection`."""
-
-    done: int = 0
-    failed: int = 0
-    error: str = ""
-
-    def succeed(self) -> None:
-        """It wrote something."""
-        self.done += 1
-        self.error = ""
-
-    def fail(self, why: str) -> None:
-        """It did not come to that."""
-        self.failed += 1
-        self.error = why
-
-
 WRITES = frozenset({"create", "update", "remove", "status", "finish"})
 """Actions on objects that change something, here or there."""
 
@@ -62,7 +45,8 @@ class EventSummary:
         plugins: discovery plugins that do not run.
         peerings: clusters that peering with fails, by id.
         steps: what peering with a cluster is at.
-        webhook: the verdict on the webhook's path, as in :class:`liqod.model.view.rows.Daemon`.
+        webhook: the verdict on the webhook's path, as in
+            :class:`liqod.model.view.daemonfacts.ProcessFacts`.
         blind: by peer the kinds that cannot be read there, with the reason.
         replication: by peer why replicating something there failed last.
         reflected: by peer and reflector; reflector is empty where an event does not say.
@@ -82,8 +66,8 @@ class EventSummary:
         self.webhook = ""
         self.blind: dict[str, dict[str, str]] = {}
         self.replication: dict[str, str] = {}
-        self.reflected: dict[tuple[str, str], Counted] = {}
-        self.namespaces: dict[tuple[str, str, str], Counted] = {}
+        self.reflected: dict[tuple[str, str], WriteCounts] = {}
+        self.namespaces: dict[tuple[str, str, str], WriteCounts] = {}
         self._mapped: set[tuple[str, str]] = set()
 
     def take(self, event: Published) -> None:
@@ -131,12 +115,12 @@ class EventSummary:
             elif told.action in WRITES:
                 count.succeed()
 
-    def _counts(self, peer: str, reflector: str, namespace: str) -> list[Counted]:
+    def _counts(self, peer: str, reflector: str, namespace: str) -> list[WriteCounts]:
         """Those of a reflector and of one of its namespaces, as long as that is mapped."""
-        counts = [self.reflected.setdefault((peer, reflector), Counted())]
+        counts = [self.reflected.setdefault((peer, reflector), WriteCounts())]
         if not namespace or (peer, namespace) in self._mapped:
             key = (peer, reflector, namespace)
-            counts.append(self.namespaces.setdefault(key, Counted()))
+            counts.append(self.namespaces.setdefault(key, WriteCounts()))
         return counts
 
     def _namespace(self, peer: str, namespace: str, *, started: bool) -> None:

@@ -21,7 +21,7 @@ from liqod.kube.queue import KeyedQueue
 from liqod.kube.watched import DOUBT
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.crossing.exclusions import STAYS_HOME, object_stays
-from liqod.model.view.rows import PLUGIN_FAILS
+from liqod.model.view.daemonfacts import PLUGIN_FAILS
 from liqod.plugins.callguard import FAILING
 from liqod.plugins.contracts import (
     NOTHING,

@@ -1,14 +1,14 @@
 """Requests to and from others as a viewer sees them, and the answers that it may have sent."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from liqod.errors import Misuse
 from liqod.inspect.actions import Actions
-from liqod.inspect.collect import Collector
 from liqod.inspect.protocol import RequestError
-from liqod.inspect.summary import EventSummary
+from liqod.inspect.stream import Collector
 from liqod.model.view.requests import Request
 from liqod.model.view.state import State
 from tests.simulated.borrower import eventually
@@ -18,10 +18,8 @@ from tests.simulated.peering import Member
 
 def viewed(member: Member) -> Collector:
     """The collector of the tables that a viewer of its daemon is shown."""
-    return Collector(
-        *(member.context, member.components, member.host, EventSummary()),
-        *(SimpleNamespace, dict),  # type: ignore[arg-type]
-    )
+    facts: Any = SimpleNamespace(webhook="", missing_policies=())
+    return Collector(member.context, facts, dict)
 
 
 def actions(member: Member) -> Actions:

@@ -15,7 +15,7 @@ from liqod.kube.selection import Selection
 from liqod.loopwatchdog import Stalls
 from liqod.model.objects.remoteevents import MESSAGE_BYTES
 from liqod.model.text import is_fit
-from liqod.model.view.rows import PLUGIN_FAILS
+from liqod.model.view.daemonfacts import PLUGIN_FAILS
 from liqod.plugins import callguard
 from liqod.plugins.contracts import (
     Json,

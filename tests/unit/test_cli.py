@@ -23,19 +23,11 @@ from liqod.cli.report import Seen, figures, from_daemon, overview
 from liqod.cli.statustext import render
 from liqod.errors import Unreachable
 from liqod.kube.leases import Lease, LeaseSpec, Look
+from liqod.model.view.daemonfacts import ProcessFacts, SightingFacts
 from liqod.model.view.detail import SliceRow
 from liqod.model.view.figures import span
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import (
-    Daemon,
-    Event,
-    NamespaceRow,
-    NodeRow,
-    PeerRow,
-    PodRow,
-    Sighting,
-    Slice,
-)
+from liqod.model.view.rows import Event, NamespaceRow, NodeRow, PeerRow, PodRow, Slice
 from liqod.model.view.snapshot import Pod, Snapshot
 from liqod.model.view.state import State
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
@@ -198,7 +190,7 @@ def test_an_event_of_another_day_has_its_date():
 
 def test_of_very_many_clusters_that_are_seen_status_shows_some_and_counts_the_rest() -> None:
     number = statustext.MOST_SEEN + 980
-    rows = tuple(Sighting(f"cluster-{each:04}", "http-peers") for each in range(number))
+    rows = tuple(SightingFacts(f"cluster-{each:04}", "http-peers") for each in range(number))
     text = statustext._seen(rows, 100)
     assert len(text.splitlines()) == statustext.MOST_SEEN + 2
     assert text.endswith("and 980 more: `liqod discover` lists them")
@@ -216,7 +208,7 @@ def test_what_a_daemon_remembers_is_shown_as_what_the_custom_resources_say():
         NOW,
         state(
             *(peer("milan"), peer("turin")),
-            daemon=Daemon(state="leading", webhook="reachable"),
+            daemon=ProcessFacts(state="leading", webhook="reachable"),
             nodes={"milan": node},
             pods={"shop/web": pod},
             namespaces={"shop": namespace},

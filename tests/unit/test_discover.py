@@ -8,7 +8,7 @@ import pytest
 
 from liqod.cli import app
 from liqod.cli.frame import Frame
-from liqod.model.view.rows import Plugin, Sighting
+from liqod.model.view.daemonfacts import PluginFacts, SightingFacts
 from liqod.model.view.state import State
 
 KEY = "ab" * 32
@@ -17,11 +17,11 @@ KEY = "ab" * 32
 @pytest.fixture
 def daemon(monkeypatch):
     """A daemon that sees what it is set to; returns the command's exit status."""
-    sightings: dict[str, Sighting] = {}
+    sightings: dict[str, SightingFacts] = {}
 
     class Viewer:
         async def snapshot(self):
-            off = Plugin("mdns", "discovery", state="off")
+            off = PluginFacts("mdns", "discovery", state="off")
             return SimpleNamespace(), State(sightings=sightings, plugins={"discovery/mdns": off})
 
     @asynccontextmanager
@@ -30,20 +30,23 @@ def daemon(monkeypatch):
 
     monkeypatch.setattr(Frame, "daemon", connected)
 
-    def made(*rows: Sighting, words: tuple[str, ...] = ()) -> int:
+    def made(*rows: SightingFacts, words: tuple[str, ...] = ()) -> int:
         sightings.update({f"{number}": row for number, row in enumerate(rows)})
         return app.main(["discover", *words])
 
     return made
 
 
-MILAN = Sighting(
+MILAN = SightingFacts(
     "milan", "mdns", where="milan", key=KEY, addresses=("10.0.0.1:6446",), free={"cpu": "4"}
 )
 
 
 def test_a_table_of_clusters_with_what_to_do(daemon, capsys):
-    assert daemon(MILAN, Sighting("milan", "dns-srv", proof="DNSSEC"), Sighting("bern", "m")) == 0
+    assert (
+        daemon(MILAN, SightingFacts("milan", "dns-srv", proof="DNSSEC"), SightingFacts("bern", "m"))
+        == 0
+    )
     out = capsys.readouterr().out
     assert "signed abababab, DNSSEC" in out
     assert "`liqod peer milan` asks it" in out
@@ -75,6 +78,8 @@ def test_a_cluster_that_is_not_seen_is_an_error(daemon, capsys):
 
 
 def test_what_others_have_written_moves_no_cursor(daemon, capsys):
-    assert daemon(Sighting("milan", "mdns", where="\x1b[2Jmilan", unverified="\x1b]0;x\x07")) == 0
+    assert (
+        daemon(SightingFacts("milan", "mdns", where="\x1b[2Jmilan", unverified="\x1b]0;x\x07")) == 0
+    )
     assert daemon(words=("milan",)) == 0
     assert "\x1b" not in capsys.readouterr().out

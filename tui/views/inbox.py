@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from liqod.model.view.daemonfacts import SightingFacts
 from liqod.model.view.requests import Request
-from liqod.model.view.rows import Sighting
 from tui import text
 from tui.session import Session
 from tui.table import Cell, Column, Place, Row, Table, Tone
@@ -83,7 +83,7 @@ def _requests(direction: str, how: str, found: Iterable[Request], now: float) ->
     return rows
 
 
-def _seen(key: str, seen: Sighting, now: float) -> Row:
+def _seen(key: str, seen: SightingFacts, now: float) -> Row:
     state, tone = _sighting(seen)
     cells = (
         Cell(text.clean(seen.cluster_id), "name"),
@@ -97,7 +97,7 @@ def _seen(key: str, seen: Sighting, now: float) -> Row:
     return Row(key, cells)
 
 
-def _sighting(seen: Sighting) -> tuple[str, Tone]:
+def _sighting(seen: SightingFacts) -> tuple[str, Tone]:
     if seen.problem:
         return text.clean(seen.problem), "bad"
     if seen.own or seen.conflict:

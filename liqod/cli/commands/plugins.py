@@ -9,14 +9,14 @@ import typer
 from liqod.cli import output, terminal
 from liqod.cli.commands.check import configured
 from liqod.cli.frame import OUTPUTS, Frame, command
-from liqod.model.view.rows import Plugin
+from liqod.model.view.daemonfacts import PluginFacts
 
 
 class Shown(msgspec.Struct, frozen=True):
     """A plugin, or one thing that it provides.
 
     Attributes:
-        name, kind, version, package: as of :class:`liqod.model.view.rows.Plugin`.
+        name, kind, version, package: as of :class:`liqod.model.view.daemonfacts.PluginFacts`.
         state: as there; ``failing`` for one that is active and does not work.
         why: one sentence where it is not active, or does not work.
     """
@@ -65,7 +65,7 @@ async def plugins(
     frame.say(output.table(rows, header), lines=True)
 
 
-def _shown(plugin: Plugin) -> Shown:
+def _shown(plugin: PluginFacts) -> Shown:
     """A plugin as a daemon reports it."""
     failing = plugin.state == "active" and plugin.failure
     state, why = ("failing", plugin.failure) if failing else (plugin.state, plugin.why)

@@ -6,17 +6,27 @@ checks, the rows of viewers, ``/metrics`` and the history read it. Unknown value
 empty.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
 from liqod.model.ids import IdProblem
 from liqod.model.peering.heartbeat import State
+from liqod.model.view.daemonfacts import (
+    ClientFacts,
+    MeetingFacts,
+    PluginFacts,
+    ProcessFacts,
+    ReasonFacts,
+    SightingFacts,
+    WriteCounts,
+)
 from liqod.model.view.detail import ConditionRow
 from liqod.model.view.networkfacts import NetworkFacts, NodeWay
 from liqod.model.view.requests import Request
-from liqod.model.view.rows import Sighting, Told
 from liqod.model.view.snapshot import Pod
+from liqod.telemetry.histogram import Histogram
 
 REACHABLE: Final = "reachable"
 """The verdict on the webhook's path where it works; any other says why not."""
@@ -94,7 +104,12 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
             for nothing.
         stayed: pods on its own nodes, by the namespace whose pods are to run at peers only.
         pods: those on virtual nodes of no known peer, as of :attr:`PeerFacts.pods`.
-        sightings: the clusters that discovery sees.
+        process: the daemon's own process; None where no daemon fills these facts.
+        plugins: all plugins, by ``kind/name``.
+        sightings: clusters that discovery sees, by ``plugin/cluster/source``.
+        sighted: how many sightings are kept, by plugin.
+        meetings: handshakes with other daemons; None while none are taken.
+        requests: to its API server; None: not known.
         probed: what the check's own probe returned last; None: nothing yet.
         settings: the check's own settings, as its ``config_type``.
     """
@@ -117,6 +132,12 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     lag: float = 0.0
     left_out: dict[str, str] = {}
     troubled: dict[str, str] = {}
+    process: ProcessFacts | None = None
+    plugins: dict[str, PluginFacts] = {}
+    sightings: dict[str, SightingFacts] = {}
+    sighted: Mapping[str, int] = {}
+    meetings: MeetingFacts | None = None
+    requests: ClientFacts | None = None
     leading: bool = True
     met_at: int | None = None
     unmet: str = ""
@@ -127,7 +148,6 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     overcommitted: str = ""
     stayed: dict[str, int] = {}
     pods: tuple[Pod, ...] = ()
-    sightings: tuple[Sighting, ...] = ()
     probed: Any = None
     settings: Any = None
 
@@ -168,6 +188,9 @@ class QueueFacts(msgspec.Struct, frozen=True):
         worked: seconds since the last success; None: none yet.
         failed: failures so far.
         error: why the last one failed, if nothing has succeeded since.
+        busy: keys that are worked on.
+        done: keys that were worked on so far.
+        delays: how long keys took from when they were due; None: not known.
     """
 
     waiting: int = 0
@@ -175,6 +198,9 @@ class QueueFacts(msgspec.Struct, frozen=True):
     worked: float | None = None
     failed: int = 0
     error: str = ""
+    busy: int = 0
+    done: int = 0
+    delays: Histogram | None = None
 
 
 class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,6 +294,9 @@ class ReflectionFacts(msgspec.Struct, frozen=True, kw_only=True):
         refused: namespaces that it does not take, with the reason as a clause, and as a word.
         reflectors: their queues by name.
         blind: kinds that cannot be read there, with the reason.
+        written: counts of each reflector's writes, by its name.
+        mapped: the same by reflector and namespace, for namespaces that are mapped.
+        events: Events of objects there by type, and how writing them here ended; None: not known.
     """
 
     nodes: tuple[NodeFacts, ...] = ()
@@ -276,6 +305,9 @@ class ReflectionFacts(msgspec.Struct, frozen=True, kw_only=True):
     refused: dict[str, tuple[str, str]] = {}
     reflectors: dict[str, QueueFacts] = {}
     blind: dict[str, str] = {}
+    written: dict[str, WriteCounts] = {}
+    mapped: dict[tuple[str, str], WriteCounts] = {}
+    events: Mapping[tuple[str, str], int] | None = None
 
 
 class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -314,13 +346,14 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         lent_denied: slices lent to it that this cluster denied, with the reason.
         lent_ungrown: those that this cluster does not let grow, with the reason.
         pods: those of this cluster there that wait, or that are of a DaemonSet.
-        reasons: why objects are not as they are to be there, or here.
+        reasons: why objects are not as they are to be there, or here, by a key of its own each.
         former: it knows this cluster by its former key alone.
         tenant: condition of the tenant here that is the peer's, as its Tenant has it or
             :data:`liqod.model.peering.healthsummary.UNACCEPTED`; empty where there is none.
         network: what is known of the network that is joined with it; None where none is to be.
         connection: why that does not work, as its Connection has it, in a clause; empty where it
             does, or nothing is noted.
+        requests: to its API server, by identity; None: not known.
         usage: why it did not report what its guests use; empty where it did, None: nobody asked.
         probed: what the check's own probe returned last; None: nothing yet.
         settings: the check's own settings, as its ``config_type``.
@@ -358,11 +391,24 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     lent_denied: dict[str, str] = {}
     lent_ungrown: dict[str, str] = {}
     pods: tuple[Pod, ...] = ()
-    reasons: tuple[Told, ...] = ()
+    reasons: dict[str, ReasonFacts] = {}
     former: bool = False
     tenant: str = ""
     network: NetworkFacts | None = None
     connection: str = ""
+    requests: tuple[ClientFacts, ...] | None = None
     usage: str | None = None
     probed: Any = None
     settings: Any = None
+
+
+class Report(msgspec.Struct, frozen=True):
+    """The facts about this cluster and about all of its peers, at one moment.
+
+    Attributes:
+        cluster: of this cluster.
+        peers: of each peer, by id.
+    """
+
+    cluster: ClusterFacts
+    peers: dict[str, PeerFacts]

@@ -22,6 +22,7 @@ from liqod.model.peering.foreigncluster import (
     UNUSABLE,
 )
 from liqod.model.peering.intervals import PEER_DAEMON_EVERY, PROBE_EVERY, SILENT_AFTER
+from liqod.model.view.daemonfacts import LEFT_OUT, ReasonFacts
 from liqod.model.view.detail import conditions, owner
 from liqod.model.view.facts import (
     REACHABLE,
@@ -36,7 +37,6 @@ from liqod.model.view.facts import (
 )
 from liqod.model.view.nodeways import ways
 from liqod.model.view.requests import met
-from liqod.model.view.rows import LEFT_OUT
 from liqod.model.view.snapshot import Pod, Snapshot
 from liqod.model.view.state import State
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
@@ -124,14 +124,13 @@ def of_state(state: State) -> tuple[ClusterFacts, tuple[PeerFacts, ...]]:
         troubled={
             each.whole: each.failure for each in plugins if each.failure and each.state != LEFT_OUT
         },
-        sightings=tuple(state.sightings[key] for key in sorted(state.sightings)),
+        sightings=dict(sorted(state.sightings.items())),
     )
-    reasons = defaultdict(list)
-    for _, row in sorted(state.reasons.items()):
-        reasons[row.peer].append(row)
+    reasons: dict[str, dict[str, ReasonFacts]] = defaultdict(dict)
+    for key, row in sorted(state.reasons.items()):
+        reasons[row.peer][key] = row
     return own, tuple(
-        PeerFacts(now=0.0, peer=peer, cluster=own, reasons=tuple(rows))
-        for peer, rows in reasons.items()
+        PeerFacts(now=0.0, peer=peer, cluster=own, reasons=rows) for peer, rows in reasons.items()
     )
 
 

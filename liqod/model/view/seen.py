@@ -4,11 +4,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from liqod.model.view.rows import Sighting
+from liqod.model.view.daemonfacts import SightingFacts
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """One source that shows a cluster; fields as of :class:`liqod.model.view.rows.Sighting`."""
+    """One source that shows a cluster.
+
+    Fields as of :class:`liqod.model.view.daemonfacts.SightingFacts`.
+    """
 
     plugin: str
     where: str
@@ -45,15 +48,15 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[Source, ...]
 
 
-def clusters(rows: Iterable[Sighting]) -> tuple[Cluster, ...]:
+def clusters(rows: Iterable[SightingFacts]) -> tuple[Cluster, ...]:
     """The clusters that the rows show, by id."""
-    by_id: dict[str, list[Sighting]] = {}
+    by_id: dict[str, list[SightingFacts]] = {}
     for row in rows:
         by_id.setdefault(row.cluster_id, []).append(row)
     return tuple(_cluster(name, by_id[name]) for name in sorted(by_id))
 
 
-def _cluster(name: str, rows: list[Sighting]) -> Cluster:
+def _cluster(name: str, rows: list[SightingFacts]) -> Cluster:
     rows.sort(key=lambda row: (row.seen, row.plugin, row.where))
     keys = tuple(dict.fromkeys(row.key for row in rows if row.key))
     told = next((row for row in rows if row.free or row.capabilities), rows[0])
@@ -81,7 +84,7 @@ def _cluster(name: str, rows: list[Sighting]) -> Cluster:
     )
 
 
-def verified(rows: list[Sighting]) -> str:
+def verified(rows: list[SightingFacts]) -> str:
     """How far the identity of a cluster is verified, in a word."""
     if any(row.conflict for row in rows):
         return "conflict"
@@ -90,7 +93,7 @@ def verified(rows: list[Sighting]) -> str:
     return "forged" if any(row.unverified for row in rows) else "unsigned"
 
 
-def next_step(name: str, rows: list[Sighting]) -> str:
+def next_step(name: str, rows: list[SightingFacts]) -> str:
     """The next step for one cluster, as a sentence; empty for none."""
     first = rows[0]
     if first.own:

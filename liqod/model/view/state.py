@@ -9,24 +9,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from liqod.model.view.daemonfacts import PluginFacts, ProcessFacts, ReasonFacts, SightingFacts
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.problems import Problem
 from liqod.model.view.requests import Request
 from liqod.model.view.rows import (
-    Daemon,
     Event,
     Ladder,
     Line,
     NamespaceRow,
     NodeRow,
     Peer,
-    Plugin,
     PodRow,
     Pulse,
     Reflection,
-    Sighting,
     Slice,
-    Told,
 )
 from liqod.model.view.snapshot import Guest
 
@@ -56,7 +53,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
         problems: what ``liqod status`` names, worst first.
     """
 
-    daemon: Daemon = Daemon()
+    daemon: ProcessFacts = ProcessFacts()
     peers: dict[str, Peer] = {}
     pulses: dict[str, Pulse] = {}
     ladders: dict[str, Ladder] = {}
@@ -67,9 +64,9 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     guests: dict[str, Guest] = {}
     slices: dict[str, Slice] = {}
     reflections: dict[str, Reflection] = {}
-    reasons: dict[str, Told] = {}
-    plugins: dict[str, Plugin] = {}
-    sightings: dict[str, Sighting] = {}
+    reasons: dict[str, ReasonFacts] = {}
+    plugins: dict[str, PluginFacts] = {}
+    sightings: dict[str, SightingFacts] = {}
     incoming: dict[str, Request] = {}
     outgoing: dict[str, Request] = {}
     problems: tuple[Problem, ...] = ()
@@ -82,7 +79,7 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     new ones; they are not part of the state.
     """
 
-    daemon: Daemon | None = None
+    daemon: ProcessFacts | None = None
     peers: dict[str, Peer | None] = {}
     pulses: dict[str, Pulse | None] = {}
     ladders: dict[str, Ladder | None] = {}
@@ -93,9 +90,9 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     guests: dict[str, Guest | None] = {}
     slices: dict[str, Slice | None] = {}
     reflections: dict[str, Reflection | None] = {}
-    reasons: dict[str, Told | None] = {}
-    plugins: dict[str, Plugin | None] = {}
-    sightings: dict[str, Sighting | None] = {}
+    reasons: dict[str, ReasonFacts | None] = {}
+    plugins: dict[str, PluginFacts | None] = {}
+    sightings: dict[str, SightingFacts | None] = {}
     incoming: dict[str, Request | None] = {}
     outgoing: dict[str, Request | None] = {}
     problems: tuple[Problem, ...] | None = None

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Literal
 
 from liqod.model.objects import scheduling
+from liqod.model.view.daemonfacts import PLUGIN_FAILS
 from liqod.model.view.figures import counted
 from liqod.model.view.problems import HINTS, LAST
 from liqod.model.view.requests import Request
-from liqod.model.view.rows import PLUGIN_FAILS
 from liqod.model.view.snapshot import Pod
 from liqod.plugins.checks import cluster
 from liqod.plugins.checks.peers import denials
@@ -84,7 +84,7 @@ def _words(request: Request) -> str:
 def sightings(facts: ClusterFacts) -> Iterator[Fault]:
     """The faults of clusters that are seen: peering fails, or they wait for somebody's word."""
     waiting = 0
-    for seen in facts.sightings:
+    for seen in facts.sightings.values():
         peer = seen.cluster_id
         waiting += not seen.problem and seen.waits
         if seen.problem:
@@ -165,7 +165,7 @@ def _named(names: list[str]) -> str:
 
 def reasons(facts: PeerFacts) -> Iterator[Fault]:
     """The hints of objects that are not as they are to be, one for each reason of a reflector."""
-    for row in facts.reasons:
+    for row in facts.reasons.values():
         if row.code != PLUGIN_FAILS:
             others = f" and {counted(row.objects - 1, 'other')}" if row.objects > 1 else ""
             what = f"{row.reflector} {row.example}{others}: {row.code}: {row.message}"

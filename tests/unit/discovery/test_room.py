@@ -13,8 +13,7 @@ from liqod.discovery import configuredpeering
 from liqod.discovery.discoverymanager import BURST, DiscoveryManager
 from liqod.discovery.sightings import MOST_SEEN, AdvertContent
 from liqod.errors import ProtocolError
-from liqod.inspect import roomrows
-from liqod.inspect.components import Components
+from liqod.inspect import componentfacts
 from liqod.inspect.summary import EventSummary
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
@@ -320,7 +319,5 @@ async def test_a_viewer_is_told_whose_key_is_configured(nursery):
     box = Watched(nursery, named).inbox
     for cluster in ("milan", "bern"):
         box._sighted(nursery, "manual", Sighting(cluster_id=cluster, plugin="manual"))
-    components = Components()
-    components.discovery = box
-    rows = roomrows.sightings(components, EventSummary(), ())
+    rows = componentfacts.sightings(box, EventSummary())
     assert {row.cluster_id: row.named for row in rows.values()} == {"milan": True, "bern": False}

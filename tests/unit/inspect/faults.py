@@ -10,9 +10,9 @@ from liqod.model.ids import IdProblem
 from liqod.model.objects.quantities import NANO
 from liqod.model.objects.webhook import NO_ENDPOINT
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
+from liqod.model.view.daemonfacts import PluginFacts, SightingFacts
 from liqod.model.view.networkfacts import NodeWay, PodTrip
 from liqod.model.view.requests import Request
-from liqod.model.view.rows import Plugin, Sighting
 from liqod.model.view.snapshot import Pod
 from liqod.plugins.diagnosis import (
     NodeFacts,
@@ -206,12 +206,12 @@ FAULTS = [
     Fault(
         "a plugin was left out",
         here={"left_out": {"gadgets": "no hook"}},
-        knows={"plugins": {"a": Plugin("gadgets", "plugin", state="left out", why="no hook")}},
+        knows={"plugins": {"a": PluginFacts("gadgets", "plugin", state="left out", why="no hook")}},
         says=("no hook",),
     ),
     Fault(
         "a cluster that is seen cannot be peered with",
-        knows={"sightings": {"a": Sighting("turin", "manual", problem="no such file")}},
+        knows={"sightings": {"a": SightingFacts("turin", "manual", problem="no such file")}},
         says=("peering with it fails: no such file",),
     ),
     # A peer's API server

@@ -7,8 +7,8 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.peering.foreigncluster import DEGRADED
+from liqod.model.view.daemonfacts import PluginFacts
 from liqod.model.view.requests import Request
-from liqod.model.view.rows import Plugin
 from liqod.model.view.snapshot import Pod
 from liqod.resources import NamespaceOffloading, ResourceSlice
 from liqod.resources.authentication import SliceCondition, SliceSpec, SliceStatus
@@ -43,8 +43,8 @@ def denied(message: str = "too much") -> ResourceSlice:
     )
 
 
-def plugin(failure: str = "", *, kind: str = "reflector", name: str = "gadgets") -> Plugin:
-    return Plugin(name, kind, failure=failure)
+def plugin(failure: str = "", *, kind: str = "reflector", name: str = "gadgets") -> PluginFacts:
+    return PluginFacts(name, kind, failure=failure)
 
 
 def lent(**resources: str) -> ResourceSlice:

@@ -9,7 +9,7 @@ import trio
 
 from liqod.cli.report import daemon_problems
 from liqod.errors import Forbidden
-from liqod.inspect import roomrows
+from liqod.inspect import componentfacts
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import KEPT, Doctor
 from liqod.inspect.probing import Probes
@@ -185,7 +185,7 @@ async def test_a_check_that_raises_is_a_problem_of_its_plugins(part: str):
         await probes._do(("", "etcd"), probes._check(probes._checks[0]))
         for _ in range(FAILING):
             await patient.after(2)
-        (row,) = roomrows.plugins(patient.plugins, EventSummary()).values()
+        (row,) = componentfacts.plugins(patient.plugins, EventSummary()).values()
         (*found,) = daemon_problems(State(plugins={"row": row}))
         assert len(found) == len(patient.plugins.calls.troubles())
         return row.failure

@@ -1,11 +1,23 @@
-"""Ring buffers: what is kept, in how many bytes; and the figures of round trips."""
+"""Ring buffers: what is kept, in how many bytes; the figures of round trips, and the loop's lag."""
+
+import time
 
 import pytest
+import trio
 
-from liqod.inspect.history import DAEMON, MINUTES, PEER, SECONDS, Histories, History, Ring
+from liqod.inspect.history import (
+    DAEMON,
+    MINUTES,
+    PEER,
+    SECONDS,
+    Histories,
+    History,
+    LoopTurns,
+    Ring,
+)
 from liqod.model.peering.roundtrips import rounds
+from liqod.model.view.daemonfacts import ProcessFacts
 from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts
-from liqod.model.view.rows import Daemon
 
 
 def test_a_ring_keeps_the_newest_in_order():
@@ -66,8 +78,8 @@ def facts(peer: str, rtt: float, pods_out: int) -> PeerFacts:
 def test_peers_that_have_gone_are_forgotten():
     histories = Histories()
     both = {"milan": facts("milan", 0.1, 3), "oslo": facts("oslo", 0.2, 4)}
-    histories.record(Daemon(rss=5), both)
-    histories.record(Daemon(rss=6), {"milan": facts("milan", 0.3, 3)})
+    histories.record(ProcessFacts(rss=5), both)
+    histories.record(ProcessFacts(rss=6), {"milan": facts("milan", 0.3, 3)})
     assert set(histories.peers) == {"milan"}
     assert histories.of("milan").series("rtt", 9)[1] == (0.1, 0.3)
     assert histories.of("").series("pods_out", 9)[1] == (7.0, 3.0)
@@ -93,3 +105,18 @@ def test_figures_of_round_trips(taken, expected):
 def test_one_slow_round_trip_in_a_hundred_is_no_95th_percentile():
     _, p50, p95, _, loss = rounds([0.001] * 99 + [5.0])
     assert (p50, p95, loss) == (0.001, 0.001, 0.0)
+
+
+async def test_what_holds_the_loop_up_is_seen_once():
+    turns = LoopTurns()
+    trio.lowlevel.add_instrument(turns)
+    try:
+        await trio.sleep(0.01)
+        turns.take()
+        time.sleep(0.1)  # noqa: ASYNC251  # as a component does that computes for too long
+        await trio.sleep(0.01)
+        assert 0.1 <= turns.take() < 0.5
+        await trio.sleep(0.01)
+        assert turns.take() < 0.1
+    finally:
+        trio.lowlevel.remove_instrument(turns)

@@ -15,6 +15,7 @@ from liqod.cli import inspector as client
 from liqod.cluster.podselection import PodSelection
 from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector
+from liqod.kube.http.transport import ClientStats
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from liqod.runtime.account import Account
@@ -39,7 +40,9 @@ def context(text: str = "", raw: Any = answer) -> Any:
         own_pods=PodSelection(),
         config=config.parse(text),
         informers=SimpleNamespace(find=lambda *_, **__: None, all=list),
-        client=SimpleNamespace(server="https://rome", certificate=None, raw=raw, find=nothing),
+        client=SimpleNamespace(
+            server="https://rome", certificate=None, raw=raw, find=nothing, stats=ClientStats()
+        ),
         version="v1.35.0",
     )
 

@@ -6,16 +6,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
-from liqod.inspect.components import Components
+from liqod.inspect.componentfacts import requests
 from liqod.inspect.metrics import FAMILIES, render
-from liqod.inspect.summary import EventSummary
 from liqod.install import workload
 from liqod.kube.http.transport import ClientStats
-from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts
-from liqod.model.view.rows import Daemon
+from liqod.model.view.daemonfacts import ProcessFacts
+from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts, Report
 from liqod.runtime.account import KUBELET_STRANGERS, PROXY, SHARES, Account
 from liqod.telemetry.histogram import Histogram
 from tests.unit.model.states import failing
@@ -26,8 +26,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana-dashboard.json"
 
 
-def inspector() -> Any:
-    """As much of an inspector as a scrape reads."""
+def inspector(**more: Any) -> Any:
+    """As much of an inspector as a scrape reads, with more facts of its peer."""
     stats = ClientStats()
     stats.requests["get", "pods"] += 3
     stats.answers["get", "pods", 200] += 2
@@ -35,28 +35,25 @@ def inspector() -> Any:
     took = stats.took["get"] = Histogram()
     for seconds in (0.1, 0.3, 100.0):
         took.add(seconds)
+    cluster = ClusterFacts(
+        now=0.0,
+        lag=0.1,
+        process=ProcessFacts(cluster_id="rome", state="leading", rss=7),
+        requests=requests(SimpleNamespace(stats=stats)),  # type: ignore[arg-type]
+    )
     milan = PeerFacts(
         now=0.0,
         peer="milan",
-        cluster=ClusterFacts(now=0.0),
+        cluster=cluster,
         link=LinkFacts(rtt=0.002, p50=0.001),
         pods_out=2,
         pods_in=1,
     )
-    facts = SimpleNamespace(
-        daemon=Daemon(state="leading", rss=7), lags=(0.1,), measured={"milan": milan}
-    )
-    context = SimpleNamespace(
-        cluster_id="rome",
-        client=SimpleNamespace(stats=stats),
-    )
+    report = Report(cluster, {"milan": msgspec.structs.replace(milan, **more)})
     return SimpleNamespace(
-        context=context,
-        components=Components(),
         callers=Account(files=1024),
-        summary=EventSummary(),
         stream=(),
-        facts=facts,
+        facts=SimpleNamespace(report=lambda: report),
         doctor=SimpleNamespace(ladders={"milan": failing("milan", "api")}),
     )
 

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+from liqod.inspect import componentfacts
 from liqod.inspect.metrics import render
 from liqod.model.view.networkfacts import NetworkFacts, PodTrip
 from liqod.peers.peernetwork import PeerNetwork
@@ -14,11 +15,8 @@ def scraped(facts: NetworkFacts | None) -> list[str]:
     network = PeerNetwork()
     network.waits = "something"
     network.facts = None if facts is None else lambda: facts
-    looking = inspector()
-    link = SimpleNamespace(state="idle", daemon=SimpleNamespace(verdict=SimpleNamespace(state="")))
-    peer: Any = SimpleNamespace(id="milan", network=network, borrowing=None, link=link)
-    looking.components.peers["milan"] = peer
-    text, _ = render(looking, "")
+    peer: Any = SimpleNamespace(network=network)
+    text, _ = render(inspector(network=componentfacts.network(peer)), "")
     lines = text.decode().splitlines()
     told = [each for each in lines if each.startswith(("liqod_network_", "liqo_peer"))]
     return [each for each in told if 'driver="api"' not in each]

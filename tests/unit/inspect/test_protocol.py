@@ -23,7 +23,9 @@ CLIENT: tuple[ClientMessage, ...] = (
 )
 SERVER: tuple[ServerMessage, ...] = (
     protocol.Hello(protocol=1, version="1", cluster_id="rome", started=NOW, at=NOW),
-    protocol.Snapshot(sequence=3, at=NOW, state=state(peer()), lines=(Line(NOW, "info", "x"),)),
+    protocol.StateSnapshot(
+        sequence=3, at=NOW, state=state(peer()), lines=(Line(NOW, "info", "x"),)
+    ),
     protocol.Update(sequence=4, at=NOW, delta=Delta(events=(Event(1, NOW, "peer.link"),))),
     protocol.Series(
         id=1, metric="rtt", unit="seconds", peer="milan", end=NOW, step=1.0, values=(0.1, None)

@@ -6,7 +6,7 @@ import msgspec
 import trio
 
 from liqod.inspect import protocol
-from liqod.inspect.protocol import Snapshot, Update
+from liqod.inspect.protocol import StateSnapshot, Update
 from liqod.inspect.stream import Stream, portions
 from liqod.model.view.rows import Line, PodRow
 from liqod.model.view.state import State, apply, join
@@ -116,7 +116,7 @@ def test_a_large_state_comes_in_parts_within_the_limit():
     assert len(parts) == 5
     joined = parts[0]
     for part in parts:
-        sent = Snapshot(sequence=0, at=NOW, state=part)
+        sent = StateSnapshot(sequence=0, at=NOW, state=part)
         assert len(msgspec.json.encode(sent)) < protocol.SERVER_LIMIT
         joined = join(joined, part)
     assert joined == whole

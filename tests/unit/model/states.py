@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from liqod.model.view.rows import Check, Daemon, Ladder, Peer, Pulse
+from liqod.model.view.daemonfacts import ProcessFacts
+from liqod.model.view.rows import Check, Ladder, Peer, Pulse
 from liqod.model.view.state import State
 
 NOW = 1_800_000_000.0
@@ -29,7 +30,7 @@ def peer(name: str = "milan", **changes: Any) -> Peer:
 def state(*peers: Peer, **changes: Any) -> State:
     """A state with these peers, each observed a second ago."""
     values: dict[str, Any] = {
-        "daemon": Daemon(cluster_id="rome", state="leading"),
+        "daemon": ProcessFacts(cluster_id="rome", state="leading"),
         "peers": {each.id: each for each in peers},
         "pulses": {each.id: Pulse(heard=NOW - 1, rtt=0.002) for each in peers},
         **changes,

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from liqod.model.view.daemonfacts import ProcessFacts, SightingFacts
 from liqod.model.view.headline import Condition, condition, counts, every, first_failing, worst
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import Daemon, Pulse, Sighting
+from liqod.model.view.rows import Pulse
 from liqod.model.view.state import State
 from tests.unit.model.states import NOW, failing, peer, state
 
@@ -27,12 +28,12 @@ CASES = {
     "well": Case(state(peer(), peer("oslo")), "well", "all is well: 2 peers, 6 pods out, 0 in"),
     "none": Case(state(), "notice", "no peers yet"),
     "inbox": Case(
-        state(sightings={"mdns/oslo": Sighting("oslo", "mdns")}),
+        state(sightings={"mdns/oslo": SightingFacts("oslo", "mdns")}),
         "notice",
         "no peers yet; 1 in the inbox",
     ),
     "standby": Case(
-        state(daemon=Daemon(state="standing by; b leads")),
+        state(daemon=ProcessFacts(state="standing by; b leads")),
         "notice",
         "the daemon is standing by; b leads",
     ),

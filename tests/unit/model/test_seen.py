@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.model.view.rows import Sighting
+from liqod.model.view.daemonfacts import SightingFacts
 from liqod.model.view.seen import clusters
 
 KEY, OTHER = "ab" * 32, "cd" * 32
@@ -13,25 +13,29 @@ AT = ("10.0.0.1:6446",)
     ("rows", "verified", "says"),
     [
         (
-            [Sighting("milan", "mdns", key=KEY, addresses=AT)],
+            [SightingFacts("milan", "mdns", key=KEY, addresses=AT)],
             "signed",
             "`liqod peer milan` asks it",
         ),
-        ([Sighting("milan", "dns-srv", addresses=AT)], "unsigned", "compare the words"),
-        ([Sighting("milan", "mdns", unverified="forged", addresses=AT)], "forged", "leave it"),
+        ([SightingFacts("milan", "dns-srv", addresses=AT)], "unsigned", "compare the words"),
+        ([SightingFacts("milan", "mdns", unverified="forged", addresses=AT)], "forged", "leave it"),
         (
             [
-                Sighting("milan", "mdns", key=KEY, addresses=AT, conflict=True),
-                Sighting("milan", "mdns", key=OTHER, where="milan-2", conflict=True),
+                SightingFacts("milan", "mdns", key=KEY, addresses=AT, conflict=True),
+                SightingFacts("milan", "mdns", key=OTHER, where="milan-2", conflict=True),
             ],
             "conflict",
             "ask its operator for its key",
         ),
-        ([Sighting("milan", "mdns", key=KEY, own=True)], "signed", "this cluster's id"),
-        ([Sighting("milan", "manual", kubeconfig=True, waits=True)], "unsigned", "[[peers]] entry"),
-        ([Sighting("milan", "manual", problem="no route")], "unsigned", "no route"),
-        ([Sighting("milan", "manual", step="greet")], "unsigned", "being peered with: greet"),
-        ([Sighting("milan", "manual")], "unsigned", "invitation"),
+        ([SightingFacts("milan", "mdns", key=KEY, own=True)], "signed", "this cluster's id"),
+        (
+            [SightingFacts("milan", "manual", kubeconfig=True, waits=True)],
+            "unsigned",
+            "[[peers]] entry",
+        ),
+        ([SightingFacts("milan", "manual", problem="no route")], "unsigned", "no route"),
+        ([SightingFacts("milan", "manual", step="greet")], "unsigned", "being peered with: greet"),
+        ([SightingFacts("milan", "manual")], "unsigned", "invitation"),
     ],
     ids=range(9),
 )
@@ -42,15 +46,15 @@ def test_each_cluster_is_one_with_what_to_do_about_it(rows, verified, says):
 
 
 def test_a_peer_needs_nothing():
-    (found,) = clusters([Sighting("milan", "mdns", key=KEY, addresses=AT, peered=True)])
+    (found,) = clusters([SightingFacts("milan", "mdns", key=KEY, addresses=AT, peered=True)])
     assert (found.peer, found.next) == (True, "")
 
 
 def test_sources_of_one_cluster_are_shown_each_and_the_oldest_first():
     rows = [
-        Sighting("milan", "mdns", seen=20.0, where="milan", key=KEY, free={"cpu": "4"}),
-        Sighting("milan", "dns-srv", seen=10.0, where="example.org/milan", proof="DNSSEC"),
-        Sighting("bern", "mdns", seen=30.0),
+        SightingFacts("milan", "mdns", seen=20.0, where="milan", key=KEY, free={"cpu": "4"}),
+        SightingFacts("milan", "dns-srv", seen=10.0, where="example.org/milan", proof="DNSSEC"),
+        SightingFacts("bern", "mdns", seen=30.0),
     ]
     bern, milan = clusters(rows)
     assert (bern.id, milan.id, milan.since, milan.key) == ("bern", "milan", 10.0, KEY)
@@ -59,5 +63,5 @@ def test_sources_of_one_cluster_are_shown_each_and_the_oldest_first():
 
 
 def test_of_a_cluster_whose_key_is_configured_no_words_are_to_be_compared():
-    (found,) = clusters([Sighting("milan", "manual", addresses=AT, named=True)])
+    (found,) = clusters([SightingFacts("milan", "manual", addresses=AT, named=True)])
     assert (found.verified, found.next) == ("unsigned", "`liqod peer milan` asks it")

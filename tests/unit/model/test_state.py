@@ -4,8 +4,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from liqod.model.view.daemonfacts import ProcessFacts
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import Daemon, Pulse
+from liqod.model.view.rows import Pulse
 from liqod.model.view.state import NOTHING, TABLES, Delta, State, apply, diff, empty, join
 from tests.unit.model.states import peer, state
 
@@ -16,7 +17,9 @@ PULSES = st.dictionaries(
 PEERS = st.dictionaries(NAMES, st.builds(peer, NAMES, pods_out=st.integers(0, 3)))
 STATES = st.builds(
     State,
-    daemon=st.builds(Daemon, cpu=st.floats(0, 1), state=st.sampled_from(["leading", "starting"])),
+    daemon=st.builds(
+        ProcessFacts, cpu=st.floats(0, 1), state=st.sampled_from(["leading", "starting"])
+    ),
     peers=PEERS,
     pulses=PULSES,
     problems=st.lists(st.builds(Problem, st.integers(0, 3), NAMES), max_size=2).map(tuple),

@@ -5,17 +5,19 @@ from collections.abc import Iterable
 import pytest
 
 from liqod.cli.report import daemon_problems
+from liqod.model.view.daemonfacts import PluginFacts, ReasonFacts, SightingFacts
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import Plugin, Sighting, Told
 from liqod.model.view.state import State
 
-FINE = Plugin("pods", "reflector")
+FINE = PluginFacts("pods", "reflector")
 WAITS = "mdns sees it, and it is not peered with, as nobody has said so"
-REASON = Told("milan", "gadgets", "NoPaint", "the ConfigMap is missing", 3, "shop/lamp")
+REASON = ReasonFacts("milan", "gadgets", "NoPaint", "the ConfigMap is missing", 3, "shop/lamp")
 
 
 def told(
-    plugins: Iterable[Plugin], reasons: Iterable[Told], sightings: Iterable[Sighting]
+    plugins: Iterable[PluginFacts],
+    reasons: Iterable[ReasonFacts],
+    sightings: Iterable[SightingFacts],
 ) -> tuple[Problem, ...]:
     state = State(
         plugins={f"{each.kind}/{each.name}": each for each in plugins},
@@ -29,11 +31,11 @@ def told(
     ("plugin", "said"),
     [
         (
-            Plugin("gadgets", "reflector", failure="parked for 54 s more: a call took 6.0 s"),
+            PluginFacts("gadgets", "reflector", failure="parked for 54 s more: a call took 6.0 s"),
             "the reflector plugin gadgets fails: parked for 54 s more: a call took 6.0 s",
         ),
         (
-            Plugin("gadgets", "plugin", state="left out", why="SystemExit: 3"),
+            PluginFacts("gadgets", "plugin", state="left out", why="SystemExit: 3"),
             "the plugin gadgets is left out: SystemExit: 3",
         ),
     ],
@@ -53,9 +55,9 @@ def test_a_reason_is_a_hint_with_one_of_its_objects():
 @pytest.mark.parametrize(
     ("seen", "what", "remedy"),
     [
-        (Sighting("turin", "mdns"), "", ""),
-        (Sighting("turin", "mdns", waits=True), WAITS, "[[peers]] entry"),
-        (Sighting("turin", "mdns", problem="403"), "peering with it fails: 403", "kubeconfig"),
+        (SightingFacts("turin", "mdns"), "", ""),
+        (SightingFacts("turin", "mdns", waits=True), WAITS, "[[peers]] entry"),
+        (SightingFacts("turin", "mdns", problem="403"), "peering with it fails: 403", "kubeconfig"),
     ],
 )
 def test_a_cluster_that_waits_for_a_word_says_which(seen, what, remedy):
@@ -64,7 +66,9 @@ def test_a_cluster_that_waits_for_a_word_says_which(seen, what, remedy):
 
 
 def test_of_any_number_of_clusters_that_wait_a_few_are_named():
-    rows = [Sighting(cluster_id=f"c-{number}", plugin="mdns", waits=True) for number in range(9)]
+    rows = [
+        SightingFacts(cluster_id=f"c-{number}", plugin="mdns", waits=True) for number in range(9)
+    ]
     found = told((), (), rows)
     assert len(found) == 6
     assert found[0].what == "4 other sightings of clusters that nobody named"

@@ -21,8 +21,9 @@ from liqod.inspect.protocol import (
     Tasks,
     Text,
 )
+from liqod.model.view.daemonfacts import SightingFacts
 from liqod.model.view.live import Task
-from liqod.model.view.rows import NodeRow, PodRow, Sighting
+from liqod.model.view.rows import NodeRow, PodRow
 from liqod.model.view.state import State
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.links import FakeLink
@@ -52,7 +53,7 @@ def several() -> State:
             "shop/b": PodRow("shop", "b", "milan", "Pending", False, "over quota", peer="milan"),
         },
         ladders={"milan": failing("milan", "clock", evidence="5 s apart")},
-        sightings={"manual/oslo": Sighting("oslo", "manual", kubeconfig=True)},
+        sightings={"manual/oslo": SightingFacts("oslo", "manual", kubeconfig=True)},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from liqod.inspect.protocol import Hello, ServerMessage, Snapshot, Update
+from liqod.inspect.protocol import Hello, ServerMessage, StateSnapshot, Update
 from liqod.model.view.rows import Peer, Pulse
 from liqod.model.view.state import Delta, State
 from tests.unit.model.states import NOW, state
@@ -31,9 +31,9 @@ def session(*peers: Peer, **tables: Any) -> Session:
     return after(hello(), snapshot(state(*peers, **tables)))
 
 
-def snapshot(of: State, sequence: int = 7, **changes: Any) -> Snapshot:
+def snapshot(of: State, sequence: int = 7, **changes: Any) -> StateSnapshot:
     """All of a state."""
-    return Snapshot(sequence=sequence, at=NOW, state=of, **changes)
+    return StateSnapshot(sequence=sequence, at=NOW, state=of, **changes)
 
 
 def update(sequence: int, **delta: Any) -> Update:

@@ -22,7 +22,7 @@ from liqod.inspect.protocol import (
     Progress,
     Refused,
     ServerMessage,
-    Snapshot,
+    StateSnapshot,
     Subscribe,
     Text,
     Update,
@@ -114,7 +114,7 @@ def test_it_watches_and_hands_on(tmp_path: Path) -> None:
     async def scenario() -> None:
         path = tmp_path / "rome.sock"
         async with daemon(path, handler), viewer(path) as made:
-            await made.until(Hello, Snapshot, Update)
+            await made.until(Hello, StateSnapshot, Update)
             assert not any(isinstance(message, Lost) for message in made.came)
 
     asyncio.run(scenario())
@@ -131,7 +131,7 @@ def test_after_a_gap_it_watches_again_and_shows_nothing_in_between(tmp_path: Pat
     async def scenario() -> None:
         path = tmp_path / "rome.sock"
         async with daemon(path, handler), viewer(path) as made:
-            await made.until(Snapshot, Snapshot, Update)
+            await made.until(StateSnapshot, StateSnapshot, Update)
             numbers = [each.sequence for each in made.came if isinstance(each, Update)]
             assert numbers == [31]
 
@@ -150,7 +150,7 @@ def test_it_says_why_the_connection_is_gone_and_comes_back(tmp_path: Path) -> No
             assert isinstance(made.came[0], Lost)
             assert "no daemon: there is no" in made.came[0].reason
             async with daemon(path, handler):
-                await made.until(Hello, Snapshot, Lost, Hello, Snapshot)
+                await made.until(Hello, StateSnapshot, Lost, Hello, StateSnapshot)
             reasons = [each.reason for each in made.came if isinstance(each, Lost)]
             assert "the daemon stopped" in reasons
 
@@ -187,7 +187,7 @@ def test_answers_find_who_asked(tmp_path: Path) -> None:
     async def scenario() -> None:
         path = tmp_path / "rome.sock"
         async with daemon(path, handler), viewer(path) as made:
-            await made.until(Snapshot)
+            await made.until(StateSnapshot)
 
             async def act() -> list[str]:
                 asking = made.link.ask(lambda number: Act(id=number, verb="drain", subject="x"))
@@ -221,7 +221,7 @@ def test_who_stops_to_listen_says_so(tmp_path: Path) -> None:
     async def scenario() -> None:
         path = tmp_path / "rome.sock"
         async with daemon(path, handler), viewer(path) as made:
-            await made.until(Snapshot)
+            await made.until(StateSnapshot)
             asking = made.link.ask(lambda number: GetLogs(id=number, namespace="n", pod="p"))
             async for answer in asking:
                 assert outcome(answer) == "one\n"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from liqod.model.view.daemonfacts import SightingFacts
 from liqod.model.view.requests import Request
-from liqod.model.view.rows import (
-    Pulse,
-    Sighting,
-)
+from liqod.model.view.rows import Pulse
 from tests.unit.model.states import NOW, peer
 from tests.unit.tui.sessions import session
 from tests.unit.tui.tables import NETWORK, shown, words
@@ -65,9 +63,9 @@ def test_round_trips_are_those_of_the_tunnel_where_one_is(network, rtt, loss) ->
 
 def test_the_inbox_leaves_out_who_is_a_peer_already() -> None:
     seen = {
-        "m/oslo": Sighting("oslo", "m", kubeconfig=True),
-        "m/bern": Sighting("bern", "m", peered=True),
-        "m/kyoto": Sighting("kyoto", "m", problem="no route"),
+        "m/oslo": SightingFacts("oslo", "m", kubeconfig=True),
+        "m/bern": SightingFacts("bern", "m", peered=True),
+        "m/kyoto": SightingFacts("kyoto", "m", problem="no route"),
     }
     rows = shown(session(sightings=seen), "inbox").rows
     assert [row.key for row in rows] == ["m/kyoto", "m/oslo"]
@@ -91,7 +89,7 @@ def test_the_inbox_shows_first_who_waits_for_an_answer_and_the_words_to_compare(
             ),
             "pisa": Request("pisa", state="", reason="no answer", lends=True),
         },
-        sightings={"mdns/oslo/en0": Sighting("oslo", "mdns", where="en0", free={"cpu": "9"})},
+        sightings={"mdns/oslo/en0": SightingFacts("oslo", "mdns", where="en0", free={"cpu": "9"})},
     )
     rows = shown(known, "inbox").rows
     assert [words(row) for row in rows] == [

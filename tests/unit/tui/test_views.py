@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from liqod.inspect.protocol import Tasks
+from liqod.model.view.daemonfacts import PluginFacts, SightingFacts
 from liqod.model.view.detail import ConditionRow
 from liqod.model.view.live import Queue, Task, Watching
 from liqod.model.view.problems import HINTS, Problem
@@ -16,11 +17,9 @@ from liqod.model.view.rows import (
     Line,
     NamespaceRow,
     NodeRow,
-    Plugin,
     PodRow,
     Pulse,
     Reflection,
-    Sighting,
     Slice,
 )
 from liqod.model.view.snapshot import Guest
@@ -51,8 +50,8 @@ def test_every_row_has_a_cell_for_each_column() -> None:
         ladders={"milan": failing("milan", "api"), "": failing("", "api")},
         reflections={"milan/pods": Reflection("milan", "pods")},
         networks={"milan": NETWORK},
-        plugins={"reflector/pods": Plugin("pods", "reflector")},
-        sightings={"manual/oslo": Sighting("oslo", "manual")},
+        plugins={"reflector/pods": PluginFacts("pods", "reflector")},
+        sightings={"manual/oslo": SightingFacts("oslo", "manual")},
         incoming={"bern-1": Request("bern-1", "bern", state="Waiting")},
         outgoing={"kyoto": Request("kyoto", state="Denied")},
         guests={
@@ -222,8 +221,8 @@ def test_a_filter_that_fits_nothing_does_not_say_that_there_is_nothing() -> None
 def test_plugins_that_fail_come_first() -> None:
     known = session(
         plugins={
-            "a": Plugin("a", "reflector"),
-            "b": Plugin("b", "reflector", state="left out", why="it needs another version"),
+            "a": PluginFacts("a", "reflector"),
+            "b": PluginFacts("b", "reflector", state="left out", why="it needs another version"),
         }
     )
     rows = shown(known, "plugins").rows
@@ -265,7 +264,7 @@ def test_a_hostile_peer_cannot_write_to_the_terminal() -> None:
         peer("milan", server=f"https://{evil}", state=evil, version=evil, layer=evil),
         nodes={"n": NodeRow(evil, "milan", False, evil, {evil: evil}, 0, 0)},
         pods={"shop/a": PodRow("shop", evil, "n", evil, False, evil, peer="milan")},
-        sightings={"m/x": Sighting(evil, evil, problem=evil)},
+        sightings={"m/x": SightingFacts(evil, evil, problem=evil)},
         incoming={"x": Request(evil, evil, evil, {evil: evil}, {}, evil, source=evil, reason=evil)},
         outgoing={"y": Request("y", evil, evil, {}, {evil: evil}, evil, source=evil, reason=evil)},
         ladders={"milan": failing("milan", "clock", evidence=evil)},

@@ -1,6 +1,7 @@
-"""Makes viewers' rows of peers, from objects of the API server and from facts. Pure."""
+"""Makes viewers' rows, from objects of the API server and from facts. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
+from itertools import chain, islice
 
 import msgspec
 
@@ -11,25 +12,29 @@ from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, pod_of, unready
 from liqod.model.objects.quantities import Amounts, is_quantity, parse, parse_all, render_all, total
 from liqod.model.peering.quota import pod_cost
+from liqod.model.view.daemonfacts import ReasonFacts, SightingFacts
 from liqod.model.view.detail import owner, slice_row
-from liqod.model.view.facts import PeerFacts, WorkFacts
+from liqod.model.view.facts import PeerFacts, Report, WorkFacts
 from liqod.model.view.headline import first_failing
+from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.requests import unix
-from liqod.model.view.rows import Amount, Ladder, Peer, PeerRow, PodRow, Pulse, Slice
+from liqod.model.view.rows import Amount, Ladder, Peer, PeerRow, PodRow, Pulse, Reflection, Slice
 from liqod.resources import ResourceSlice, VirtualNode
 
 PROBLEMS = 200
 """Problems that are shown; more would only hide the first."""
+REASONS = 100
+"""Different reasons of objects that are shown."""
 
 
-class Counted(msgspec.Struct, frozen=True):
+class CountedPod(msgspec.Struct, frozen=True):
     """A pod's row, and what the pod takes of a quota."""
 
     row: PodRow
     cost: Amounts
 
 
-def counted(pod: LivePod) -> Counted:
+def counted(pod: LivePod) -> CountedPod:
     """The row and the cost of a pod."""
     try:
         cost = pod_cost(pod.spec)
@@ -43,7 +48,7 @@ def counted(pod: LivePod) -> Counted:
         restarts=restarts,
         ip=status.pod_ip,
     )
-    return Counted(row, cost)
+    return CountedPod(row, cost)
 
 
 def readiness(node: Node) -> tuple[str, str]:
@@ -102,6 +107,15 @@ def _amounts(granted: Amounts, used: Amounts) -> dict[str, Amount]:
     return {
         name: Amount(texts[name], takes[name], round(taken[name] / amount, 3) if amount else None)
         for name, amount in sorted(granted.items())
+    }
+
+
+def pods(found: Iterable[CountedPod], peers: Mapping[str, str]) -> dict[str, PodRow]:
+    """The rows of pods by ``namespace/name``, given the peer of each virtual node."""
+    rows = (each.row for each in found)
+    return {
+        f"{row.namespace}/{row.name}": msgspec.structs.replace(row, peer=peers.get(row.node, ""))
+        for row in rows
     }
 
 
@@ -172,3 +186,47 @@ def pulse(facts: PeerFacts | None) -> Pulse:
         sent=work.sent,
         received=work.received,
     )
+
+
+def networks(report: Report) -> dict[str, NetworkFacts]:
+    """The facts of each joined network, by peer."""
+    return {
+        name: facts.network.rounded()
+        for name, facts in report.peers.items()
+        if facts.network is not None
+    }
+
+
+def reflections(report: Report) -> dict[str, Reflection]:
+    """The work of each reflector, by ``peer/reflector``."""
+    rows: dict[str, Reflection] = {}
+    for peer, facts in report.peers.items():
+        for name, queue in facts.reflection.reflectors.items():
+            count = facts.reflection.written[name]
+            rows[f"{peer}/{name}"] = Reflection(
+                peer=peer,
+                reflector=name,
+                waiting=queue.waiting,
+                busy=queue.busy,
+                oldest=round(queue.oldest, 1),
+                done=count.done,
+                failed=count.failed,
+                error=count.error,
+            )
+    return rows
+
+
+def reasons(report: Report) -> dict[str, ReasonFacts]:
+    """Why objects are not as they are to be, the first of all peers."""
+    every = (each.reasons.items() for each in report.peers.values())
+    return dict(islice(chain.from_iterable(every), REASONS))
+
+
+def sightings(report: Report, peers: Container[str]) -> dict[str, SightingFacts]:
+    """The sightings of clusters; nothing is waited for with those that are peers."""
+    return {
+        key: msgspec.structs.replace(seen, peered=True, waits=False, step="")
+        if seen.cluster_id in peers
+        else seen
+        for key, seen in report.cluster.sightings.items()
+    }

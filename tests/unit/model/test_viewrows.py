@@ -5,7 +5,7 @@ import pytest
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.objects.conditions import Condition
 from liqod.model.objects.partial import Node, NodeStatus
-from liqod.model.view.peerview import usefulness
+from liqod.model.view.viewrows import usefulness
 
 READY = Condition(type="Ready", status="True")
 GONE = Condition(type="Ready", status="False", message="milan does not answer")

@@ -1,0 +1,219 @@
+"""Facts that only a running daemon knows of itself, in the form that viewers get them. Pure.
+
+They are part of the facts about its cluster and its peers (:mod:`liqod.model.view.facts`). Times
+are Unix seconds.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from liqod.telemetry.histogram import Histogram
+
+LEADING: Final = "leading"
+"""The state of a daemon that leads."""
+LEFT_OUT: Final = "left out"
+"""The state of a plugin that could not be loaded."""
+PLUGIN_FAILS: Final = "PluginFails"
+"""Code of a reason of an object at which a plugin fails: it is reported as the plugin's problem."""
+
+
+class ProcessFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The process itself.
+
+    Attributes:
+        cluster_id: this cluster's id.
+        version: liqod's.
+        kubernetes: version of this cluster's API server.
+        state: ``starting``, ``leading``, ``standing by; NAME leads``, ``stopping``.
+        pid: its process id.
+        started: when it started.
+        webhook: the verdict on the webhook's path: empty when unknown, ``reachable``, or why not.
+        cpu: share of one core, over the last second.
+        rss: resident bytes.
+        lag: seconds by which the event loop was late, the worst of the last second.
+        tasks: Trio tasks.
+        viewers: clients of the inspector that watch.
+        key: SHA-256 of this cluster's public key, in hex; empty while it is not known.
+        met_at: where others meet this daemon, as ``host:port``; empty where it is met nowhere.
+    """
+
+    cluster_id: str = ""
+    version: str = ""
+    kubernetes: str = ""
+    state: str = "starting"
+    pid: int = 0
+    started: float = 0.0
+    webhook: str = ""
+    cpu: float = 0.0
+    rss: int = 0
+    lag: float = 0.0
+    tasks: int = 0
+    viewers: int = 0
+    key: str = ""
+    met_at: str = ""
+
+    @property
+    def leading(self) -> bool:
+        """True if the daemon leads."""
+        return self.state == LEADING
+
+
+class PluginFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One plugin, or one thing it provides; attributes as in ``liqod plugins``.
+
+    Attributes:
+        name: its name.
+        kind: ``reflector``, ``discovery``, ``network``, ``check`` or ``plugin``.
+        version: of the package that brings it.
+        package: name of that package.
+        state: ``active``, ``blocked`` or ``left out``.
+        why: one sentence where it is not active.
+        failure: why it does not run now, though active.
+        retry_at: when that is tried again.
+    """
+
+    name: str
+    kind: str
+    version: str = ""
+    package: str = ""
+    state: str = "active"
+    why: str = ""
+    failure: str = ""
+    retry_at: float = 0.0
+
+    @property
+    def whole(self) -> str:
+        """The plugin as a clause names it, with its kind."""
+        kind = "plugin" if self.kind == "plugin" else f"{self.kind} plugin"
+        return f"the {kind} {self.name}"
+
+
+class ClientFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one client of an API server, counted since the start.
+
+    Attributes:
+        answers: number of answers by (verb, kind, HTTP status); 0 for those that never came.
+        took: how long they took to begin, by verb.
+        sent: bytes sent, without TLS's own.
+        received: bytes received, likewise.
+    """
+
+    answers: Mapping[tuple[str, str, int], int] = {}
+    took: Mapping[str, Histogram] = {}
+    sent: int = 0
+    received: int = 0
+
+
+class MeetingFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The handshakes with other daemons, and the channels to them.
+
+    Attributes:
+        requests: number of requests to borrow by phase, of others (``in``), and this cluster's.
+        answers: number of answers to those who asked, by answer.
+        refused: meetings that this daemon has ended, by the handshake's code.
+        channels: open channels by cluster id.
+        streams: streams that are open in them.
+        received: bytes that came by all channels since the start.
+        sent: bytes that went by them.
+    """
+
+    requests: Mapping[str, Mapping[str, int]] = {}
+    answers: Mapping[str, int] = {}
+    refused: Mapping[str, int] = {}
+    channels: Mapping[str, int] = {}
+    streams: Mapping[str, int] = {}
+    received: int = 0
+    sent: int = 0
+
+
+class WriteCounts(msgspec.Struct):
+    """Counts of one reflector's writes at one peer, and here.
+
+    Attributes:
+        done: what it wrote and removed since the start.
+        failed: how often it failed since the start.
+        error: why it last failed; empty once something has succeeded since.
+    """
+
+    done: int = 0
+    failed: int = 0
+    error: str = ""
+
+    def succeed(self) -> None:
+        """It wrote something."""
+        self.done += 1
+        self.error = ""
+
+    def fail(self, why: str) -> None:
+        """It did not come to that."""
+        self.failed += 1
+        self.error = why
+
+
+class ReasonFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why objects are not as they are to be at a peer, or here: a reason that a reflector gave.
+
+    Attributes:
+        peer: the peer.
+        reflector: the reflector.
+        code: the reason in a word.
+        message: the reason in a sentence.
+        objects: how many objects it is given for.
+        example: one of them.
+    """
+
+    peer: str
+    reflector: str
+    code: str
+    message: str
+    objects: int = 1
+    example: str = ""
+
+
+class SightingFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A cluster as one source of a discovery plugin shows it.
+
+    Attributes:
+        cluster_id: its id.
+        plugin: who sees it.
+        seen: when it was first seen there.
+        peered: whether it is a peer already.
+        kubeconfig: whether the sighting brings credentials to peer with.
+        waits: whether it could be peered with, if the operator said so.
+        step: what peering with it is at, while that is under way.
+        problem: why peering with it does not succeed.
+        retry_at: when that is tried again.
+        where: by which of its sources, such as the name of a service or of an object.
+        addresses: ``host:port`` at which its daemon takes the handshake.
+        key: SHA-256 of the key that has signed what it says of itself, in hex; empty where nothing
+            is signed, or the signature does not hold.
+        unverified: why what it says of itself does not hold.
+        proof: what vouches for the source, such as ``DNSSEC``.
+        conflict: whether different keys are shown for this id.
+        own: whether it is this cluster's own id, shown by somebody else.
+        free: what it could lend, as quantities by resource, where it says.
+        capabilities: what its daemon can do, by name.
+        named: whether the configuration names its key, so that no words are to be compared.
+    """
+
+    cluster_id: str
+    plugin: str
+    seen: float = 0.0
+    peered: bool = False
+    kubeconfig: bool = False
+    waits: bool = False
+    step: str = ""
+    problem: str = ""
+    retry_at: float = 0.0
+    where: str = ""
+    addresses: tuple[str, ...] = ()
+    key: str = ""
+    unverified: str = ""
+    proof: str = ""
+    conflict: bool = False
+    own: bool = False
+    free: dict[str, str] = {}
+    capabilities: tuple[str, ...] = ()
+    named: bool = False
