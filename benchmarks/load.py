@@ -13,7 +13,7 @@ import trio
 
 from liqod.apimachinery.kinds import PODS
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.selection import Selection
@@ -83,7 +83,7 @@ async def _measure(
     names = [f"pod-{number}" for number in range(count)]
     changed = trio.Event()
 
-    def see(change: Change) -> None:
+    def see(change: StoreChange) -> None:
         nonlocal changed
         name = change.key[1]
         if change.new is not None and name not in timing.ready and is_ready(change.new):

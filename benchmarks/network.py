@@ -38,7 +38,7 @@ import trio
 from benchmarks import tunnels
 from benchmarks.report import Report
 from benchmarks.stage import run
-from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.names import Names
@@ -56,8 +56,8 @@ REST = 5.0
 """Seconds at rest over which the processor is read."""
 SETTLES = 3.0
 """Seconds until what many applications have stirred is over."""
-OWN = Ranges(("10.244.0.0/16",), ("10.70.0.0/16",))
-THEIRS = Ranges(("10.244.0.0/16",), ("10.70.3.0/24",))
+OWN = ClusterCidrs(("10.244.0.0/16",), ("10.70.0.0/16",))
+THEIRS = ClusterCidrs(("10.244.0.0/16",), ("10.70.3.0/24",))
 
 RECEIVER = """
 import socket, resource
@@ -279,7 +279,7 @@ async def applications(chosen: argparse.Namespace, report: Report) -> None:
 def planned(names: Names, number: int) -> PeerPlan:
     """One of many peers, all with this cluster's own addresses."""
     high, low = divmod(number, 200)
-    seen = Ranges((f"10.{low + 10}.0.0/16",), (f"172.{16 + high}.{low}.0/24",))
+    seen = ClusterCidrs((f"10.{low + 10}.0.0/16",), (f"172.{16 + high}.{low}.0/24",))
     return plan(names, PeerRanges(own=OWN, peer=THEIRS, seen=seen, lent={}), "server", 1340)
 
 

@@ -24,7 +24,7 @@ from benchmarks.report import Report, number
 from benchmarks.stage import parser, run, say
 from benchmarks.watching import watching
 from liqod.apimachinery.kinds import PODS
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import DAEMONS_OWN
 from tests.testbed.controlplane import ControlPlane, Settings
@@ -125,8 +125,8 @@ async def one_kind(
     there = f"{NAMESPACE}-{CONSUMER}"
     seen: dict[str, list[str]] = {"there": [], "home": []}
 
-    def see(where: str) -> Callable[[Change], None]:
-        def changed(change: Change) -> None:
+    def see(where: str) -> Callable[[StoreChange], None]:
+        def changed(change: StoreChange) -> None:
             if change.key[1] == names[0] and change.new is not None:
                 state = shown(msgspec.json.decode(change.new))
                 if state not in seen[where][-1:]:

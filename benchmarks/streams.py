@@ -32,7 +32,7 @@ from liqod.consumer.nodes.podproxy import SHARE, PodProxies
 from liqod.consumer.nodes.podusage import PodLocation, PodUsage
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.http.cpubudget import Budget
+from liqod.kube.http.cpubudget import CpuBudget
 from liqod.kube.http.wire import Wire
 from liqod.runtime.account import Account
 from simulator import EmbeddedCluster
@@ -68,7 +68,7 @@ class OnePodProxy:
 
     def __init__(self, client: Client, share: float) -> None:
         self.client = client
-        self.budget = Budget(share=share)
+        self.budget = CpuBudget(share=share)
         self.streams = 0
         self.usage = PodUsage(self.resolve)
         self.nodes = ("milan",)

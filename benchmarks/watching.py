@@ -10,7 +10,7 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.selection import Selection
@@ -26,7 +26,7 @@ class Watcher:
         self._changed = trio.Event()
         informer.subscribe(self._see)
 
-    def _see(self, change: Change) -> None:
+    def _see(self, change: StoreChange) -> None:
         changed, self._changed = self._changed, trio.Event()
         changed.set()
 

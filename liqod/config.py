@@ -15,17 +15,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from liqod.configsections import Guests as Guests
-from liqod.configsections import Handshake as Handshake
-from liqod.configsections import Health as Health
-from liqod.configsections import Inspector as Inspector
-from liqod.configsections import Kubelet as Kubelet
-from liqod.configsections import Network as Network
+from liqod.configsections import GuestSettings as GuestSettings
+from liqod.configsections import HandshakeSettings as HandshakeSettings
+from liqod.configsections import HealthSettings as HealthSettings
+from liqod.configsections import InspectorSettings as InspectorSettings
+from liqod.configsections import KubeletSettings as KubeletSettings
+from liqod.configsections import NetworkSettings as NetworkSettings
 from liqod.configsections import PeerDefaults as PeerDefaults
 from liqod.configsections import PeerPolicy as PeerPolicy
 from liqod.configsections import PeerSettings as PeerSettings
 from liqod.configsections import PodNetwork as PodNetwork
-from liqod.configsections import Storage as Storage
+from liqod.configsections import StorageSettings as StorageSettings
 from liqod.configsections import (
     Table,
     check_boundary,
@@ -33,7 +33,7 @@ from liqod.configsections import (
     check_network,
     check_webhook,
 )
-from liqod.configsections import Webhook as Webhook
+from liqod.configsections import WebhookSettings as WebhookSettings
 from liqod.errors import ConfigError
 from liqod.model.nearest import nearest
 from liqod.model.network.apiaddress import place
@@ -48,7 +48,7 @@ Seconds = Annotated[float, Meta(gt=0)]
 log = logging.getLogger(__name__)
 
 
-class Cluster(Table, frozen=True):
+class ClusterSettings(Table, frozen=True):
     """How to reach this cluster.
 
     Attributes:
@@ -67,7 +67,7 @@ class Cluster(Table, frozen=True):
     service_cidrs: tuple[str, ...] = ()
 
 
-class ApiServer(Table, frozen=True):
+class ApiServerSettings(Table, frozen=True):
     """How peers reach this cluster's API server.
 
     Attributes:
@@ -82,7 +82,7 @@ class ApiServer(Table, frozen=True):
     for_pods: str = ""
 
 
-class Provider(Table, frozen=True):
+class ProviderSettings(Table, frozen=True):
     """Settings of lending: the resources on offer, and the trust in those who borrow.
 
     Attributes:
@@ -118,7 +118,7 @@ class Provider(Table, frozen=True):
     load_balancer_classes: tuple[str, ...] = ()
 
 
-class Consumer(Table, frozen=True):
+class ConsumerSettings(Table, frozen=True):
     """How this cluster borrows.
 
     Attributes:
@@ -148,7 +148,7 @@ class Consumer(Table, frozen=True):
     )
 
 
-class Certificates(Table, frozen=True):
+class CertificateSettings(Table, frozen=True):
     """Client certificates that are issued and used.
 
     Attributes:
@@ -161,7 +161,7 @@ class Certificates(Table, frozen=True):
     lifetime: Annotated[int, Meta(ge=0)] = 0
 
 
-class Election(Table, frozen=True):
+class ElectionSettings(Table, frozen=True):
     """The Lease by which replicas elect the one that works.
 
     Attributes:
@@ -171,7 +171,7 @@ class Election(Table, frozen=True):
     enabled: bool = True
 
 
-class Reflection(Table, frozen=True):
+class ReflectionSettings(Table, frozen=True):
     """Selects the objects that follow a namespace: all but annotated ones, or annotated ones only.
 
     Attributes:
@@ -185,7 +185,7 @@ class Reflection(Table, frozen=True):
     events: RemoteEvents = "all"
 
 
-class PluginTables(Table, frozen=True):
+class PluginSettings(Table, frozen=True):
     """Plugins that are left out, and the tables of those that have settings.
 
     Attributes:
@@ -200,25 +200,25 @@ class PluginTables(Table, frozen=True):
 class Config(Table, frozen=True):
     """The whole file."""
 
-    cluster: Cluster = Cluster()
-    api_server: ApiServer = ApiServer()
-    webhook: Webhook = Webhook()
-    kubelet: Kubelet = Kubelet()
-    health: Health = Health()
-    inspector: Inspector = Inspector()
-    provider: Provider = msgspec.field(default_factory=Provider)
-    guests: Guests = msgspec.field(default_factory=Guests)
-    consumer: Consumer = Consumer()
-    certificates: Certificates = Certificates()
-    network: Network = Network()
-    handshake: Handshake = msgspec.field(default_factory=Handshake)
+    cluster: ClusterSettings = ClusterSettings()
+    api_server: ApiServerSettings = ApiServerSettings()
+    webhook: WebhookSettings = WebhookSettings()
+    kubelet: KubeletSettings = KubeletSettings()
+    health: HealthSettings = HealthSettings()
+    inspector: InspectorSettings = InspectorSettings()
+    provider: ProviderSettings = msgspec.field(default_factory=ProviderSettings)
+    guests: GuestSettings = msgspec.field(default_factory=GuestSettings)
+    consumer: ConsumerSettings = ConsumerSettings()
+    certificates: CertificateSettings = CertificateSettings()
+    network: NetworkSettings = NetworkSettings()
+    handshake: HandshakeSettings = msgspec.field(default_factory=HandshakeSettings)
     policies: tuple[PeerPolicy, ...] = ()
     peer_defaults: PeerDefaults = PeerDefaults()
     peers: tuple[PeerSettings, ...] = ()
-    election: Election = Election()
-    reflection: Reflection = Reflection()
-    storage: Storage = Storage()
-    plugins: PluginTables = PluginTables()
+    election: ElectionSettings = ElectionSettings()
+    reflection: ReflectionSettings = ReflectionSettings()
+    storage: StorageSettings = StorageSettings()
+    plugins: PluginSettings = PluginSettings()
 
     def peer(self, cluster_id: str) -> PeerSettings:
         """The settings of one peer: its entry, or the defaults."""
@@ -402,7 +402,7 @@ def _fields_at(place: str) -> list[str]:
             return []
         table = found
     found = [field.name for field in msgspec.structs.fields(table)]
-    if table is Guests:
+    if table is GuestSettings:
         found.remove("opt_ins")
         found += [each.setting for each, _ in declared.opt_ins()]
     return found

@@ -25,7 +25,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table of the file: an unknown key in it is an error."""
 
 
-class Webhook(Table, frozen=True):
+class WebhookSettings(Table, frozen=True):
     """The admission webhook for pods of offloaded namespaces.
 
     Attributes:
@@ -45,7 +45,7 @@ class Webhook(Table, frozen=True):
     fail_closed: bool = False
 
 
-def check_webhook(webhook: Webhook) -> None:
+def check_webhook(webhook: WebhookSettings) -> None:
     """See that a webhook which is asked for is there.
 
     Raises:
@@ -57,7 +57,7 @@ def check_webhook(webhook: Webhook) -> None:
         )
 
 
-class Kubelet(Table, frozen=True):
+class KubeletSettings(Table, frozen=True):
     """The address that virtual nodes show.
 
     Attributes:
@@ -71,7 +71,7 @@ class Kubelet(Table, frozen=True):
     port: Port = 10270
 
 
-class Health(Table, frozen=True):
+class HealthSettings(Table, frozen=True):
     """``/healthz``, ``/readyz`` and ``/metrics``.
 
     Attributes:
@@ -85,7 +85,7 @@ class Health(Table, frozen=True):
     enabled: bool = True
 
 
-class Inspector(Table, frozen=True):
+class InspectorSettings(Table, frozen=True):
     """The websocket by which ``liqod top`` and the other commands look inside.
 
     Attributes:
@@ -112,7 +112,7 @@ MOST_RELAYED = 30_000
 """Megabits per second: a limit's number has 32 bits."""
 
 
-class Network(Table, frozen=True):
+class NetworkSettings(Table, frozen=True):
     """How networks are joined with those of peers. Ranges are prefixes such as ``10.70.0.0/20``.
 
     Attributes:
@@ -165,7 +165,7 @@ class Network(Table, frozen=True):
     websocket: bool = False
 
 
-def check_network(network: Network) -> None:
+def check_network(network: NetworkSettings) -> None:
     """See that ranges are ranges.
 
     Raises:
@@ -205,7 +205,7 @@ GuestField = Literal[
 """A field by which a guest would choose what a provider gives out otherwise."""
 
 
-class Guests(Table, frozen=True):
+class GuestSettings(Table, frozen=True):
     """Limits on the requests of those who borrow; lists are of shell patterns (``*``).
 
     Attributes:
@@ -266,7 +266,7 @@ class Guests(Table, frozen=True):
     always_pull: bool = False
 
 
-class Storage(Table, frozen=True):
+class StorageSettings(Table, frozen=True):
     """Claims of the virtual StorageClass; ``liqod install --storage`` brings what they need.
 
     Attributes:
@@ -281,7 +281,7 @@ class Storage(Table, frozen=True):
     local_class: str = ""
 
 
-class Handshake(Table, frozen=True):
+class HandshakeSettings(Table, frozen=True):
     """How other clusters' daemons reach this one's, and how it reaches them.
 
     Attributes:
@@ -377,7 +377,9 @@ class PeerDefaults(Table, frozen=True):
     api_server: HomeAccess = "none"
 
 
-def check_boundary(guests: Guests, peers: tuple[PeerSettings, ...], defaults: PeerDefaults) -> None:
+def check_boundary(
+    guests: GuestSettings, peers: tuple[PeerSettings, ...], defaults: PeerDefaults
+) -> None:
     """See that the lists of what peers may do are made of what they are to be made of.
 
     Raises:
@@ -419,7 +421,7 @@ MOST_ADDRESSES = 16
 
 
 def check_handshake(
-    handshake: Handshake, policies: tuple[PeerPolicy, ...], peers: tuple[PeerSettings, ...]
+    handshake: HandshakeSettings, policies: tuple[PeerPolicy, ...], peers: tuple[PeerSettings, ...]
 ) -> None:
     """See that addresses, keys and quantities are such.
 

@@ -48,10 +48,10 @@ from liqod.install.verbs import check_revision
 from liqod.kube import candidates
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.kube.http.resolver import Resolver
-from liqod.kube.leaderelection import Election, LeadershipLost
+from liqod.kube.http.resolver import HostResolver
+from liqod.kube.leaderelection import LeaderElection, LeadershipLost
 from liqod.leader import LeaderComponents
-from liqod.loopwatchdog import Stalls
+from liqod.loopwatchdog import LoopWatchdog
 from liqod.model.view import whereabouts
 from liqod.model.view.daemonfacts import LEADING
 from liqod.model.view.whereabouts import Whereabouts
@@ -116,7 +116,7 @@ def command(arguments: list[str]) -> int:
     except ConfigError as error:
         logger.error("%s", error)
         return 2
-    loader.tell(plugins)
+    loader.log_loaded(plugins)
     status = 0
     try:
         read = partial(load, options.config, variables, advertise=options.advertise)
@@ -140,7 +140,7 @@ class Daemon:
         self._config = config
         self._plugins = PluginHost(plugins)
         self._read = read
-        self._health = healthz.Health()
+        self._health = healthz.HealthServer()
         self._leader: LeaderComponents | None = None
         self._role = Role()
         self._inspector: Inspector | None = None
@@ -151,9 +151,9 @@ class Daemon:
     async def run(self) -> None:
         """Everything, until SIGTERM or SIGINT."""
         registry.begin()
-        trio.socket.set_custom_hostname_resolver(Resolver())
+        trio.socket.set_custom_hostname_resolver(HostResolver())
         self._account = account.derived()
-        self._stalls = Stalls(self._hub)
+        self._stalls = LoopWatchdog(self._hub)
         ending = ShutdownWatchdog()
         async with trio.open_nursery() as outer:
             await outer.start(self._stalls.run)
@@ -316,7 +316,7 @@ class Daemon:
                     nursery.start_soon(wait)
 
             here = Whereabouts(socket.gethostname(), sdnotify.unit(), context.in_cluster)
-            election = Election(
+            election = LeaderElection(
                 context.client,
                 labels.LEADER_LEASE,
                 context.namespace,

@@ -8,17 +8,17 @@ from collections.abc import Callable
 
 import trio
 
-from liqod.config import Health as Settings
+from liqod.config import HealthSettings as Settings
 from liqod.kube.http.listener import listen
-from liqod.kube.http.server import Limits, Request, Response
-from liqod.runtime.connectionlimit import Places
+from liqod.kube.http.server import HttpRequest, HttpResponse, Limits
+from liqod.runtime.connectionlimit import ConnectionLimiter
 
 LIMITS = Limits(head=8192, headers=50, body=0, idle=60.0, paced=True)
 """Anybody may ask who reaches the address, and no probe has a body."""
 PLAIN = {"content-type": "text/plain; charset=utf-8"}
 
 
-class Health:
+class HealthServer:
     """The daemon's state as probes get it; the daemon updates it.
 
     Attributes:
@@ -35,7 +35,7 @@ class Health:
         """Say what the daemon is now, such as ``leading``, and whether that counts as ready."""
         self.state, self.ready = state, ready
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: HttpRequest) -> HttpResponse:
         """The answer to one probe."""
         match request.path:
             case "/healthz":
@@ -45,19 +45,19 @@ class Health:
             case "/metrics":
                 return self._measured(request.headers.get("accept", ""))
             case _:
-                return Response(404, b"try /healthz, /readyz or /metrics\n", PLAIN)
-        return Response(status, f"{self.state}\n".encode(), PLAIN)
+                return HttpResponse(404, b"try /healthz, /readyz or /metrics\n", PLAIN)
+        return HttpResponse(status, f"{self.state}\n".encode(), PLAIN)
 
-    def _measured(self, accept: str) -> Response:
+    def _measured(self, accept: str) -> HttpResponse:
         if self.metrics is None:
-            return Response(503, b"nothing is measured yet\n", PLAIN)
+            return HttpResponse(503, b"nothing is measured yet\n", PLAIN)
         text, kind = self.metrics(accept)
-        return Response(200, text, {"content-type": kind})
+        return HttpResponse(200, text, {"content-type": kind})
 
     async def serve(
         self,
         settings: Settings,
-        places: Places,
+        places: ConnectionLimiter,
         *,
         task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
     ) -> None:

@@ -32,7 +32,7 @@ KEPT = 60.0
 logger = logging.getLogger(__name__)
 
 
-class Stalls:
+class LoopWatchdog:
     """Watches the event loop of the thread that makes it.
 
     Args:

@@ -26,7 +26,7 @@ from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
 from liqod.kube.controller import tell_failures
 from liqod.kube.credentials import credentials
-from liqod.kube.http.resolver import Resolver
+from liqod.kube.http.resolver import HostResolver
 from liqod.model.crossing.addresses import parse
 from liqod.network.dataplane.kernel import capabilities
 from liqod.network.overlay.agent import NodeAgent
@@ -122,13 +122,13 @@ class NodeDaemon:
         self._name = name
         self._kernel = kernel
         self._port = port
-        self._health = healthz.Health()
+        self._health = healthz.HealthServer()
         self._agent: NodeAgent | None = None
 
     async def run(self) -> None:
         """Everything, until SIGTERM or SIGINT."""
         registry.begin()
-        trio.socket.set_custom_hostname_resolver(Resolver())
+        trio.socket.set_custom_hostname_resolver(HostResolver())
         async with trio.open_nursery() as outer:
             outer.start_soon(_until_told, outer.cancel_scope)
             outer.start_soon(sdnotify.watchdog)

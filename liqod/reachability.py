@@ -13,7 +13,7 @@ from typing import NoReturn
 import trio
 
 from liqod.consumer.link import ProviderPeer
-from liqod.model.peering.reach import Facts, unreachable
+from liqod.model.peering.reach import ReachFacts, unreachable
 from liqod.runtime.backoff import Backoff
 
 SETTLE = 10.0
@@ -82,9 +82,9 @@ def _whole() -> float:
     return 1.0
 
 
-def _facts(peer: ProviderPeer, *, settled: bool) -> Facts:
+def _facts(peer: ProviderPeer, *, settled: bool) -> ReachFacts:
     link, network = peer.link, peer.network
-    return Facts(
+    return ReachFacts(
         # Before it is known whether networks are joined there may be one.
         tunnel=peer.settings.pod_network == "tunnel"
         and (network.ranges is not None or not network.looked.is_set())

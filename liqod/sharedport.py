@@ -22,7 +22,7 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.model.clienthello import MOST, NotTls, server_name
-from liqod.runtime.connectionlimit import Places, accepted, address_of, serve_listeners
+from liqod.runtime.connectionlimit import ConnectionLimiter, accepted, address_of, serve_listeners
 
 SHARED: Final = 443
 """The port that tunnels in websockets take, where nobody says another."""
@@ -67,7 +67,7 @@ class SharedPort:
         holder: str,
         mark: int,
         take: Callable[[trio.socket.SocketType], Awaitable[None]],
-        places: Places,
+        places: ConnectionLimiter,
     ) -> None:
         self.why = ""
         self._name, self._port = name, port

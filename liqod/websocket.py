@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 logging.getLogger("trio-websocket").setLevel(logging.WARNING)  # it tells of each frame
 
 
-class Closed(Unreachable):
+class WebsocketClosed(Unreachable):
     """A websocket is closed.
 
     Attributes:
@@ -49,7 +49,7 @@ class Closed(Unreachable):
         self.said = said
 
 
-class Request(NamedTuple):
+class UpgradeRequest(NamedTuple):
     """A request for a websocket.
 
     Attributes:
@@ -61,7 +61,7 @@ class Request(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...]
 
 
-class Refusal(NamedTuple):
+class UpgradeRefusal(NamedTuple):
     """An answer that opens no websocket.
 
     Attributes:
@@ -75,7 +75,7 @@ class Refusal(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-Admit = Callable[[Request], Awaitable[Refusal | None]]
+Admit = Callable[[UpgradeRequest], Awaitable[UpgradeRefusal | None]]
 """Decides about a request; None lets it in."""
 
 
@@ -235,7 +235,7 @@ async def accept(
         request: WebSocketRequest = await wrap_server_stream(
             walled, stream, max_message_size=largest, receive_buffer_size=READ
         )
-        asked = Request(request.path.partition("?")[0], tuple(request.headers))
+        asked = UpgradeRequest(request.path.partition("?")[0], tuple(request.headers))
         refusal = await admit(asked)
         if refusal is None:
             return await request.accept()
@@ -314,8 +314,8 @@ async def _unless_ended(
     return made[0] if made else None
 
 
-def _closed(error: ConnectionClosed) -> Closed:
+def _closed(error: ConnectionClosed) -> WebsocketClosed:
     if error.reason is None:
-        return Closed(f"connection broken: {type(error).__name__}")
+        return WebsocketClosed(f"connection broken: {type(error).__name__}")
     message = f"connection broken: closed by websocket code {error.reason.code}"
-    return Closed(message, error.reason.reason or "")
+    return WebsocketClosed(message, error.reason.reason or "")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import msgspec
 import trio
 
-from liqod.kube.http.server import Drop, Request, Silence
+from liqod.kube.http.server import Drop, HttpRequest, Silence
 from simulator.wire.failures import ApiError, expired
 
 
@@ -134,7 +134,7 @@ class Faults:
         self.epoch += 1
         self.wake()
 
-    async def strike(self, verb: str, request: Request, user: str) -> Fault | None:
+    async def strike(self, verb: str, request: HttpRequest, user: str) -> Fault | None:
         """Do to a request what its fault says; returns the fault for what a watch still needs.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from liqod.kube.http.server import Request, Response
+from liqod.kube.http.server import HttpRequest, HttpResponse
 from simulator.wire.handlers import APPLY
 from simulator.wire.routes import Route
 
@@ -12,7 +12,7 @@ Served = Counter[tuple[str, str, str]]
 _LISTED = ("list", "watch", "deletecollection")
 
 
-def note(served: Served, route: Route, request: Request) -> None:
+def note(served: Served, route: Route, request: HttpRequest) -> None:
     """Count one request."""
     verb = route.verb.upper() if route.verb in _LISTED else request.method
     if request.headers.get("content-type", "") in APPLY:
@@ -20,10 +20,10 @@ def note(served: Served, route: Route, request: Request) -> None:
     served[verb, route.resource.plural, route.subresource] += 1
 
 
-def answer(served: Served) -> Response:
+def answer(served: Served) -> HttpResponse:
     """The metric ``apiserver_request_total`` as Prometheus reads it."""
     lines = [
         f'apiserver_request_total{{resource="{resource}",subresource="{part}",verb="{verb}"}} {n}\n'
         for (verb, resource, part), n in sorted(served.items())
     ]
-    return Response(200, "".join(lines).encode(), {"content-type": "text/plain; version=0.0.4"})
+    return HttpResponse(200, "".join(lines).encode(), {"content-type": "text/plain; version=0.0.4"})

@@ -22,10 +22,10 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.informers import Informers
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
-from liqod.kube.leaderelection import Election
+from liqod.kube.leaderelection import LeaderElection
 from liqod.kube.selection import Selection
 
 
@@ -163,7 +163,7 @@ async def test_following(
         informer = Informer(
             client, CONFIG_MAPS, Selection(place, labels="case=kube", metadata_only=metadata_only)
         )
-        changes: list[Change] = []
+        changes: list[StoreChange] = []
         informer.subscribe(changes.append)
         await nursery.start(informer.run)
         store = informer.store
@@ -234,7 +234,7 @@ async def test_leading_and_handing_over(given: Credentials, place: str) -> None:
     async def lead(name: str, scope: trio.CancelScope) -> None:
         async with Client(given) as client:
             with scope:
-                async with Election(client, "leader", place, name).held():
+                async with LeaderElection(client, "leader", place, name).held():
                     times[name] = trio.current_time()
                     await trio.sleep_forever()
 

@@ -28,7 +28,7 @@ from liqod.kube.http.wire import Wire, wire_of
 from liqod.model.view import sockets
 from liqod.model.view.state import State, join
 from liqod.runtime.supervise import leaves
-from liqod.websocket import Closed, Websocket
+from liqod.websocket import Websocket, WebsocketClosed
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ class InspectorClient:
         """Say something. Raises Unreachable when the daemon is gone."""
         try:
             await self._connection.send(protocol.encode(message).decode())
-        except Closed as error:
+        except WebsocketClosed as error:
             raise Unreachable("the daemon has closed the connection") from error
 
     async def receive(self) -> ServerMessage:
@@ -127,7 +127,7 @@ async def receive(connection: Websocket) -> ServerMessage | None:
     """
     try:
         return protocol.read_server(await connection.receive())
-    except Closed as error:
+    except WebsocketClosed as error:
         raise Unreachable(f"the daemon has closed the connection {error.said}".strip()) from error
     except protocol.Unreadable as error:
         raise ProtocolError(f"the daemon says what cannot be read: {error}") from error

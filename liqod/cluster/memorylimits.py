@@ -20,8 +20,8 @@ from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.apimachinery.objects import UNREADABLE
 from liqod.config import Config
 from liqod.kube.cache.informers import Informers
-from liqod.kube.cache.memoryquota import Holdings
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.memoryquota import MemoryQuota
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.resources import (
     NAMESPACE_MAPS,
@@ -209,11 +209,11 @@ TRIMS: Final[Mapping[Kind, Callable[[bytes], bytes]]] = {
 
 def informers(client: Client, nursery: trio.Nursery, config: Config) -> Informers:
     """The informers of this cluster, which hold no more of each consumer than configured."""
-    holdings = Holdings(config.guests.max_bytes, "guests.max_bytes")
+    holdings = MemoryQuota(config.guests.max_bytes, "guests.max_bytes")
     return Informers(client, nursery, trims=TRIMS, holdings=holdings)
 
 
-def note_owner(holdings: Holdings, change: Change) -> None:
+def note_owner(holdings: MemoryQuota, change: StoreChange) -> None:
     """Note the owner of a Namespace; a handler for its informer."""
     owner = None
     if change.new is not None:

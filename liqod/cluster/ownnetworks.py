@@ -10,9 +10,9 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.model.objects.partial import Node
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -35,14 +35,14 @@ class OwnNetworks:
         self.addresses = NOTHING
         self.pod_cidrs = NOTHING
         self._nodes: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-        self._news = News()
+        self._news = Notifier()
         informer.subscribe(self._on_node)
 
     async def changed(self) -> None:
         """Wait until anything changes."""
         await self._news.wait()
 
-    def _on_node(self, change: Change) -> None:
+    def _on_node(self, change: StoreChange) -> None:
         name = change.key[1]
         found = (NOTHING, NOTHING) if change.new is None else _of(change.new)
         if found == self._nodes.get(name, (NOTHING, NOTHING)):

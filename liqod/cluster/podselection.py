@@ -16,7 +16,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.errors import LiqodError
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 
 NOT_GUESTS: Final = labels.NO_GUEST_PODS
 """Selector without pods that were made here for consumers: they are kept off virtual nodes, and the
@@ -37,7 +37,7 @@ class PodSelection:
     def __init__(self) -> None:
         self.selection = Selection(labels=NOT_GUESTS)
         self._left_out: frozenset[str] = frozenset()
-        self._news = News()
+        self._news = Notifier()
 
     async def changed(self) -> None:
         """Wait until the selection changes."""

@@ -24,7 +24,7 @@ from liqod.cluster.ownid import WrongClusterId, id_problem, own_cluster_id
 from liqod.config import Config
 from liqod.errors import ConfigError, Forbidden, NotFound, TransientError
 from liqod.kube.cache.informers import Informers
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.selection import Selection
@@ -101,7 +101,7 @@ async def follow_id(informers: Informers, namespace: str, ours: str) -> NoReturn
     """Say when somebody changes the id under a running daemon, which goes by the one it knows."""
     selector = f"{labels.APP_NAME}={labels.CLUSTER_ID_NAME_LABEL}"
 
-    def changed(change: Change) -> None:
+    def changed(change: StoreChange) -> None:
         if change.new is None or change.key[1] != labels.CLUSTER_ID_CONFIG_MAP:
             return
         said = msgspec.json.decode(change.new, type=_IdMap).data.get(labels.CLUSTER_ID_FIELD, "")

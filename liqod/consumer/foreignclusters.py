@@ -22,7 +22,7 @@ from liqod.consumer.remotes import Remotes
 from liqod.consumer.slices.sliceobjects import is_source
 from liqod.errors import AlreadyExists
 from liqod.kube import recorder, times
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.http import proxies
 from liqod.kube.selection import Selection
@@ -31,7 +31,7 @@ from liqod.model import ids
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
 from liqod.model.peering import foreigncluster
-from liqod.model.peering.foreigncluster import Facts
+from liqod.model.peering.foreigncluster import ForeignClusterFacts
 from liqod.peers.peernetwork import PeerNetwork
 from liqod.resources import (
     FOREIGN_CLUSTERS,
@@ -83,10 +83,10 @@ class ForeignClusterOfPeer(Controller[str]):
         beside = [partial(self.whenever, wait, self._whole, debounce=SETTLE) for wait in told]
         super().__init__(peer, "foreigncluster", *watches, name="foreign cluster", beside=beside)
 
-    def _whole(self, change: Change | None = None) -> tuple[str]:
+    def _whole(self, change: StoreChange | None = None) -> tuple[str]:
         return (self._peer.id,)
 
-    def _own(self, change: Change) -> Iterator[str]:
+    def _own(self, change: StoreChange) -> Iterator[str]:
         if change.key[1] == self._peer.id:
             yield self._peer.id
 
@@ -139,7 +139,7 @@ class ForeignClusterOfPeer(Controller[str]):
         said = wanted[labels.PEER_DAEMON]
         if said not in (None, labels.TRUE, there.get(labels.PEER_DAEMON)):
             message = f"its daemon does not run: {said}"
-            await recorder.tell(
+            await recorder.record(
                 self._client, FOREIGN_CLUSTERS, live.metadata, "PeerDaemonSilent", message
             )
 
@@ -172,7 +172,7 @@ class ForeignClusterOfPeer(Controller[str]):
             reason = "PeerDegraded" if link.up else "PeerUnreachable"
             what = "does not work as it should" if link.up else "does not answer"
             message = f"its API server {what} since {now}: {link.why}"
-            await recorder.tell(self._client, FOREIGN_CLUSTERS, live.metadata, reason, message)
+            await recorder.record(self._client, FOREIGN_CLUSTERS, live.metadata, reason, message)
 
     def _has_traces(self) -> bool:
         namespace = self._peer.tenant_namespace
@@ -186,7 +186,7 @@ class ForeignClusterOfPeer(Controller[str]):
         found = (self._secrets.store.decode(key, KubeconfigSecret) for key in keys)
         return [each for each in found if each is not None and each.type]
 
-    def _facts(self, live: ForeignCluster) -> Facts:
+    def _facts(self, live: ForeignCluster) -> ForeignClusterFacts:
         peer, namespace = self._peer.id, self._peer.tenant_namespace
         tenant = self._traces[TENANTS].store.decode((namespace, peer), Tenant)
         identity = self._traces[IDENTITIES].store.decode(
@@ -203,7 +203,7 @@ class ForeignClusterOfPeer(Controller[str]):
         server = remote.credentials.server if remote is not None else ""
         if given is not None and given.api_server:
             server = given.api_server
-        return Facts(
+        return ForeignClusterFacts(
             lends=identity is not None or remote is not None or asked,
             borrows=tenant is not None,
             tenant_ready=tenant is not None and bool(tenant.status.tenant_namespace),
@@ -266,7 +266,7 @@ class ForeignClusters(Controller[str]):
         return None
 
 
-def _left(change: Change) -> Iterator[str]:
+def _left(change: StoreChange) -> Iterator[str]:
     """The peer whose tenant namespace has gone."""
     if change.new is None:
         assert change.old is not None

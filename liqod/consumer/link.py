@@ -27,9 +27,9 @@ from liqod.consumer.serverdialer import ServerDialer
 from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable, Untrusted
 from liqod.kube import times
 from liqod.kube.credentials.credentials import Credentials
-from liqod.kube.failures import Status, retry_after
+from liqod.kube.failures import ApiStatus, retry_after
 from liqod.kube.http import proxies, tls
-from liqod.kube.http.connection import Connection
+from liqod.kube.http.connection import HttpConnection
 from liqod.kube.http.proxies import Dial as TcpDial
 from liqod.kube.http.wire import KeepAlive, TlsWire, Wire, acknowledged, connect
 from liqod.kube.times import date_of
@@ -47,8 +47,8 @@ from liqod.model.peering.intervals import (
 from liqod.model.view.facts import LinkFacts, LinkProblem, LinkState
 from liqod.peers.peer import Peer
 from liqod.runtime.backoff import Backoff
-from liqod.runtime.observable import News
-from liqod.telemetry.events import LinkChanged, Told
+from liqod.runtime.observable import Notifier
+from liqod.telemetry.events import LinkChanged, TopicEvent
 
 KEEP_ALIVE = KeepAlive(idle=ACKNOWLEDGED_EVERY, interval=ACKNOWLEDGED_AGAIN, count=UNACKNOWLEDGED)
 RETRIES = Backoff(first=0.5, last=5.0)
@@ -76,7 +76,7 @@ class ProbeConnection:
 
     def __init__(self, wire: Wire, credentials: Credentials) -> None:
         self._wire = wire
-        self._connection = Connection(wire)
+        self._connection = HttpConnection(wire)
         parts = urlsplit(credentials.server)
         lines = [f"Host: {parts.netloc}", "User-Agent: liqod"]
         if credentials.token:
@@ -104,7 +104,7 @@ class ProbeConnection:
             if head.status == 429 or head.status >= 500:
                 raise Overloaded(
                     f"{self._server} answers {head.status}",
-                    retry_after=retry_after(Status(), head.headers),
+                    retry_after=retry_after(ApiStatus(), head.headers),
                 )
             return date_of(head.headers.get("date", "")), head.status, body
         raise Unreachable(f"{self._server} accepts connections but answers nothing")
@@ -183,7 +183,7 @@ class PeerLink:
         self._tries = tries or trio.CapacityLimiter(1)
         self._line: ProbeConnection | None = None
         self._rest = trio.CancelScope()
-        self._news = News()
+        self._news = Notifier()
         self.degradations = Degradations(self._tell)
         self.daemon = PeerDaemon()
         self.path: Path = "direct"
@@ -271,7 +271,7 @@ class PeerLink:
     async def run(
         self,
         remotes: Ways,
-        report: Callable[[Told], None] = lambda told: None,
+        report: Callable[[TopicEvent], None] = lambda told: None,
         *,
         dial: Dial | None = None,
         way: ServerDialer | None = None,
@@ -300,7 +300,7 @@ class PeerLink:
                 nursery.cancel_scope.cancel()
 
     async def _watch(
-        self, credentials: Credentials, dial: Dial, report: Callable[[Told], None]
+        self, credentials: Credentials, dial: Dial, report: Callable[[TopicEvent], None]
     ) -> NoReturn:
         failures, lost = 0, False
         try:
@@ -340,7 +340,7 @@ class PeerLink:
             self._hang_up()
 
     async def _ask(
-        self, line: ProbeConnection, deadline: float, report: Callable[[Told], None]
+        self, line: ProbeConnection, deadline: float, report: Callable[[TopicEvent], None]
     ) -> None:
         """One round trip, and what is learnt by it."""
         began, clock = trio.current_time(), time.time()
@@ -377,7 +377,7 @@ class PeerLink:
             self._line = None
 
     def _set(
-        self, up: bool, reason: str, report: Callable[[Told], None], problem: LinkProblem = ""
+        self, up: bool, reason: str, report: Callable[[TopicEvent], None], problem: LinkProblem = ""
     ) -> None:
         asked = reason != IDLE
         if (up, reason, asked) == (self.up, self.reason, self.asked):

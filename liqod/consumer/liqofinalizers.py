@@ -12,7 +12,7 @@ from typing import Final
 from liqod.apimachinery.kinds import SECRETS, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.errors import Conflict
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import set_finalizers
 from liqod.kube.selection import EVERY, Selection
@@ -51,7 +51,7 @@ class LiqoFinalizers(Controller[Item]):
     def _follow(self, kind: Kind) -> Watched[Item]:
         mark, namespace = LEFT[kind].encode(), self._peer.tenant_namespace
 
-        def with_finalizer(change: Change) -> Iterator[Item]:
+        def with_finalizer(change: StoreChange) -> Iterator[Item]:
             own = kind.namespaced or change.key[1] == self._peer.id
             if own and change.new is not None and mark in change.new:
                 yield kind, change.key

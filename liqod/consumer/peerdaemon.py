@@ -14,9 +14,9 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES
 from liqod.kube.leases import Look, read
-from liqod.model.peering.heartbeat import Beat, Sight, Verdict, judge, observe
+from liqod.model.peering.heartbeat import Heartbeat, HeartbeatVerdict, HeartbeatView, judge, observe
 from liqod.model.peering.intervals import PEER_DAEMON_EVERY
-from liqod.telemetry.events import PeerDaemonChanged, Told
+from liqod.telemetry.events import PeerDaemonChanged, TopicEvent
 
 REFUSED_AGAIN = 600.0
 """Seconds until a peer that does not show it is asked again: it may have been upgraded by then."""
@@ -33,8 +33,8 @@ class PeerDaemon:
     """
 
     def __init__(self) -> None:
-        self.verdict = Verdict()
-        self._sight: Sight | None = None
+        self.verdict = HeartbeatVerdict()
+        self._sight: HeartbeatView | None = None
         self._due = float("-inf")
 
     @property
@@ -68,7 +68,11 @@ class PeerDaemon:
         self._due = float("-inf")
 
     def saw(
-        self, status: int, body: bytes, report: Callable[[Told], None], date: float | None = None
+        self,
+        status: int,
+        body: bytes,
+        report: Callable[[TopicEvent], None],
+        date: float | None = None,
     ) -> bool:
         """Take in an answer; whether the verdict has changed.
 
@@ -86,9 +90,9 @@ class PeerDaemon:
                 None,
                 now + (PEER_DAEMON_EVERY if status == 404 else REFUSED_AGAIN),
             )
-            return self._become(Verdict("untold", f"it answers {status}"), report)
+            return self._become(HeartbeatVerdict("untold", f"it answers {status}"), report)
         spec = seen.lease.spec
-        beat = Beat(spec.holder_identity or "", spec.renew_time or "")
+        beat = Heartbeat(spec.holder_identity or "", spec.renew_time or "")
         self._sight = sight = observe(self._sight, beat, now, seen.ago)
         verdict = judge(sight, now)
         # What did not change may be dead: look at every probe until it is known.
@@ -98,7 +102,7 @@ class PeerDaemon:
             return False
         return self._become(verdict, report)
 
-    def _become(self, verdict: Verdict, report: Callable[[Told], None]) -> bool:
+    def _become(self, verdict: HeartbeatVerdict, report: Callable[[TopicEvent], None]) -> bool:
         before = self.verdict
         if verdict == before:
             return False

@@ -24,7 +24,7 @@ from liqod.consumer.link import ProviderPeer
 from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.consumer.remotes import Remotes
 from liqod.errors import Conflict, Forbidden, LiqodError, NotFound, Unauthorized
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.deletion import delete_all
@@ -39,7 +39,7 @@ from liqod.resources import (
     TENANTS,
     VIRTUAL_NODES,
 )
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 from liqod.telemetry.events import IdentityChanged, PeeringEnds
 
 KINDS: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
@@ -69,7 +69,7 @@ class Tombstone(msgspec.Struct, frozen=True, rename="camel"):
     expires: float
 
 
-def _kubeconfig_of(change: Change) -> tuple[str]:
+def _kubeconfig_of(change: StoreChange) -> tuple[str]:
     """The Secret that is made of an Identity."""
     return (ids.kubeconfig_secret(change.key[1]),)
 
@@ -89,7 +89,7 @@ class ProviderCleanup(Controller[str]):
         self._peer = peer
         self._client = peer.context.client
         self._remotes = remotes
-        self._news = News()
+        self._news = Notifier()
         self.tombstone: Tombstone | None = None
         self._refused_since: float | None = None
         within = (peer.tenant_namespace,)
@@ -119,7 +119,7 @@ class ProviderCleanup(Controller[str]):
         """Wait until :attr:`tombstone` changes."""
         await self._news.wait()
 
-    def _marked(self, change: Change) -> Iterator[str]:
+    def _marked(self, change: StoreChange) -> Iterator[str]:
         """The tenant namespace is to go: its Secrets may, and then itself."""
         if change.key[1] == self._peer.tenant_namespace and self._is_marked():
             yield from self._all()
@@ -130,7 +130,7 @@ class ProviderCleanup(Controller[str]):
         found = self._namespaces.store.decode(("", self._peer.tenant_namespace), Partial)
         return found is not None and labels.TOMBSTONE in found.metadata.annotations
 
-    def _without_node(self, change: Change) -> Iterator[str]:
+    def _without_node(self, change: StoreChange) -> Iterator[str]:
         """A virtual node is gone: what was kept for it may go."""
         if change.new is None:
             yield from self._all()

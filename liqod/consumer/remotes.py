@@ -21,14 +21,14 @@ from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.consumer.serverdialer import ServerDialer
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates
-from liqod.kube.cache.memoryquota import Holdings
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.memoryquota import MemoryQuota
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials as kubeconfigs
 from liqod.kube.credentials.credentials import Credentials
-from liqod.kube.http.cpubudget import Budget
+from liqod.kube.http.cpubudget import CpuBudget
 from liqod.kube.selection import Selection
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 from liqod.runtime.ticks import next_tick
 from liqod.telemetry.events import IdentityChanged
 
@@ -55,8 +55,8 @@ class Remotes:
         self.dial = ServerDialer(peer.context.client.dial, peer.network, self._renew)
         self._remotes: dict[str, Remote] = {}
         most = peer.context.config.consumer.max_bytes
-        self._budget = Budget(Holdings(most, "consumer.max_bytes", owner=peer.id))
-        self._news = News()
+        self._budget = CpuBudget(MemoryQuota(most, "consumer.max_bytes", owner=peer.id))
+        self._news = Notifier()
         self._closing: list[Client] = []
 
     def control(self) -> Remote | None:
@@ -137,7 +137,7 @@ class Remotes:
         for client in [*self._closing, *(each.client for each in self._remotes.values())]:
             await client.aclose()
 
-    def _on_secret(self, change: Change) -> None:
+    def _on_secret(self, change: StoreChange) -> None:
         name = change.key[1]
         before = self._remotes.get(name)
         after = None

@@ -27,7 +27,7 @@ from liqod.consumer.replicas import ReplicaPlan, plan
 from liqod.consumer.slices.sliceobjects import is_source
 from liqod.consumer.slices.slices import deny
 from liqod.errors import AlreadyExists, Conflict, Forbidden, NotFound
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.queue import KeyedQueue
@@ -132,7 +132,7 @@ class Replicator(Controller[Item]):
         )
         self._peer.report(Replicated(state="running", server=self._remote.client.server))
 
-    def _of_virtual_node(self, change: Change) -> Iterable[Item]:
+    def _of_virtual_node(self, change: StoreChange) -> Iterable[Item]:
         """A slice is held until its virtual node is gone."""
         if change.new is None:
             slices = self._sources[RESOURCE_SLICES].store
@@ -140,7 +140,7 @@ class Replicator(Controller[Item]):
                 yield Item(RESOURCE_SLICES, name)
             yield Item(RESOURCE_SLICES, change.key[1])
 
-    def _of_namespace(self, change: Change) -> Iterable[Item]:
+    def _of_namespace(self, change: StoreChange) -> Iterable[Item]:
         """A namespace came: it may be another one than the map meant by its name."""
         if change.old is None:
             yield Item(NAMESPACE_MAPS, self._peer.id)
@@ -300,5 +300,5 @@ class Replicator(Controller[Item]):
         return WITHDRAWN
 
 
-def _items(kind: Kind, change: Change) -> tuple[Item]:
+def _items(kind: Kind, change: StoreChange) -> tuple[Item]:
     return (Item(kind, change.key[1]),)

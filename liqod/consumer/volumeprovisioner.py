@@ -20,8 +20,8 @@ from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.cluster.context import ClusterContext
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound, PermanentError
 from liqod.kube import recorder
-from liqod.kube.cache.memoryquota import nothing
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.memoryquota import drop_excess
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.objects import volumeclaims
@@ -58,7 +58,7 @@ class VolumeProvisioner(Controller[Task]):
     def __init__(self, context: ClusterContext) -> None:
         self._client = context.client
         self._settings = context.config.storage
-        self._claims = Watched(CLAIMS, _of_claim, keep=_concerns, counted=nothing)
+        self._claims = Watched(CLAIMS, _of_claim, keep=_concerns, counted=drop_excess)
         self._volumes = Watched(VOLUMES, _of_volume, keep=_concerns)
         self._waits: dict[str, _Wait] = {}
         super().__init__(context, "claims", self._claims, self._volumes)
@@ -194,7 +194,7 @@ class VolumeProvisioner(Controller[Task]):
 
     async def _tell(self, claim: Json, reason: str, message: str) -> None:
         meta = msgspec.convert(claim["metadata"], ObjectMeta)
-        await recorder.tell(self._client, CLAIMS, meta, reason, message)
+        await recorder.record(self._client, CLAIMS, meta, reason, message)
 
     # It grows
 
@@ -288,7 +288,7 @@ def _concerns(body: bytes) -> bool:
     return labels.STORAGE_PROVISIONER.encode() in body or labels.CLAIM.encode() in body
 
 
-def _of_claim(change: Change) -> Iterator[Task]:
+def _of_claim(change: StoreChange) -> Iterator[Task]:
     namespace, name = change.key
     if namespace != labels.STORAGE_NAMESPACE:
         yield (CLAIM, namespace, name)
@@ -305,7 +305,7 @@ def _stands_for(body: bytes) -> str:
     return msgspec.json.decode(body, type=Partial).metadata.annotations.get(labels.CLAIM, "")
 
 
-def _of_volume(change: Change) -> Iterator[Task]:
+def _of_volume(change: StoreChange) -> Iterator[Task]:
     yield (VOLUME, *change.key)
     if change.new is not None and change.old is None:
         ref = (msgspec.json.decode(change.new).get("spec") or {}).get("claimRef") or {}

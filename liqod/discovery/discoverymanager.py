@@ -33,7 +33,7 @@ from liqod.discovery.sightings import (
     key_of,
 )
 from liqod.errors import LiqodError, PluginError
-from liqod.plugins.callguard import Gauge
+from liqod.plugins.callguard import CallGuard
 from liqod.plugins.host import PluginHost
 from liqod.plugins.providers import (
     LONGEST_TTL,
@@ -43,12 +43,12 @@ from liqod.plugins.providers import (
     Sighting,
 )
 from liqod.plugins.typecheck import shown, waits
-from liqod.plugins.validation import odd
+from liqod.plugins.validation import sighting_problem
 from liqod.runtime.log import PEER, Seldom
 from liqod.runtime.supervise import HEALTHY_AFTER, Failure, Supervision, explain
 from liqod.runtime.ticks import sleep_until_tick
 from liqod.runtime.tokenbucket import TokenBucket
-from liqod.telemetry.events import DiscoveryBegun, DiscoveryFailed, Sighted
+from liqod.telemetry.events import ClusterSighted, DiscoveryBegun, DiscoveryFailed
 
 BURST = 2048
 """Changes of one plugin's sightings that are looked into at once ..."""
@@ -168,7 +168,7 @@ class DiscoveryManager:
         if before is not None:  # most of what comes: looking into it again would cost the most
             self.book.take(msgspec.structs.replace(before, until=_until(seen, now)))
             return
-        problem = odd(seen)
+        problem = sighting_problem(seen)
         if problem is not None:
             if self._seldom.allows((plugin, "cannot be")):
                 logger.warning("the plugin %s saw a cluster that cannot be: %s", plugin, problem)
@@ -248,7 +248,7 @@ class DiscoveryManager:
         self, nursery: trio.Nursery, seen: Sighting, entry: KeptSighting | None = None
     ) -> None:
         """Report a sighting that is new, other than before, or gone, and act on it."""
-        told = Sighted(
+        told = ClusterSighted(
             plugin=seen.plugin,
             cluster_id=seen.cluster_id,
             where=seen.where,
@@ -337,7 +337,7 @@ def _built(
     return run  # type: ignore[no-any-return]
 
 
-async def _attend(gauge: Gauge) -> NoReturn:
+async def _attend(gauge: CallGuard) -> NoReturn:
     """Note what has run for a while as what works."""
     while True:
         await sleep_until_tick(HEALTHY_AFTER)

@@ -22,7 +22,7 @@ from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.objects.conditions import Condition
 from liqod.runtime.gather import gather
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 
 SIGNER = "kubernetes.io/kube-apiserver-client"
 SELECTOR = f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}"
@@ -57,7 +57,7 @@ class SigningRequests:
 
     def __init__(self) -> None:
         self._names: set[str] = set()
-        self._lost = News()
+        self._lost = Notifier()
 
     @contextmanager
     def one(self) -> Iterator[str]:

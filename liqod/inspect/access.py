@@ -19,7 +19,7 @@ import trio
 from liqod.errors import LiqodError
 from liqod.inspect.protocol import AUDIENCE
 from liqod.kube.client import Client
-from liqod.kube.reviews import User, bearer_in, may, user_of
+from liqod.kube.reviews import AuthenticatedUser, bearer_in, may, user_of
 
 GROUP, RESOURCE = "core.liqo.io", "foreignclusters"
 """The resource that a client needs the right to ``get`` to look, and to ``update`` to act."""
@@ -91,7 +91,7 @@ class Reviewer:
             return None
         return Guest(user.name, acting=await self._may(user, "update"))
 
-    async def _may(self, user: User, verb: str) -> bool:
+    async def _may(self, user: AuthenticatedUser, verb: str) -> bool:
         return await may(self._client, user, group=GROUP, resource=RESOURCE, verb=verb)
 
 

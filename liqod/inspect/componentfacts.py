@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from liqod.discovery.sightings import KeptSighting
     from liqod.handshake.handshakemanager import HandshakeManager
     from liqod.kube.client import Client
-    from liqod.plugins.callguard import Gauge
+    from liqod.plugins.callguard import CallGuard
     from liqod.plugins.loader import Loaded
 
 MOST_REASONS = 2000
@@ -143,14 +143,14 @@ def plugins(host: PluginHost, summary: EventSummary) -> dict[str, PluginFacts]:
     }
 
 
-def _gauges(host: PluginHost, found: "Loaded") -> "list[Gauge]":
+def _gauges(host: PluginHost, found: "Loaded") -> "list[CallGuard]":
     """The gauges of a plugin's calls; a check's probe has one of its own."""
     kinds = ("check", "probe") if found.kind == "check" else (found.kind,)
     gauges = (host.calls.find(kind, found.name) for kind in kinds)
     return [each for each in gauges if each is not None]
 
 
-def _plugin(found: "Loaded", summary: EventSummary, gauges: "Iterable[Gauge]") -> PluginFacts:
+def _plugin(found: "Loaded", summary: EventSummary, gauges: "Iterable[CallGuard]") -> PluginFacts:
     failing = summary.plugins.get(found.name) if found.kind == "discovery" else None
     for gauge in gauges:
         if trouble := gauge.trouble:

@@ -19,7 +19,7 @@ from liqod.model.view.rows import Check as Row
 from liqod.model.view.rows import Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts, examine
 from liqod.plugins.host import PluginHost
-from liqod.plugins.typecheck import misfit, shown
+from liqod.plugins.typecheck import shown, type_problem
 from liqod.runtime.ticks import sleep_until_tick
 from liqod.telemetry.events import VerdictTurned
 
@@ -168,4 +168,4 @@ def _nonsense(finding: object) -> str | None:
         return None
     if type(finding) is not Finding:
         return f"{shown(finding)}, not a Finding"
-    return misfit(finding)
+    return type_problem(finding)

@@ -20,7 +20,7 @@ from liqod.inspect import componentfacts as of
 from liqod.inspect.components import Components
 from liqod.inspect.objects import CheckedObjects, SharedSlice
 from liqod.inspect.summary import EventSummary
-from liqod.kube.cache.nodeindex import placement
+from liqod.kube.cache.nodeindex import node_index
 from liqod.model.view.daemonfacts import ProcessFacts, WriteCounts
 from liqod.model.view.facts import (
     ClusterFacts,
@@ -131,7 +131,7 @@ class FactsInMemory:
         pods = self._context.informers.find(PODS, self._context.own_pods.selection)
         if pods is None or borrowing is None:
             return 0
-        return sum(placement(pods).count(node) for node in borrowing.engine.nodes)
+        return sum(node_index(pods).count(node) for node in borrowing.engine.nodes)
 
     def _rates(self, name: str, clients: "list[Client]", passed: float) -> tuple[float, float]:
         """Bytes a second to a peer, and from it."""

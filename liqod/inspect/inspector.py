@@ -17,7 +17,7 @@ import trio
 
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.ownid import cluster_uid
-from liqod.config import Inspector as Settings
+from liqod.config import InspectorSettings as Settings
 from liqod.errors import ConfigError, LiqodError
 from liqod.inspect import server
 from liqod.inspect.access import Guest, Reviewer

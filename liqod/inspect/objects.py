@@ -19,8 +19,8 @@ from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.errors import ProtocolError
 from liqod.identity import certificates
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.nodeindex import placement
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.nodeindex import node_index
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of
@@ -128,7 +128,7 @@ class Cache(Generic[T]):
     def _wanted(self, key: Key) -> bool:
         return True
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         self._dirty.add(change.key)
 
 
@@ -152,7 +152,7 @@ class Placed(Cache[T]):
             self._dirty.update(self.rows)
         for node in wanted - self._nodes.keys():
             assert self._informer is not None
-            self._nodes[node] = placement(self._informer).follow(node, self._dirty_key)
+            self._nodes[node] = node_index(self._informer).follow(node, self._dirty_key)
 
     def leave(self) -> None:
         for stop in self._nodes.values():
@@ -162,7 +162,7 @@ class Placed(Cache[T]):
 
     def _wanted(self, key: Key) -> bool:
         assert self._informer is not None
-        placed = placement(self._informer)
+        placed = node_index(self._informer)
         return any(placed.holds(node, key) for node in self._nodes)
 
     def _dirty_key(self, key: Key) -> None:

@@ -15,7 +15,7 @@ from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.rows import Ladder
 from liqod.reflection.eventwriter import OUTCOMES
 from liqod.runtime.account import Account
-from liqod.runtime.connectionlimit import Places
+from liqod.runtime.connectionlimit import ConnectionLimiter
 from liqod.telemetry.histogram import Histogram
 
 CONTROL_PLANE = "control-plane"
@@ -306,7 +306,7 @@ def meetings_by_name(read: Callable[[MeetingFacts], Mapping[str, int]]) -> Read:
     return each
 
 
-def of_places(read: Callable[[Places], int | None]) -> Read:
+def of_places(read: Callable[[ConnectionLimiter], int | None]) -> Read:
     """The reader of one figure of each face that has it."""
 
     def each(now: Scrape) -> Iterator[Sample]:

@@ -19,7 +19,7 @@ from typing import Any
 import trio
 
 from liqod import websocket
-from liqod.config import Inspector as Settings
+from liqod.config import InspectorSettings as Settings
 from liqod.errors import ConfigError
 from liqod.inspect import access, protocol
 from liqod.inspect.access import Guest, Reviewer
@@ -31,7 +31,7 @@ from liqod.runtime.account import Account
 from liqod.runtime.connectionlimit import address_of, serve_listeners
 from liqod.runtime.supervise import leaves
 from liqod.runtime.tokenbucket import TokenBucket
-from liqod.websocket import Closed, Refusal, Request, Websocket
+from liqod.websocket import UpgradeRefusal, UpgradeRequest, Websocket, WebsocketClosed
 
 HANDSHAKE = 5.0
 """Seconds for TLS, the websocket's handshake and the review of a token together."""
@@ -45,7 +45,7 @@ BACKLOG = 64
 MODE = 0o660
 
 Handler = Callable[[Websocket, Guest], Awaitable[None]]
-WhoIs = Callable[[Request], Awaitable[Guest | None]]
+WhoIs = Callable[[UpgradeRequest], Awaitable[Guest | None]]
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Server:
     async def _serve_local(self, stream: trio.SocketStream) -> None:
         guest = access.local(stream.socket)  # type: ignore[arg-type]  # as the standard one's
 
-        async def who(request: Request) -> Guest | None:
+        async def who(request: UpgradeRequest) -> Guest | None:
             return guest
 
         await self._behind_wall(stream, None, who)
@@ -94,7 +94,7 @@ class Server:
     async def _serve_remote(
         self, context: Callable[[], ssl.SSLContext], stream: trio.SocketStream
     ) -> None:
-        async def who(request: Request) -> Guest | None:
+        async def who(request: UpgradeRequest) -> Guest | None:
             async with self._reviews:
                 return await access.remote(self._reviewer, request.headers)
 
@@ -141,7 +141,7 @@ class Server:
             await connection.close(protocol.FULL, "too many clients")
             return
         try:
-            with suppress(Closed):
+            with suppress(WebsocketClosed):
                 await self._handler(connection, guest)
         except BaseException as error:
             fault = any(isinstance(leaf, Exception) for leaf in leaves(error))
@@ -166,12 +166,12 @@ async def _greet(nursery: trio.Nursery, wire: Wire, who: WhoIs) -> tuple[Websock
     """
     guests: list[Guest] = []
 
-    async def admit(request: Request) -> Refusal | None:
+    async def admit(request: UpgradeRequest) -> UpgradeRefusal | None:
         if request.path != protocol.PATH:
-            return Refusal(404, f"the inspector is at {protocol.PATH}\n".encode())
+            return UpgradeRefusal(404, f"the inspector is at {protocol.PATH}\n".encode())
         guest = await who(request)
         if guest is None:
-            return Refusal(401, headers=((b"www-authenticate", b'Bearer realm="liqod"'),))
+            return UpgradeRefusal(401, headers=((b"www-authenticate", b'Bearer realm="liqod"'),))
         guests.append(guest)
         return None
 

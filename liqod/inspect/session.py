@@ -30,7 +30,7 @@ from liqod.inspect.protocol import (
 from liqod.inspect.stream import Stream
 from liqod.runtime.supervise import explain
 from liqod.runtime.tokenbucket import TokenBucket
-from liqod.websocket import Closed, Websocket
+from liqod.websocket import Websocket, WebsocketClosed
 
 WRITE = 30.0
 """Seconds for which a message may wait for a client that does not read."""
@@ -62,7 +62,7 @@ class Session:
         await self._tell(self._hello())
         bucket = TokenBucket(protocol.RATE, protocol.BURST)
         async with trio.open_nursery() as nursery:
-            with suppress(Closed):
+            with suppress(WebsocketClosed):
                 while True:
                     text = await self._connection.receive()
                     if bucket.take(trio.current_time()):
@@ -166,4 +166,4 @@ class Session:
 
     async def _goodbye(self, code: int, reason: str) -> None:
         await self._connection.close(code, reason)
-        raise Closed(f"closed on this side: {reason}")
+        raise WebsocketClosed(f"closed on this side: {reason}")

@@ -18,7 +18,7 @@ from liqod.model.nearest import nearest
 from liqod.model.objects.rbac import rule
 from liqod.plugins import declared, loader
 from liqod.plugins.contracts import AdmissionPolicy, Reflector
-from liqod.plugins.loader import Source
+from liqod.plugins.loader import PluginSource
 from liqod.plugins.overreach import overreach
 from liqod.provider.policies import guestkeys
 from liqod.provider.policies.cel import (
@@ -46,7 +46,7 @@ class Declared(msgspec.Struct, frozen=True):
     package: str
 
 
-def load(names: Iterable[str], sources: Iterable[Source] | None = None) -> list[Declared]:
+def load(names: Iterable[str], sources: Iterable[PluginSource] | None = None) -> list[Declared]:
     """The reflectors of these entry points of ``liqod.plugins``; nothing else is imported.
 
     Args:
@@ -71,7 +71,7 @@ def load(names: Iterable[str], sources: Iterable[Source] | None = None) -> list[
     return made
 
 
-def _reflectors(source: Source) -> list[Declared]:
+def _reflectors(source: PluginSource) -> list[Declared]:
     """The reflectors of one plugin, loaded behind the wall of the loader."""
     made: list[Declared] = []
     for _, kind, provided, state, why in loader.load_one(source):

@@ -17,26 +17,27 @@ from liqod.apimachinery.kinds import LEASES, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.apimachinery.objects import MAX_OBJECT, decode_as
 from liqod.errors import Expired, NotFound
+from liqod.kube import restrequest
 from liqod.kube.cache.outage import Outage
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.failures import TooLarge
-from liqod.kube.http.cpubudget import Budget, Turn
+from liqod.kube.http.cpubudget import CpuBudget, Turn
 from liqod.kube.http.proxies import Dial
 from liqod.kube.http.transport import (
+    ApiRequest,
+    ApiResponse,
+    ApiStream,
     ClientStats,
-    Request,
-    Response,
-    Stream,
     Transport,
     Upgraded,
 )
 from liqod.kube.http.wire import connect
 from liqod.kube.pages import MAX_PAGE, PAGE_LIMIT, Page, Pages, read_page
-from liqod.kube.restrequest import JSON, Query, headers_of, label, place, target, written
+from liqod.kube.restrequest import JSON, Query
 from liqod.kube.selection import EVERY, Selection
-from liqod.kube.watch import Watch
+from liqod.kube.watch import WatchStream
 
-__all__ = ["Client", "ClientStats", "Page", "Response", "Selection", "Stream"]
+__all__ = ["ApiResponse", "ApiStream", "Client", "ClientStats", "Page", "Selection"]
 
 T = TypeVar("T")
 
@@ -83,7 +84,7 @@ class Client:
         deadline: float = 30.0,
         user_agent: str = "liqod",
         dial: Dial = connect,
-        budget: Budget | None = None,
+        budget: CpuBudget | None = None,
     ) -> None:
         self.deadline = deadline
         self.dial = dial
@@ -179,7 +180,7 @@ class Client:
         response = await self._send(
             "GET",
             kind.path(namespace, name),
-            label("get", kind),
+            restrequest.label("get", kind),
             accept=PARTIAL if decode is Partial else JSON,
         )
         return decode_as(response.body, decode)
@@ -262,7 +263,7 @@ class Client:
             response = await self._send(
                 "GET",
                 kind.path(selection.namespace),
-                label("list", kind),
+                restrequest.label("list", kind),
                 query=query,
                 accept=PARTIAL_LIST if selection.metadata_only else JSON,
                 limit=MAX_PAGE,
@@ -286,8 +287,8 @@ class Client:
         resource_version: str = "",
         initial: bool = False,
         seconds: int = 300,
-        budget: Budget | None = None,
-    ) -> AsyncIterator[Watch]:
+        budget: CpuBudget | None = None,
+    ) -> AsyncIterator[WatchStream]:
         """The changes to a kind's objects since ``resource_version``, on a connection of its own.
 
         Args:
@@ -314,16 +315,16 @@ class Client:
             kind.path(selection.namespace),
             query=query,
             headers={"Accept": PARTIAL if selection.metadata_only else JSON},
-            label=label("watch", kind),
+            label=restrequest.label("watch", kind),
         ) as stream:
-            yield Watch(stream, budget or self.budget)
+            yield WatchStream(stream, budget or self.budget)
 
     async def create(self, kind: Kind, obj: Object, namespace: str | None = None) -> Partial:
         """Create an object, in ``namespace`` or the one that it names.
 
         Raises AlreadyExists, Invalid, Forbidden.
         """
-        return written(await self._create(kind, obj, namespace, PARTIAL))
+        return restrequest.decode_written(await self._create(kind, obj, namespace, PARTIAL))
 
     async def create_full(
         self, kind: Kind, obj: Object, namespace: str | None = None, *, dry_run: bool = False
@@ -350,7 +351,7 @@ class Client:
         response = await self._send(
             "POST",
             kind.path(namespace, name, subresource),
-            label("create", kind, subresource),
+            restrequest.label("create", kind, subresource),
             query={"fieldManager": MANAGER},
             body=msgspec.json.encode(obj),
         )
@@ -364,13 +365,13 @@ class Client:
         body, key = objects.encode(obj, kind)
         response = await self._send(
             "PUT",
-            kind.path(place(kind, namespace, key), key[1], subresource),
-            label("update", kind, subresource),
+            kind.path(restrequest.namespace_of(kind, namespace, key), key[1], subresource),
+            restrequest.label("update", kind, subresource),
             query={"fieldManager": MANAGER},
             accept=PARTIAL,
             body=body,
         )
-        return written(response.body)
+        return restrequest.decode_written(response.body)
 
     async def patch(
         self,
@@ -385,13 +386,13 @@ class Client:
         response = await self._send(
             "PATCH",
             kind.path(namespace, name, subresource),
-            label("patch", kind, subresource),
+            restrequest.label("patch", kind, subresource),
             query={"fieldManager": MANAGER},
             accept=PARTIAL,
             body=patch if isinstance(patch, bytes) else msgspec.json.encode(patch),
             content=MERGE_PATCH,
         )
-        return written(response.body)
+        return restrequest.decode_written(response.body)
 
     async def apply(
         self,
@@ -409,14 +410,14 @@ class Client:
         body, key = objects.encode(obj, kind)
         response = await self._send(
             "PATCH",
-            kind.path(place(kind, namespace, key), key[1]),
-            label("apply", kind),
+            kind.path(restrequest.namespace_of(kind, namespace, key), key[1]),
+            restrequest.label("apply", kind),
             query={"fieldManager": manager, "force": "true" if force else "false"},
             accept=PARTIAL,
             body=body,
             content=APPLY_PATCH,
         )
-        return written(response.body)
+        return restrequest.decode_written(response.body)
 
     async def delete(
         self,
@@ -449,7 +450,7 @@ class Client:
             await self._send(
                 "DELETE",
                 kind.path(namespace, name),
-                label("delete", kind),
+                restrequest.label("delete", kind),
                 accept=PARTIAL,
                 body=msgspec.json.encode(options),
             )
@@ -482,7 +483,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         deadline: float | None = None,
         limit: int = MAX_OBJECT,
-    ) -> Response:
+    ) -> ApiResponse:
         """Any request; the answer if it is a success.
 
         Args:
@@ -494,11 +495,11 @@ class Client:
             deadline: seconds, instead of the client's.
             limit: bytes of the answer; TooLarge is raised for more.
         """
-        request = Request(
+        request = ApiRequest(
             method,
-            target(path, query),
+            restrequest.target(path, query),
             (method.lower(), "raw"),
-            headers_of(JSON if headers is None else "", body, headers),
+            restrequest.headers_of(JSON if headers is None else "", body, headers),
             body,
             limit,
         )
@@ -514,16 +515,16 @@ class Client:
         headers: Mapping[str, str] | None = None,
         deadline: float | None = None,
         label: tuple[str, str] | None = None,
-    ) -> AbstractAsyncContextManager[Stream]:
+    ) -> AbstractAsyncContextManager[ApiStream]:
         """A request whose answer comes bit by bit, such as ``logs -f``, on its own connection.
 
         ``deadline`` is for the head of the answer; how long to wait for more is up to the reader.
         """
-        request = Request(
+        request = ApiRequest(
             method,
-            target(path, query),
+            restrequest.target(path, query),
             label or (method.lower(), "stream"),
-            headers_of("*/*", body, headers),
+            restrequest.headers_of("*/*", body, headers),
             body,
         )
         return self._transport.open(request, deadline or self.deadline)
@@ -547,7 +548,7 @@ class Client:
             label: what statistics call it.
         """
         asked = (*headers, ("Content-Length", "0")) if method == "POST" else tuple(headers)
-        request = Request(method, target(path, query), label, asked, upgrade=True)
+        request = ApiRequest(method, restrequest.target(path, query), label, asked, upgrade=True)
         return await self._transport.upgrade(request, self.deadline)
 
     async def _create(
@@ -565,8 +566,8 @@ class Client:
             query["dryRun"] = "All"
         response = await self._send(
             "POST",
-            kind.path(place(kind, namespace, key)),
-            label("create", kind),
+            kind.path(restrequest.namespace_of(kind, namespace, key)),
+            restrequest.label("create", kind),
             query=query,
             accept=accept,
             body=body,
@@ -584,10 +585,12 @@ class Client:
         body: bytes | None = None,
         content: str = JSON,
         limit: int = MAX_OBJECT,
-    ) -> Response:
+    ) -> ApiResponse:
         headers = [("Accept", accept)]
         if body is not None:
             headers.append(("Content-Type", content))
         urgent = label[1] in URGENT
-        request = Request(method, target(path, query), label, tuple(headers), body, limit, urgent)
+        request = ApiRequest(
+            method, restrequest.target(path, query), label, tuple(headers), body, limit, urgent
+        )
         return await self._transport.send(request, self.deadline)

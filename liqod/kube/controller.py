@@ -16,7 +16,7 @@ import trio
 
 from liqod.errors import Conflict, LiqodError, PluginError, ProtocolError, TransientError
 from liqod.kube.cache.informers import Informers
-from liqod.kube.http.cpubudget import Budget, Metered
+from liqod.kube.http.cpubudget import CpuBudget, Metered
 from liqod.kube.queue import K, KeyedQueue
 from liqod.kube.watched import Watched
 from liqod.runtime.backoff import Backoff
@@ -25,7 +25,7 @@ from liqod.runtime.log import Seldom
 log = logging.getLogger(__name__)
 
 
-class Host(Protocol):
+class ControllerHost(Protocol):
     """The party that a controller works for: this cluster, or one peer of it."""
 
     @property
@@ -60,7 +60,7 @@ class Controller(ABC, Generic[K]):
 
     def __init__(
         self,
-        host: Host,
+        host: ControllerHost,
         topic: str,
         *watches: Watched[K],
         name: str = "",
@@ -68,7 +68,7 @@ class Controller(ABC, Generic[K]):
         beside: Iterable[Callable[[], Awaitable[object]]] = (),
         concurrency: int = 1,
         backoff: Backoff = Backoff(),  # noqa: B008  # frozen
-        budget: Budget | None = None,
+        budget: CpuBudget | None = None,
         queue: KeyedQueue[K] | None = None,
     ) -> None:
         self.name = name or topic

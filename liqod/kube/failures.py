@@ -53,7 +53,7 @@ class Details(msgspec.Struct, frozen=True, rename="camel"):
     retry_after_seconds: int | None = None
 
 
-class Status(msgspec.Struct, frozen=True):
+class ApiStatus(msgspec.Struct, frozen=True):
     """The body of a refusal (``metav1.Status``), or the object of an ``ERROR`` watch event."""
 
     code: int = 0
@@ -62,21 +62,21 @@ class Status(msgspec.Struct, frozen=True):
     details: Details | None = None
 
 
-_STATUS = msgspec.json.Decoder(Status)
+_STATUS = msgspec.json.Decoder(ApiStatus)
 
 
-def read_status(body: bytes, code: int) -> Status:
+def read_status(body: bytes, code: int) -> ApiStatus:
     """The Status in ``body``; where there is none, one made from the HTTP code and the text."""
     try:
         status = _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = body[:300].decode("utf-8", "replace").strip()
-        return Status(code=code, message=text or f"the server answered {code}")
+        return ApiStatus(code=code, message=text or f"the server answered {code}")
     message = status.message or status.reason or f"the server answered {code}"
     return msgspec.structs.replace(status, code=status.code or code, message=message)
 
 
-def error_of(status: Status, headers: Mapping[str, str] | None = None) -> LiqodError:
+def error_of(status: ApiStatus, headers: Mapping[str, str] | None = None) -> LiqodError:
     """The error that stands for a refusal; its text is the server's message."""
     code, message = status.code, _brief(status.message)
     match code:
@@ -105,7 +105,7 @@ def error_of(status: Status, headers: Mapping[str, str] | None = None) -> LiqodE
     return ProtocolError(f"unexpected answer {code}: {message}")
 
 
-def retry_after(status: Status, headers: Mapping[str, str] | None) -> float | None:
+def retry_after(status: ApiStatus, headers: Mapping[str, str] | None) -> float | None:
     """Seconds from the ``Retry-After`` header or the Status; dates are not understood."""
     text = (headers or {}).get("retry-after", "")
     if text.isascii() and text.isdigit():
@@ -118,7 +118,7 @@ def _brief(message: str) -> str:
     return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 1]}…"
 
 
-def _budgets(status: Status) -> list[str]:
+def _budgets(status: ApiStatus) -> list[str]:
     """The messages about disruption budgets: their names, and how many pods they need."""
     causes = status.details.causes if status.details else None
     return [cause.message for cause in causes or () if cause.reason == "DisruptionBudget"]

@@ -41,7 +41,7 @@ class LeadershipLost(TransientError):
     """The Lease could not be renewed in time, or another holds it."""
 
 
-class Sighting(msgspec.Struct, frozen=True):
+class LeaseObservation(msgspec.Struct, frozen=True):
     """A Lease as last seen.
 
     Attributes:
@@ -60,14 +60,14 @@ class Sighting(msgspec.Struct, frozen=True):
         return self.since + float(spec.lease_duration_seconds or DURATION)
 
 
-def observe(before: Sighting | None, lease: Lease, now: float) -> Sighting:
+def observe(before: LeaseObservation | None, lease: Lease, now: float) -> LeaseObservation:
     """The sighting after the Lease was read: a clock runs from when it last changed."""
     if before is not None and before.lease.spec == lease.spec:
-        return Sighting(lease, before.since)
-    return Sighting(lease, now)
+        return LeaseObservation(lease, before.since)
+    return LeaseObservation(lease, now)
 
 
-class Election:
+class LeaderElection:
     """One candidate for one Lease.
 
     Args:
@@ -97,7 +97,7 @@ class Election:
         self._name = name
         self._namespace = namespace
         self._identity = identity
-        self._seen: Sighting | None = None
+        self._seen: LeaseObservation | None = None
         self._version = ""
         self._standing_by = standing_by
         self._notes = {"annotations": dict(notes)} if notes else {}
@@ -152,17 +152,17 @@ class Election:
                 self._complain("leader election fails", error)
                 await trio.sleep(RETRY)
 
-    def _is_taken(self, seen: Sighting) -> bool:
+    def _is_taken(self, seen: LeaseObservation) -> bool:
         """True if another holder may be alive. If it names us, that is from an earlier term."""
         other = seen.lease.spec.holder_identity != self._identity
         return other and trio.current_time() < seen.free_at()
 
-    async def _read(self) -> Sighting | None:
+    async def _read(self) -> LeaseObservation | None:
         """Read the Lease; None where there is none."""
         lease = await self._client.find(LEASES, self._name, self._namespace, decode=Lease)
         return None if lease is None else self._see(lease)
 
-    def _see(self, lease: Lease) -> Sighting:
+    def _see(self, lease: Lease) -> LeaseObservation:
         self._seen = observe(self._seen, lease, trio.current_time())
         self._version = lease.metadata.resource_version
         self._complained = False
@@ -178,7 +178,7 @@ class Election:
             self._complained = True
             log.warning(sentence, extra={"lease": self._name, "reason": str(error)})
 
-    async def _await_change(self, seen: Sighting) -> None:
+    async def _await_change(self, seen: LeaseObservation) -> None:
         """Watch until the Lease is free or something breaks."""
         async with self._client.watch(
             LEASES,
@@ -201,7 +201,7 @@ class Election:
                     return
                 seen = self._see(msgspec.json.decode(event.item.body, type=Lease))
 
-    async def _take(self, seen: Sighting | None) -> bool:
+    async def _take(self, seen: LeaseObservation | None) -> bool:
         """Write our name into the Lease; False if somebody was faster."""
         now = times.precise()
         spec: dict[str, Any] = {

@@ -10,7 +10,7 @@ from liqod.apimachinery.objects import MAX_OBJECT, UNREADABLE, Key, Slim
 from liqod.errors import ProtocolError
 from liqod.kube.cache import deepjson
 from liqod.kube.failures import TooLarge
-from liqod.kube.http.cpubudget import Budget, Turn
+from liqod.kube.http.cpubudget import CpuBudget, Turn
 
 PAGE_LIMIT = 500
 """Objects per page of a list."""
@@ -81,7 +81,7 @@ _list = msgspec.json.Decoder(_List)
 _meta = msgspec.json.Decoder(_ListMeta)
 
 
-async def read_page(body: bytes, kind: Kind, budget: Budget | None = None) -> Page:
+async def read_page(body: bytes, kind: Kind, budget: CpuBudget | None = None) -> Page:
     """Take a page apart. Raises ProtocolError for what is none."""
     try:
         meta, items = _split(body)

@@ -79,12 +79,12 @@ def _event(
     }
 
 
-async def tell(client: Client, kind: Kind, meta: ObjectMeta, reason: str, message: str) -> None:
+async def record(client: Client, kind: Kind, meta: ObjectMeta, reason: str, message: str) -> None:
     """Write a Warning once; saying it is worth a try and no more, so this raises nothing."""
     await _try(client, event(kind, meta, reason, message, at=times.now()))
 
 
-async def tell_change(
+async def record_change(
     client: Client, kind: Kind, meta: ObjectMeta, reason: str, message: str, *, type: str
 ) -> None:
     """Write an Event of a change from one state to another; raises nothing either."""

@@ -12,7 +12,7 @@ Query = Mapping[str, str | Sequence[str]]
 JSON = "application/json"
 
 
-def place(kind: Kind, given: str | None, key: Key) -> str | None:
+def namespace_of(kind: Kind, given: str | None, key: Key) -> str | None:
     """The namespace of an object. Raises ValueError for one that needs and names none."""
     namespace = given or key[0] or None
     if kind.namespaced and namespace is None:
@@ -20,7 +20,7 @@ def place(kind: Kind, given: str | None, key: Key) -> str | None:
     return namespace
 
 
-def written(body: bytes) -> Partial:
+def decode_written(body: bytes) -> Partial:
     """The answer to a write. Raises ProtocolError where it is not the object that was written."""
     found: Partial = decode_as(body, Partial)
     if not found.metadata.name:

@@ -14,7 +14,7 @@ TOKEN_LIMIT = 16384
 """Bytes of a token that is worth a question."""
 
 
-class User(msgspec.Struct, frozen=True):
+class AuthenticatedUser(msgspec.Struct, frozen=True):
     """A user that the cluster knows.
 
     Attributes:
@@ -37,7 +37,7 @@ def bearer_in(value: str) -> str:
     return token.strip() if scheme.lower() == "bearer" and usable else ""
 
 
-async def user_of(client: Client, token: str, audience: str = "") -> User | None:
+async def user_of(client: Client, token: str, audience: str = "") -> AuthenticatedUser | None:
     """Find the user of a token by a TokenReview; None for nobody's, or another audience's.
 
     Args:
@@ -56,7 +56,7 @@ async def user_of(client: Client, token: str, audience: str = "") -> User | None
     if audience and audience not in status.get("audiences", ()):
         return None
     user: dict[str, Any] = status.get("user", {})
-    return User(
+    return AuthenticatedUser(
         user.get("username", ""),
         tuple(user.get("groups") or ()),
         user.get("uid", ""),
@@ -64,7 +64,7 @@ async def user_of(client: Client, token: str, audience: str = "") -> User | None
     )
 
 
-async def may(client: Client, user: User, **attributes: str) -> bool:
+async def may(client: Client, user: AuthenticatedUser, **attributes: str) -> bool:
     """True if a SubjectAccessReview lets a user do what the ResourceAttributes name.
 
     Raises:

@@ -16,10 +16,10 @@ from liqod.apimachinery import objects
 from liqod.apimachinery.meta import Partial
 from liqod.apimachinery.objects import MAX_OBJECT, Slim
 from liqod.errors import ProtocolError, Unreachable
-from liqod.kube.failures import Status, error_of
+from liqod.kube.failures import ApiStatus, error_of
 from liqod.kube.http.connection import FULL
-from liqod.kube.http.cpubudget import Budget, Turn
-from liqod.kube.http.transport import Stream
+from liqod.kube.http.cpubudget import CpuBudget, Turn
+from liqod.kube.http.transport import ApiStream
 
 MAX_LINE = MAX_OBJECT + 64
 """Bytes of one event: an object and its envelope."""
@@ -30,7 +30,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark after the objects that were there first (KEP-3157)."""
 
 
-class Event(NamedTuple):
+class WatchEvent(NamedTuple):
     """A change of one object.
 
     Attributes:
@@ -64,10 +64,10 @@ _PLAIN = tuple((f'{{"type":"{each}","object":'.encode(), each) for each in _CHAN
 """The beginning of the line of a change, as API servers write it."""
 _envelope = msgspec.json.Decoder(_Envelope)
 _partial = msgspec.json.Decoder(Partial)
-_status = msgspec.json.Decoder(Status)
+_status = msgspec.json.Decoder(ApiStatus)
 
 
-def parse(line: bytes) -> Event | Bookmark:
+def parse(line: bytes) -> WatchEvent | Bookmark:
     """One line of a watch.
 
     Raises:
@@ -80,11 +80,11 @@ def parse(line: bytes) -> Event | Bookmark:
             # Nothing else is in the envelope, then: the object is decoded once, not twice. Whatever
             # is no object so is read as a whole below, or refused there.
             with suppress(ProtocolError):
-                return Event(change, objects.slim_raw(line[len(begin) : -1]))
+                return WatchEvent(change, objects.slim_raw(line[len(begin) : -1]))
     try:
         envelope = _envelope.decode(line)
         if envelope.type in _CHANGES:
-            return Event(envelope.type, objects.slim_raw(envelope.object))
+            return WatchEvent(envelope.type, objects.slim_raw(envelope.object))
         if envelope.type == "BOOKMARK":
             meta = _partial.decode(envelope.object).metadata
             return Bookmark(
@@ -139,7 +139,7 @@ class Lines:
             self._parts.append(part)
 
 
-class Watch:
+class WatchStream:
     """A watch under way.
 
     Attributes:
@@ -147,7 +147,7 @@ class Watch:
         heard: time (``trio.current_time``) of the last byte.
     """
 
-    def __init__(self, stream: Stream, budget: Budget | None = None) -> None:
+    def __init__(self, stream: ApiStream, budget: CpuBudget | None = None) -> None:
         self.stream = stream
         self.heard = trio.current_time()
         self._lines = Lines()
@@ -162,7 +162,7 @@ class Watch:
         """How many events were too large, or too deeply nested, to be read."""
         return self._lines.skipped + self._unreadable
 
-    async def next(self, silence: float) -> Event | Bookmark | None:
+    async def next(self, silence: float) -> WatchEvent | Bookmark | None:
         """The next event, None at the end of the watch, or some time after one was skipped.
 
         Args:

@@ -11,7 +11,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.memoryquota import Stub
-from liqod.kube.cache.store import Change, Index, Key, Store
+from liqod.kube.cache.store import Index, Key, Store, StoreChange
 from liqod.kube.client import Client
 from liqod.kube.definitions import is_defined
 from liqod.kube.queue import K, KeyedQueue
@@ -23,16 +23,16 @@ A change of what was asked for comes sooner."""
 RESYNC: Final = 600.0
 """Seconds after which what nobody watches is reconciled again: nothing reports its end."""
 
-KeysOf = Callable[[Change], Iterable[K]]
+KeysOf = Callable[[StoreChange], Iterable[K]]
 """Maps a change to the keys that are to be reconciled; it may note the change, too."""
 
 
-def by_name(change: Change) -> tuple[str]:
+def by_name(change: StoreChange) -> tuple[str]:
     """The changed object's name, for controllers of one namespace or of kinds without one."""
     return (change.key[1],)
 
 
-def by_key(change: Change) -> tuple[Key]:
+def by_key(change: StoreChange) -> tuple[Key]:
     """The changed object's namespace and name."""
     return (change.key,)
 
@@ -175,7 +175,7 @@ class Watched(Generic[K]):
         for namespace in tuple(self._ends):
             self.leave(namespace)
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: StoreChange) -> None:
         assert self._keys is not None
         assert self._queue is not None
         for key in self._keys(change):

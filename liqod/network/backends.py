@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from liqod.errors import NetworkError, PluginError
 from liqod.network.dataplane.names import Names
-from liqod.plugins.callguard import Gauge
+from liqod.plugins.callguard import CallGuard
 from liqod.plugins.providers import (
     Place,
     Tunnel,
@@ -23,7 +23,7 @@ from liqod.plugins.providers import (
     TunnelSpec,
     TunnelStatus,
 )
-from liqod.plugins.typecheck import misfit, shown, waits
+from liqod.plugins.typecheck import shown, type_problem, waits
 
 LOOKS: Final = 5.0
 """Seconds in which a backend says what this machine lacks, or how a tunnel is."""
@@ -42,7 +42,7 @@ class Backend(Protocol):
 
 
 def backend(
-    provider: TunnelProvider, settings: Any, services: TunnelServices, gauge: Gauge
+    provider: TunnelProvider, settings: Any, services: TunnelServices, gauge: CallGuard
 ) -> Backend:
     """How a tunnel of a backend is had, behind its wall.
 
@@ -65,7 +65,7 @@ def walled(
     settings: Any,
     services: TunnelServices,
     place: Place,
-    gauge: Gauge,
+    gauge: CallGuard,
     peer: str,
 ) -> Tunnel:
     """One tunnel of a backend, behind its wall. Raises PluginError where it cannot be built."""
@@ -89,7 +89,7 @@ class GuardedTunnel:
         folder: what the backend keeps is there; it is made before anything is kept.
     """
 
-    def __init__(self, functions: Functions, gauge: Gauge, peer: str, folder: Path) -> None:
+    def __init__(self, functions: Functions, gauge: CallGuard, peer: str, folder: Path) -> None:
         self._functions, self._gauge, self._peer, self._folder = functions, gauge, peer, folder
 
     async def problem(self) -> str | None:
@@ -129,7 +129,7 @@ class GuardedTunnel:
         return answer
 
 
-def refuse(gauge: Gauge) -> None:
+def refuse(gauge: CallGuard) -> None:
     """Raise PluginError where a backend is parked: it is not to be called now."""
     if gauge.rests:
         raise PluginError(f"{gauge} is {gauge.trouble}")
@@ -179,7 +179,7 @@ def _is_status(value: Any) -> str | None:
         return None
     if type(value) is not TunnelStatus:
         return f"{shown(value)}, not a TunnelStatus"
-    return misfit(value)
+    return type_problem(value)
 
 
 def _is_nothing(value: Any) -> str | None:

@@ -20,9 +20,9 @@ from liqod.errors import LiqodError, NetworkError
 from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import Wire, wire_of
 from liqod.network.dataplane.names import OUTER_ADDRESS, PROXY_PORT, Names
-from liqod.runtime.connectionlimit import Places, serve_one
+from liqod.runtime.connectionlimit import ConnectionLimiter, serve_one
 from liqod.runtime.log import Seldom
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 
 R = TypeVar("R")
 
@@ -52,7 +52,7 @@ class Within(Protocol):
         ...
 
 
-class Healings(News):
+class Healings(Notifier):
     """Notifies that something of a peer's was put back, so that its interfaces may be others."""
 
     def waits(self) -> Callable[[], Awaitable[None]]:
@@ -79,7 +79,7 @@ class ConnectProxy:
     """
 
     def __init__(
-        self, server: str, dial: Dial, within: Within, places: Places, idle: float
+        self, server: str, dial: Dial, within: Within, places: ConnectionLimiter, idle: float
     ) -> None:
         self._allowed = place_of(server)
         self._dial = dial

@@ -11,7 +11,7 @@ from typing import NoReturn, Protocol
 import msgspec
 
 from liqod.errors import LiqodError
-from liqod.model.network.ranges import Ranges
+from liqod.model.network.ranges import ClusterCidrs
 from liqod.network.dataplane.names import Names, Side
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import KernelChange
@@ -59,14 +59,14 @@ class PeerHello(msgspec.Struct, frozen=True):
     Attributes:
         pod_address: an address among its pods at which it answers echoes; empty where it has none.
         seen_as: the aliases under which it sees the other side's ranges, in the order of
-            :class:`liqod.model.network.ranges.Ranges`: pods' first.
+            :class:`liqod.model.network.ranges.ClusterCidrs`: pods' first.
         own: its cluster's own ranges; none where it has not said so.
         websocket: whether it takes the tunnel in a websocket, too; None where it has not said so.
     """
 
     pod_address: str = ""
     seen_as: tuple[str, ...] = ()
-    own: Ranges = Ranges()
+    own: ClusterCidrs = ClusterCidrs()
     websocket: bool | None = None
 
 

@@ -24,7 +24,7 @@ from liqod.network.gatewayhost import GatewayHost
 from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.network.peertunnel import PeerTunnel
 from liqod.peers.peer import Peer
-from liqod.runtime.observable import Latest
+from liqod.runtime.observable import Observable
 from liqod.runtime.supervise import Failure, Supervision, leaves
 from liqod.telemetry.events import TunnelChanged
 
@@ -73,7 +73,7 @@ def own_ports(config: Config) -> frozenset[int]:
 
 async def _run(peer: Peer, machine: GatewayHost, api: Callable[[], str], leads: bool) -> None:
     context = peer.context
-    ends = Latest(TunnelEndpoints())
+    ends = Observable(TunnelEndpoints())
     here = LocalFacts(
         namespace=context.namespace,
         problem=machine.problem,
@@ -83,7 +83,7 @@ async def _run(peer: Peer, machine: GatewayHost, api: Callable[[], str], leads: 
         kept=own_ports(context.config),
     )
     connections = Connections(peer, ends, machine.role)
-    exposed = Latest(Exposed()) if context.in_cluster and leads else None
+    exposed = Observable(Exposed()) if context.in_cluster and leads else None
     judge = Gateways if leads else StandbyGateways
     async with trio.open_nursery() as nursery:
         await nursery.start(PeerCIDRs(peer).run)

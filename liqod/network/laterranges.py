@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
 from liqod.model.network import rangechecks
-from liqod.model.network.ranges import Ranges
+from liqod.model.network.ranges import ClusterCidrs
 from liqod.model.objects.partial import Node
 from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, Configuration
@@ -22,7 +22,7 @@ LARGEST: Final = {4: 16, 6: 48}
 """The shortest prefix of a later range, by family, where there was none of that family before."""
 
 
-async def take_up(peer: Peer, told: Ranges) -> str:
+async def take_up(peer: Peer, told: ClusterCidrs) -> str:
     """Add the ranges that a peer reports to its Configuration; why not, empty where they are there.
 
     Args:
@@ -36,8 +36,8 @@ async def take_up(peer: Peer, told: Ranges) -> str:
     found = await context.client.find(CONFIGURATIONS, peer.id, place, decode=Configuration)
     if found is None or found.leaving:
         return ""
-    had = Ranges(found.spec.remote.cidr.pod, found.spec.remote.cidr.external)
-    wanted = Ranges(_added(had.pod, told.pod), _added(had.external, told.external))
+    had = ClusterCidrs(found.spec.remote.cidr.pod, found.spec.remote.cidr.external)
+    wanted = ClusterCidrs(_added(had.pod, told.pod), _added(had.external, told.external))
     if wanted == had or not had.pod:
         return ""
     nodes = await context.client.list(NODES, decode=Node)
@@ -58,7 +58,7 @@ async def take_up(peer: Peer, told: Ranges) -> str:
     return ""
 
 
-def too_large(had: Ranges, wanted: Ranges) -> str:
+def too_large(had: ClusterCidrs, wanted: ClusterCidrs) -> str:
     """Say why a later range is not taken: each takes as much of the pools here as it is large."""
     for before, now in ((had.pod, wanted.pod), (had.external, wanted.external)):
         for text in now[len(before) :]:

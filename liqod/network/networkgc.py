@@ -13,7 +13,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
@@ -45,11 +45,11 @@ class NetworkGarbageCollector(Controller[str]):
             context, "network", self._keys, self._namespaces, name="leftovers of networks"
         )
 
-    def _peers(self, change: Change) -> Iterator[str]:
+    def _peers(self, change: StoreChange) -> Iterator[str]:
         if change.new is not None:
             yield from _peer_of(change.new)
 
-    def _left(self, change: Change) -> Iterator[str]:
+    def _left(self, change: StoreChange) -> Iterator[str]:
         if change.new is None and change.old is not None:
             yield from _peer_of(change.old)
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from liqod.errors import LiqodError
 from liqod.model.network.podpath import NOT_TRIED, PodPath
-from liqod.model.network.ranges import Ranges
+from liqod.model.network.ranges import ClusterCidrs
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network import laterranges
 from liqod.network.connectproxy import Healings
@@ -42,7 +42,7 @@ from liqod.peers.peer import Peer
 from liqod.plugins.providers import Tunnel, TunnelProvider, TunnelStatus
 from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
-from liqod.runtime.observable import Latest
+from liqod.runtime.observable import Observable
 from liqod.telemetry.events import TunnelChanged
 
 RETRIES = Backoff(first=0.5, last=30.0)
@@ -73,7 +73,7 @@ class PeerTunnel:
         self,
         peer: Peer,
         machine: GatewayHost,
-        ends: Latest[TunnelEndpoints],
+        ends: Observable[TunnelEndpoints],
         connections: Connections,
         api: Callable[[], str],
         *,
@@ -101,7 +101,7 @@ class PeerTunnel:
         self._stirred, self._seldom = trio.Event(), Seldom()
         self._last: tuple[ProbeResult, float] | None = None
         """The last report of the probes, and when they last reported the other side alive."""
-        self._learned = Ranges()
+        self._learned = ClusterCidrs()
         self._offers: bool | None = None
         self._failures, self._had_at = 0, 0.0
         self._laid: tuple[DesiredTunnel, int] | None = None
@@ -291,8 +291,8 @@ class PeerTunnel:
 
     def _tells(self) -> PeerHello:
         """The facts that the peer's gateway is notified of."""
-        seen = self._up.ranges.seen if self._up is not None else Ranges()
-        own = self._up.ranges.own if self._up is not None else Ranges()
+        seen = self._up.ranges.seen if self._up is not None else ClusterCidrs()
+        own = self._up.ranges.own if self._up is not None else ClusterCidrs()
         serves = self._up is not None and self._up.gateway.side == "server"
         offers = bool(self._up.spec.websocket) if self._up is not None and serves else None
         return PeerHello(self._measures.own, (*seen.pod, *seen.external), own, offers)
@@ -401,14 +401,14 @@ class PeerTunnel:
         unseen = self._unseen()
         return PodPath("failed", unseen) if unseen else self._measures.pods
 
-    async def _learn(self, told: Ranges) -> None:
+    async def _learn(self, told: ClusterCidrs) -> None:
         """Take up what the peer's gateway says of its ranges."""
         if not self._machine.role.now.active:
             return
         try:
             problem = await laterranges.take_up(self._peer, told)
         except LiqodError as error:
-            problem, self._learned = str(error), Ranges()  # it is told again
+            problem, self._learned = str(error), ClusterCidrs()  # it is told again
         if problem and self._seldom.allows(problem):
             log.warning("ranges that %s has told: %s", self._peer.id, problem)
 

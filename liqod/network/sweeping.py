@@ -28,7 +28,7 @@ from liqod.network.gatewayhost import GatewayHost, take_down
 from liqod.network.hostcapabilities import FOLDER
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.plugins import loader
-from liqod.plugins.callguard import Calls
+from liqod.plugins.callguard import CallGuards
 from liqod.plugins.providers import TunnelServices
 from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster
 from liqod.telemetry.events import NetworkSwept
@@ -141,7 +141,7 @@ async def sweep_all(own_id: str) -> list[str]:
 def _all_backends(own_id: str, kernel: KernelDatapath) -> dict[str, Backend]:
     """How a tunnel is had of each backend that is installed."""
     services = TunnelServices(cluster_id=own_id, host=kernel, folder=FOLDER)
-    plugins, calls = loader.load(), Calls()
+    plugins, calls = loader.load(), CallGuards()
     found = {}
     for each in plugins.network:
         gauge = calls.of("network", each.name, own=("network", each.name) in plugins.own)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from liqod.cluster.context import ClusterContext
 from liqod.config import PeerSettings, PodNetwork
 from liqod.kube.controller import tell_failures
-from liqod.kube.http.cpubudget import Budget
+from liqod.kube.http.cpubudget import CpuBudget
 from liqod.peers.peernetwork import PeerNetwork
-from liqod.runtime.observable import Latest
-from liqod.telemetry.events import KeyFailed, Told
+from liqod.runtime.observable import Observable
+from liqod.telemetry.events import KeyFailed, TopicEvent
 
 if TYPE_CHECKING:
     from liqod.kube.cache.informers import Informers
@@ -40,9 +40,9 @@ class Peer:
     id: str
     context: ClusterContext
     tenant_namespace: str
-    work: Budget = field(default_factory=partial(Budget, share=WORK_SHARE))
+    work: CpuBudget = field(default_factory=partial(CpuBudget, share=WORK_SHARE))
     network: PeerNetwork = field(default_factory=PeerNetwork)
-    reach: Latest[str | None] = field(default_factory=partial(Latest[str | None], None))
+    reach: Observable[str | None] = field(default_factory=partial(Observable[str | None], None))
 
     @property
     def informers(self) -> Informers:
@@ -60,7 +60,7 @@ class Peer:
         way = self.settings.pod_network
         return "none" if way == "tunnel" and not self.network.begun else way
 
-    def report(self, told: Told) -> None:
+    def report(self, told: TopicEvent) -> None:
         """Publish a decision about this peer."""
         self.context.hub.publish(told, self.id)
 

@@ -19,7 +19,7 @@ from liqod.cluster import memorylimits
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import tenant_of
 from liqod.config import PeerSettings
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
 from liqod.runtime.log import PEER
@@ -96,7 +96,7 @@ class PeerController(Controller[str]):
             self.queue.add(peer)
         return changed
 
-    def _on_namespace(self, change: Change) -> Iterator[str]:
+    def _on_namespace(self, change: StoreChange) -> Iterator[str]:
         """The peer that a namespace belonged to, and the one that it belongs to now."""
         if self._context.informers.holdings is not None:
             memorylimits.note_owner(self._context.informers.holdings, change)

@@ -6,7 +6,7 @@ import trio
 
 from liqod.model.network.ranges import PeerRanges
 from liqod.model.view.networkfacts import NetworkFacts
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 
 NOBODY = "there is no gateway of this cluster's for it yet"
 NOT_JOINED = "the networks are not joined: there is no Configuration of the peer"
@@ -37,7 +37,7 @@ class PeerNetwork:
         self.whose: Callable[[str], str] = lambda address: ""
         self.facts: Callable[[], NetworkFacts] | None = None
         self.nudge: Callable[[], None] = lambda: None
-        self._news = News()
+        self._news = Notifier()
 
     @property
     def begun(self) -> bool:

@@ -1,7 +1,7 @@
 """The wall around every call of a plugin: timed, named, and nothing that it raises gets through.
 
 A plugin runs on the daemon's one event loop: while a function of it does not come back, every peer
-waits. That cannot be interrupted, so it is measured (:class:`Gauge`), said while it lasts
+waits. That cannot be interrupted, so it is measured (:class:`CallGuard`), said while it lasts
 (:mod:`liqod.loopwatchdog`, which finds the culprit by :mod:`liqod.plugins.currentplugin`), and not
 done again
 for a while: a plugin that is slow again and again is parked. One that fails is not parked as a
@@ -64,7 +64,7 @@ successes, and what a probe raises may be the fault of whom it asks."""
 log = logging.getLogger(__name__)
 
 
-class Gauge:
+class CallGuard:
     """Calls one plugin, and keeps the time and the failures of its calls.
 
     Args:
@@ -331,20 +331,20 @@ class Gauge:
 ErrorT = TypeVar("ErrorT", bound=LiqodError)
 
 
-class Calls:
+class CallGuards:
     """The gauges of all plugins."""
 
     def __init__(self) -> None:
-        self._gauges: dict[tuple[str, str], Gauge] = {}
+        self._gauges: dict[tuple[str, str], CallGuard] = {}
 
-    def of(self, kind: str, name: str, *, own: bool = False) -> Gauge:
+    def of(self, kind: str, name: str, *, own: bool = False) -> CallGuard:
         """The gauge of one plugin; the same for whoever asks."""
         found = self._gauges.get((kind, name))
         if found is None:
-            found = self._gauges[kind, name] = Gauge(kind, name, own=own)
+            found = self._gauges[kind, name] = CallGuard(kind, name, own=own)
         return found
 
-    def find(self, kind: str, name: str) -> Gauge | None:
+    def find(self, kind: str, name: str) -> CallGuard | None:
         """The gauge of a plugin that has been called."""
         return self._gauges.get((kind, name))
 
@@ -370,7 +370,7 @@ class _Begun(trio.abc.Instrument):
     """
 
     def __init__(self) -> None:
-        self.gauges: WeakKeyDictionary[trio.lowlevel.Task, Gauge] = WeakKeyDictionary()
+        self.gauges: WeakKeyDictionary[trio.lowlevel.Task, CallGuard] = WeakKeyDictionary()
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
         """Have the steps of a task timed that is in a nursery of a plugin's task."""
@@ -384,14 +384,14 @@ class _Begun(trio.abc.Instrument):
 _BEGUN: Final = _Begun()
 
 
-async def _beside(gauge: Gauge, inner: Coroutine[Any, Any, R]) -> R:
+async def _beside(gauge: CallGuard, inner: Coroutine[Any, Any, R]) -> R:
     """Go through with a task that a plugin has begun."""
     return await _stepping(gauge, lambda: inner)
 
 
 @coroutine
 def _stepping(
-    gauge: Gauge, function: Callable[..., Awaitable[R]], *args: Any
+    gauge: CallGuard, function: Callable[..., Awaitable[R]], *args: Any
 ) -> Generator[Any, Any, R]:
     """Await a function, and time each stretch of it between two waits."""
     began = perf_counter()
@@ -431,8 +431,8 @@ def _begun(function: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]
 
 WALLS = frozenset(
     {
-        Gauge._ask.__code__,
-        Gauge._judged.__code__,
+        CallGuard._ask.__code__,
+        CallGuard._judged.__code__,
         cast("FunctionType", _stepping).__code__,
     }
 )

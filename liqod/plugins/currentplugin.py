@@ -4,10 +4,10 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from liqod.plugins.callguard import WALLS, Gauge
+from liqod.plugins.callguard import WALLS, CallGuard
 
 
-class Running(NamedTuple):
+class RunningPlugin(NamedTuple):
     """Where a thread is.
 
     Attributes:
@@ -15,16 +15,16 @@ class Running(NamedTuple):
         place: file, line and function.
     """
 
-    gauge: Gauge
+    gauge: CallGuard
     place: str
 
 
-def running(frame: FrameType | None) -> Running | None:
+def running(frame: FrameType | None) -> RunningPlugin | None:
     """The plugin that a thread runs, by the thread's innermost frame; None where it runs none."""
     inner = frame
     while frame is not None:
         if frame.f_code in WALLS:
-            return Running(frame.f_locals["gauge"], place(inner))
+            return RunningPlugin(frame.f_locals["gauge"], place(inner))
         inner, frame = frame, frame.f_back
     return None
 

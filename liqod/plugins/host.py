@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from liqod.plugins.callguard import Calls, Gauge
+from liqod.plugins.callguard import CallGuard, CallGuards
 from liqod.plugins.loader import Plugins
 
 
@@ -19,9 +19,9 @@ class PluginHost:
 
     def __init__(self, loaded: Plugins) -> None:
         self.loaded = loaded
-        self.calls = Calls()
+        self.calls = CallGuards()
 
-    def gauge(self, kind: str, name: str) -> Gauge:
+    def gauge(self, kind: str, name: str) -> CallGuard:
         """The wall around the calls of one plugin; a ``probe`` is a check's."""
         brought = "check" if kind == "probe" else kind
         return self.calls.of(kind, name, own=(brought, name) in self.loaded.own)

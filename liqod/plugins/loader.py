@@ -27,7 +27,7 @@ from liqod.plugins.contracts import NoSettings, Reflector
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.exceptions import described
 from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
-from liqod.plugins.validation import fault
+from liqod.plugins.validation import provided_problem
 
 BUILT_IN: tuple[tuple[str, str], ...] = (
     *declared.modules(),
@@ -88,7 +88,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-class Source(msgspec.Struct, frozen=True):
+class PluginSource(msgspec.Struct, frozen=True):
     """Where a plugin can be had, before anything of it has been imported.
 
     Attributes:
@@ -130,20 +130,20 @@ class Plugins(msgspec.Struct, frozen=True, kw_only=True):
         return next((found for found in self.reflectors if found.name == name), None)
 
 
-def built_in() -> list[Source]:
+def built_in() -> list[PluginSource]:
     """The plugins that liqod brings itself."""
     version = _version(OWN)
 
     def loading(module: str) -> Callable[[], ModuleType]:
         return lambda: import_module(module)
 
-    return [Source(name, OWN, version, loading(module)) for name, module in BUILT_IN]
+    return [PluginSource(name, OWN, version, loading(module)) for name, module in BUILT_IN]
 
 
-def installed() -> list[Source]:
+def installed() -> list[PluginSource]:
     """The plugins of other packages, by entry point."""
     return [
-        Source(
+        PluginSource(
             point.name,
             point.dist.name if point.dist is not None else "",
             point.dist.version if point.dist is not None else "",
@@ -157,7 +157,7 @@ def load(
     *,
     blocked: Sequence[str] = (),
     settings: Mapping[str, Mapping[str, Any]] | None = None,
-    sources: Iterable[Source] | None = None,
+    sources: Iterable[PluginSource] | None = None,
 ) -> Plugins:
     """Load what is built in and installed, but for what is blocked.
 
@@ -245,7 +245,7 @@ def _left_out(record: Loaded, why: str) -> Loaded:
     return msgspec.structs.replace(record, state="left out", why=text)
 
 
-def tell(plugins: Plugins) -> None:
+def log_loaded(plugins: Plugins) -> None:
     """Say in the log what was left out."""
     for each in plugins.records:
         if each.state == "left out":
@@ -263,7 +263,7 @@ def _wanted(provided: Provided, tables: Mapping[str, Mapping[str, Any]]) -> bool
     return not on_request or provided.name in tables
 
 
-def load_one(source: Source, blocked: frozenset[str] = frozenset()) -> list[Outcome]:
+def load_one(source: PluginSource, blocked: frozenset[str] = frozenset()) -> list[Outcome]:
     """Load one plugin: all that it provides, or why it is left out. This is the wall."""
     if source.name in blocked:
         return [(source.name, "plugin", None, "blocked", "blocked by the configuration")]
@@ -271,7 +271,7 @@ def load_one(source: Source, blocked: frozenset[str] = frozenset()) -> list[Outc
     try:
         plugin = source.load()
         provided = _ask(source.name, plugin)
-        problems = [fault(value) for _, value in provided]
+        problems = [provided_problem(value) for _, value in provided]
         if source.package != OWN and (task := system_task(plugin)):
             raise PluginError(f"{task}: what a system task raises would end the daemon")
     except BaseException as error:  # the wall: a module that exits is no reason to end
@@ -291,7 +291,7 @@ def load_one(source: Source, blocked: frozenset[str] = frozenset()) -> list[Outc
     return outcomes
 
 
-def _waited_for(source: Source) -> threading.Timer:
+def _waited_for(source: PluginSource) -> threading.Timer:
     """A timer that logs a plugin's name when its import or a hook does not return in time."""
     text = "the plugin %s of %s has not come back for %g s, and the start waits for it"
     late = threading.Timer(LATE, log.warning, (text, source.name, source.package, LATE))
@@ -376,7 +376,9 @@ def _meant(message: str, config_type: type[Any]) -> str:
     return nearest(unknown.group(1), known, f"; known are {', '.join(known)}" if known else "")
 
 
-def _all_known(tables: Iterable[str], records: Iterable[Loaded], sources: Iterable[Source]) -> None:
+def _all_known(
+    tables: Iterable[str], records: Iterable[Loaded], sources: Iterable[PluginSource]
+) -> None:
     """Raise ConfigError for a table that belongs to no plugin; one may be blocked or left out."""
     known = {each.name for each in records} | {each.name for each in sources}
     for name in tables:

@@ -20,7 +20,7 @@ SHOWN = 60
 """Characters of a value that are shown."""
 
 
-def misfit(value: Any, field: str = "") -> str | None:
+def type_problem(value: Any, field: str = "") -> str | None:
     """The first field of a struct that does not fit its type, in a sentence; None if all do."""
     for name, hint in _hints(type(value)).items():
         where = f"{field}.{name}" if field else name
@@ -30,11 +30,11 @@ def misfit(value: Any, field: str = "") -> str | None:
     return None
 
 
-def arity(function: Callable[..., Any], count: int) -> str | None:
+def signature_problem(function: Callable[..., Any], count: int) -> str | None:
     """Why a function cannot be called with so many values, or is no plain one; None if it can."""
     if waits(function):
         return "is asynchronous, and has to be a plain function"
-    return takes(function, count)
+    return arity_problem(function, count)
 
 
 def waits(function: Any) -> bool:
@@ -52,7 +52,7 @@ def waits(function: Any) -> bool:
     )
 
 
-def takes(function: Callable[..., Any], count: int) -> str | None:
+def arity_problem(function: Callable[..., Any], count: int) -> str | None:
     """Why a function cannot be called with so many values; None if it can."""
     try:
         signature = inspect.signature(function)
@@ -129,7 +129,7 @@ def _of_class(value: Any, hint: Any, where: str) -> str | None:
     if not isinstance(value, hint):
         return _wanted(where, _name(hint), value)
     inside = isinstance(value, msgspec.Struct) or _is_row(value)
-    return misfit(value, where) if inside else None
+    return type_problem(value, where) if inside else None
 
 
 def _is_row(value: Any) -> bool:

@@ -20,7 +20,7 @@ from liqod.plugins.providers import (
     Sighting,
     TunnelProvider,
 )
-from liqod.plugins.typecheck import SHOWN, arity, misfit, shown, takes
+from liqod.plugins.typecheck import SHOWN, arity_problem, shown, signature_problem, type_problem
 
 NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 """Valid names of plugins: a name is part of marks, metrics and tables of the configuration."""
@@ -34,11 +34,11 @@ MOST_OVERHEAD = 220
 Provided = Reflector | DiscoveryProvider | TunnelProvider | Check
 
 
-def fault(provided: Provided) -> str | None:
+def provided_problem(provided: Provided) -> str | None:
     """Why something provided cannot be used, in a sentence that names the field; None if it can."""
     if provided.api != API:
         return f"it is written for version {provided.api} of the contract; this is {API}"
-    wrong = misfit(provided)
+    wrong = type_problem(provided)
     if wrong is not None:
         return wrong
     if not NAME.fullmatch(provided.name):
@@ -65,7 +65,7 @@ def fault(provided: Provided) -> str | None:
 
 def _of_functions(*functions: tuple[str, Callable[..., Any] | None, int]) -> str | None:
     for name, function, count in functions:
-        problem = None if function is None else arity(function, count)
+        problem = None if function is None else signature_problem(function, count)
         if problem is not None:
             return f"{name} {problem}"
     return None
@@ -108,7 +108,7 @@ def _of_check(provided: Check) -> str | None:
         return "title is to be a line of text that shows itself"
     if provided.every <= 0:
         return "every is to be more than 0 seconds"
-    problem = None if provided.probe is None else takes(provided.probe, 1)
+    problem = None if provided.probe is None else arity_problem(provided.probe, 1)
     return None if problem is None else f"probe {problem}"
 
 
@@ -131,11 +131,11 @@ def _twice(names: Iterable[str]) -> str | None:
     return None
 
 
-def strange(plan: object) -> str | None:
+def plan_problem(plan: object) -> str | None:
     """Why something is no plan that can be carried out; None if it is one."""
     if type(plan) is not Plan:
         return f"it is {type(plan).__name__}, not a Plan"
-    wrong = misfit(plan)
+    wrong = type_problem(plan)
     if wrong is not None:
         return wrong
     for field, seconds in (("requeue_after", plan.requeue_after), ("debounce", plan.debounce)):
@@ -148,14 +148,14 @@ def strange(plan: object) -> str | None:
             names = (each.get("apiVersion"), each.get("kind"), known.get("name"))
             if not all(isinstance(name, str) and name for name in names):
                 return f"{field}[{at}] is to have an apiVersion, a kind and a metadata.name"
-            wrong = unwritable(each)
+            wrong = json_problem(each)
             if wrong is not None:
                 return f"{field}[{at}] is {wrong}"
-    wrong = None if plan.status is None else unwritable(plan.status)
+    wrong = None if plan.status is None else json_problem(plan.status)
     return None if wrong is None else f"status is {wrong}"
 
 
-def unwritable(value: object) -> str | None:
+def json_problem(value: object) -> str | None:
     """Why something is no object of JSON, in a clause; None if it is one."""
     if type(value) is not dict:
         return f"{shown(value)}, not an object of JSON"
@@ -166,22 +166,22 @@ def unwritable(value: object) -> str | None:
     return None
 
 
-def no_answer(value: object) -> str | None:
+def bool_problem(value: object) -> str | None:
     """Why something does not say yes or no; None if it does."""
     return None if type(value) is bool else f"{shown(value)}, not True or False"
 
 
-def no_pause(value: object) -> str | None:
+def seconds_problem(value: object) -> str | None:
     """Why something is no number of seconds to wait; None if it is one."""
     good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf
     return None if good else f"{shown(value)}, not a number of seconds"
 
 
-def odd(seen: Sighting) -> str | None:
+def sighting_problem(seen: Sighting) -> str | None:
     """Why something is no sighting of a cluster; None if it is one."""
     if type(seen) is not Sighting:
         return f"it is {type(seen).__name__}, not a Sighting"
-    problem = misfit(seen)
+    problem = type_problem(seen)
     if problem is not None:
         return problem
     texts = (seen.plugin, seen.where, seen.proof, seen.tenant_namespace, seen.secret)

@@ -13,7 +13,7 @@ from liqod.apimachinery import labels
 from liqod.errors import ConfigError, Misuse
 from liqod.kube.http import proxies
 from liqod.kube.selection import Selection
-from liqod.model.network.ranges import Ranges, server_in, translate
+from liqod.model.network.ranges import ClusterCidrs, server_in, translate
 from liqod.network.dataplane.names import PROXY_PORT
 from liqod.procedures import Progress
 from liqod.procedures.networksites import Site
@@ -87,7 +87,9 @@ async def _seen(here: Site, address: str) -> tuple[str, str]:
             continue
         theirs, seen = found.spec.remote.cidr, found.status.remote.cidr
         alias = translate(
-            address, Ranges(theirs.pod, theirs.external), Ranges(seen.pod, seen.external)
+            address,
+            ClusterCidrs(theirs.pod, theirs.external),
+            ClusterCidrs(seen.pod, seen.external),
         )
         if alias is not None:
             return alias, server_in(seen.external)

@@ -10,7 +10,7 @@ from liqod.cluster.tenancy import find_tenant_namespace
 from liqod.errors import ConfigError, Forbidden
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.model.network.ranges import Ranges, translate
+from liqod.model.network.ranges import ClusterCidrs, translate
 from liqod.network.ipam.relays import PREFIX
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.resources import CONFIGURATIONS, IP, IPS, Configuration
@@ -97,7 +97,7 @@ class Relay(msgspec.Struct, frozen=True):
         return alias
 
 
-async def _seen(client: Client, peer: str) -> tuple[Ranges, Ranges] | None:
+async def _seen(client: Client, peer: str) -> tuple[ClusterCidrs, ClusterCidrs] | None:
     """The ranges of a cluster's peer, as it has them and as they are seen; None: not joined."""
     namespace = await find_tenant_namespace(client, peer)
     if namespace is None:
@@ -106,6 +106,6 @@ async def _seen(client: Client, peer: str) -> tuple[Ranges, Ranges] | None:
     for each in await client.list(CONFIGURATIONS, place, decode=Configuration):
         theirs, seen = each.spec.remote.cidr, each.status.remote
         if seen is not None:
-            ranges = Ranges(theirs.pod, theirs.external)
-            return ranges, Ranges(seen.cidr.pod, seen.cidr.external)
+            ranges = ClusterCidrs(theirs.pod, theirs.external)
+            return ranges, ClusterCidrs(seen.cidr.pod, seen.cidr.external)
     return None

@@ -22,7 +22,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import is_from
 from liqod.errors import NotFound
 from liqod.identity.signingrequests import SigningRequests
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.selection import Selection
@@ -92,7 +92,7 @@ class GarbageCollector(Controller[Suspect]):
             # What is still on its way to the API server will have arrived by then.
             self.queue.add(Suspect("requests", "*"), after=self._timings.orphans)
 
-    def _on_map(self, change: Change) -> Iterator[Suspect]:
+    def _on_map(self, change: StoreChange) -> Iterator[Suspect]:
         body = change.new or change.old
         assert body is not None
         found = msgspec.json.decode(body, type=NamespaceMap)
@@ -104,7 +104,7 @@ class GarbageCollector(Controller[Suspect]):
                 kind = "namespace" if each.metadata.name in wanted else "released"
                 yield Suspect(kind, each.metadata.name)
 
-    def _on_slice(self, change: Change) -> Iterator[Suspect]:
+    def _on_slice(self, change: StoreChange) -> Iterator[Suspect]:
         found = None if change.new is None else msgspec.json.decode(change.new, type=Partial)
         if not _ended(found):
             return
@@ -113,7 +113,7 @@ class GarbageCollector(Controller[Suspect]):
             if owner is not None and owner[0] == change.key[0]:
                 yield Suspect("namespace", each.metadata.name)
 
-    def _on_namespace(self, change: Change) -> Iterator[Suspect]:
+    def _on_namespace(self, change: StoreChange) -> Iterator[Suspect]:
         body = change.new or change.old
         assert body is not None
         namespace = msgspec.json.decode(body, type=Partial)
@@ -122,7 +122,7 @@ class GarbageCollector(Controller[Suspect]):
         if change.new is None and labels.TENANT_NAMESPACE in namespace.metadata.labels:
             yield from _peer(namespace.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""))
 
-    def _on_tenant(self, change: Change) -> Iterator[Suspect]:
+    def _on_tenant(self, change: StoreChange) -> Iterator[Suspect]:
         if change.new is None:
             yield from _peer(change.key[1])
 

@@ -16,7 +16,7 @@ from liqod.consumer.link import ProviderPeer
 from liqod.consumer.remotes import Remotes
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
-from liqod.model.network.apiaddress import way_home
+from liqod.model.network.apiaddress import remapped_api_server
 from liqod.plugins.contracts import (
     Absence,
     Json,
@@ -131,7 +131,7 @@ class Context:
             elsewhere=self.elsewhere,
             labels_not_reflected=frozenset(settings.labels_not_reflected),
             annotations_not_reflected=frozenset(settings.annotations_not_reflected),
-            home_api=way_home(
+            home_api=remapped_api_server(
                 # A pod that mounts what nobody brings would not start.
                 settings_of_peer.api_server if TOKENS in self.reflectors else "none",
                 context.config.api_server.for_pods,

@@ -24,8 +24,8 @@ from liqod.consumer.namespaces import unoffloadable
 from liqod.consumer.namespaces.unoffloadable import UnoffloadableNamespaces
 from liqod.consumer.remotes import Remotes
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.nodeindex import placement
-from liqod.kube.cache.store import Change, Store
+from liqod.kube.cache.nodeindex import node_index
+from liqod.kube.cache.store import Store, StoreChange
 from liqod.kube.client import Client
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import EVERY, Selection
@@ -175,14 +175,14 @@ class Engine:
                     stop()
         raise AssertionError("an engine runs until it is cancelled")
 
-    def _stir(self, change: Change) -> None:
+    def _stir(self, change: StoreChange) -> None:
         self._changed.set()
 
-    def _stir_if_tenants(self, change: Change) -> None:
+    def _stir_if_tenants(self, change: StoreChange) -> None:
         if unoffloadable.concerns(change):
             self._changed.set()
 
-    def _on_node(self, change: Change) -> None:
+    def _on_node(self, change: StoreChange) -> None:
         """A virtual node of another peer comes or goes."""
         (namespace, name), known = change.key, self.context.elsewhere
         found = known | {name} if change.new is not None else known - {name}
@@ -299,7 +299,7 @@ class Engine:
             informer = self.context.wide.get(self._kind(name))
             if informer is not None:
                 enqueue = self.workers[name].enqueue
-                self._followed[name, node] = placement(informer).follow(node, enqueue)
+                self._followed[name, node] = node_index(informer).follow(node, enqueue)
 
     # Sessions
 

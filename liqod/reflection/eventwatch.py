@@ -30,7 +30,7 @@ from liqod.reflection.mappednamespace import MappedNamespace
 from liqod.reflection.remotecache import RemoteCache
 from liqod.resources.offloading import SHADOW_PODS
 from liqod.runtime.backoff import Backoff
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 from liqod.runtime.supervise import explain
 
 WATCH_SECONDS: Final = (200, 280)
@@ -72,7 +72,7 @@ class EventWatch:
         self._selection = Selection(mapped.remote_namespace, fields=fields)
         self._version = ""
         self._listed = float("-inf")
-        self._news = News()
+        self._news = Notifier()
         self._turning = trio.CancelScope()
 
     def wake(self) -> None:

@@ -17,7 +17,7 @@ from liqod.apimachinery import labels as marks
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
 from liqod.errors import LiqodError
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Reflector, RemoteKind, Scope, Watch
@@ -28,7 +28,7 @@ from liqod.reflection.remotecache import Debounce, RemoteCache
 from liqod.reflection.worker import Worker
 from liqod.reflection.workers import Workers
 from liqod.runtime.backoff import Backoff
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 from liqod.runtime.supervise import explain
 
 PAUSES = Backoff(first=0.2, last=10.0)
@@ -63,7 +63,7 @@ class NamespaceReflection:
         self.offered = workers.offered(context.nodes)
         self._context = context
         self._workers = workers
-        self._wake = News()
+        self._wake = Notifier()
         owners = (context.peer.context.cluster_id, context.peer.id)
         caches: dict[Kind, RemoteCache] = {}
         for kind, (watch, fields) in _watched(context.reflectors.values()).items():
@@ -180,20 +180,20 @@ class NamespaceReflection:
         made = [(kind, "") for kind in reflector.local]
         return list(dict.fromkeys([*own, *read, *made]))
 
-    def _own_changed(self, worker: Worker) -> Callable[[Change], None]:
-        def heard(change: Change) -> None:
+    def _own_changed(self, worker: Worker) -> Callable[[StoreChange], None]:
+        def heard(change: StoreChange) -> None:
             worker.enqueue(change.key)
             self._workers.read_changed(worker.reflector.kind, change.key)
 
         return heard
 
-    def _read_changed(self, kind: Kind) -> Callable[[Change], None]:
+    def _read_changed(self, kind: Kind) -> Callable[[StoreChange], None]:
         return lambda change: self._workers.read_changed(kind, change.key)
 
-    def _made_changed(self, worker: Worker) -> Callable[[Change], None]:
+    def _made_changed(self, worker: Worker) -> Callable[[StoreChange], None]:
         """A listener that reconciles the source of an object made here that changed or is gone."""
 
-        def heard(change: Change) -> None:
+        def heard(change: StoreChange) -> None:
             for body in (change.old, change.new):
                 noted = "" if body is None else _noted(body)
                 name, _, local = noted.partition("/")

@@ -24,7 +24,7 @@ from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.kube import ensure
 from liqod.model import ids
 from liqod.model.crossing.adoption import is_adopted
-from liqod.model.objects.fieldpaths import laid, picked
+from liqod.model.objects.fieldpaths import overlay, select
 from liqod.model.objects.patches import (
     decode_keys,
     digest,
@@ -155,7 +155,7 @@ def hash_of(wanted: Json, remote: RemoteKind) -> str:
 
 def _content(wanted: Json, remote: RemoteKind) -> str:
     paths = (*remote.follows, *remote.fixed)
-    return digest(picked(wanted, paths)) if paths else ""
+    return digest(select(wanted, paths)) if paths else ""
 
 
 def _joined(marks: str, content: str) -> str:
@@ -276,7 +276,7 @@ def restored(wanted: Json, whole: Json) -> Json:
 
 def followed(wanted: Json, whole: Json, remote: RemoteKind) -> Json:
     """Merge patch by which the content of an object written once follows, over that version."""
-    patch = exact_patch(whole, laid(whole, wanted, remote.follows))
+    patch = exact_patch(whole, overlay(whole, wanted, remote.follows))
     version = whole["metadata"]["resourceVersion"]
     return {**patch, "metadata": {"resourceVersion": version}} if patch else {}
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from liqod.kube.client import Client
-from liqod.kube.http.cpubudget import Budget
+from liqod.kube.http.cpubudget import CpuBudget
 from liqod.reflection.eventwriter import EventWriter
 from liqod.runtime.log import Seldom
 
@@ -32,5 +32,5 @@ class PeerEvents:
     def __init__(self, client: Client, peer: str, which: str) -> None:
         self.writer = EventWriter(client, peer)
         self.which = which
-        self.budget = Budget(share=SHARE)
+        self.budget = CpuBudget(share=SHARE)
         self.seldom = Seldom(SAID_FOR)

@@ -20,7 +20,7 @@ from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial, newer
 from liqod.consumer.degradations import Degradation
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Reflector, Watch
@@ -327,7 +327,7 @@ class RemoteCache:
         """True if everything that was there at a version is shown: what is not, was not there."""
         return self._informer is not None and not self._fields and self._informer.shows(version)
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         name = change.key[1]
         body = change.new if change.new is not None else change.old
         assert body is not None
@@ -362,7 +362,7 @@ class RemoteCache:
             return True
         return differs(old, new)
 
-    def _caught_up(self, name: str, change: Change) -> bool:
+    def _caught_up(self, name: str, change: StoreChange) -> bool:
         """Drop what we remember of our own write once the watch shows it, or what came after.
 
         True where it shows exactly what we wrote.

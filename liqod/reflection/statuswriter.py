@@ -29,7 +29,7 @@ from liqod.kube.client import Client
 from liqod.model.objects.patches import digest
 from liqod.model.objects.remoteevents import MESSAGE_BYTES, REASON_BYTES, clean
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reason, Reflector, Scope
-from liqod.plugins.validation import unwritable
+from liqod.plugins.validation import json_problem
 from liqod.reflection import writebackoff
 from liqod.reflection.context import Context, Version, Work, bare
 from liqod.reflection.localobjects import Lately, make, owned, sweep
@@ -163,7 +163,7 @@ class StatusWriter:
         """The one status that the reflector makes of what several peers say."""
         combine = self._reflector.combine
         assert combine is not None
-        return self._gauge.judge(unwritable, combine, bare(source), statuses)
+        return self._gauge.judge(json_problem, combine, bare(source), statuses)
 
     def _left(self, work: Work) -> Iterable[Partial]:
         """Reflections that an end waits for; not those being deleted, held by a finalizer alone."""

@@ -15,7 +15,7 @@ import trio
 
 from liqod.apimachinery.kinds import PODS
 from liqod.kube import times
-from liqod.kube.cache.nodeindex import placement
+from liqod.kube.cache.nodeindex import node_index
 from liqod.kube.queue import KeyedQueue
 from liqod.model.objects import podstatus
 from liqod.plugins.contracts import Json
@@ -67,7 +67,7 @@ class Withdrawals:
         informer = self._context.wide.get(PODS)
         if informer is None:
             return
-        pods = [key for node in self._context.nodes for key in placement(informer).on(node)]
+        pods = [key for node in self._context.nodes for key in node_index(informer).on(node)]
         apart = min(APART, WITHIN / max(len(pods), 1))
         for number, key in enumerate(pods):
             self.queue.add(key, after=number * apart)

@@ -16,7 +16,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.errors import LiqodError, PluginError, TransientError
 from liqod.kube import times
-from liqod.kube.cache.nodeindex import placement
+from liqod.kube.cache.nodeindex import node_index
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.watched import DOUBT
 from liqod.model.crossing.adoption import stands_for
@@ -35,7 +35,7 @@ from liqod.plugins.contracts import (
     Scope,
     Watch,
 )
-from liqod.plugins.validation import no_answer, no_pause, strange
+from liqod.plugins.validation import bool_problem, plan_problem, seconds_problem
 from liqod.reflection import topology
 from liqod.reflection.context import Context, State, Version, Work, bare, version_of
 from liqod.reflection.remotecache import Stamps
@@ -141,7 +141,7 @@ class Worker:
             return self._served
         try:
             nodes = self._context.nodes.values()
-            self._served = any(self._gauge.judge(no_answer, offered, each) for each in nodes)
+            self._served = any(self._gauge.judge(bool_problem, offered, each) for each in nodes)
         except PluginError as error:
             self._gauge.rest((peer, "offered"), str(error))
             log.warning("nothing of it goes to the peer: %s", error)
@@ -159,7 +159,7 @@ class Worker:
         if gauge.rests:
             return 0.0
         try:
-            answer = gauge.judge(no_pause, debounce, body)
+            answer = gauge.judge(seconds_problem, debounce, body)
         except PluginError as error:
             gauge.rest(what, str(error))
             return 0.0
@@ -203,7 +203,7 @@ class Worker:
             informer = context.wide.get(self.reflector.kind)
             if informer is not None:
                 for node in context.nodes:
-                    found |= placement(informer).on(node)
+                    found |= node_index(informer).on(node)
             return found
         for mapped in context.namespaces.values():
             informer = context.local(self.reflector, mapped)
@@ -433,7 +433,7 @@ class Worker:
         """The plan of a function of the reflector. Raises PluginError where it breaks."""
         if self._gauge.own:
             return self._gauge.ask(function, *args, **named)
-        return self._gauge.judge(strange, function, *args, **named)
+        return self._gauge.judge(plan_problem, function, *args, **named)
 
     def _allowed(self, source: Json, view: LiveView) -> bool:
         """True if the object is to be reflected at all."""

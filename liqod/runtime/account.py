@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from liqod.runtime.connectionlimit import Places
+from liqod.runtime.connectionlimit import ConnectionLimiter
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 
 
-class Share(msgspec.Struct, frozen=True):
+class PortShare(msgspec.Struct, frozen=True):
     """A face's part of what callers may take.
 
     Attributes:
@@ -77,50 +77,56 @@ LOCAL: Final = "inspector-local"
 REMOTE: Final = "inspector-remote"
 CLIENTS: Final = "inspector-clients"
 
-SHARES: Final[dict[str, Share]] = {
-    PROBES: Share("health and metrics", "anybody", 1, 64, 64, held=1 * MIB),
-    WEBHOOK_STRANGERS: Share("webhook", "who has had no answer yet", 1, 64, 64, held=4 * MIB),
-    WEBHOOK: Share("webhook", "who was answered", 1, 96, 96, held=4 * MIB),
-    KUBELET_STRANGERS: Share("kubelet API", "who has not logged in yet", 1, 64, 64, held=4 * MIB),
-    KUBELET: Share(
+SHARES: Final[dict[str, PortShare]] = {
+    PROBES: PortShare("health and metrics", "anybody", 1, 64, 64, held=1 * MIB),
+    WEBHOOK_STRANGERS: PortShare("webhook", "who has had no answer yet", 1, 64, 64, held=4 * MIB),
+    WEBHOOK: PortShare("webhook", "who was answered", 1, 96, 96, held=4 * MIB),
+    KUBELET_STRANGERS: PortShare(
+        "kubelet API", "who has not logged in yet", 1, 64, 64, held=4 * MIB
+    ),
+    KUBELET: PortShare(
         *("kubelet API", "streams, logs, scrapers", 7, 1024, 1024),
         files=2,
         memory=80 * KIB,
         held=4 * MIB,
     ),
-    UNPROVED: Share("handshake", "who has proved no key yet", 2, 128, 32, 4),
-    STRANGERS: Share("handshake", "who has proved a key that is no tenant's", 1, 256, 16, 4),
-    WAITING: Share("handshake", "who waits, with an entry in the inbox", 2, 256, 16, 4, stays=True),
-    TENANTS: Share(
+    UNPROVED: PortShare("handshake", "who has proved no key yet", 2, 128, 32, 4),
+    STRANGERS: PortShare("handshake", "who has proved a key that is no tenant's", 1, 256, 16, 4),
+    WAITING: PortShare(
+        "handshake", "who waits, with an entry in the inbox", 2, 256, 16, 4, stays=True
+    ),
+    TENANTS: PortShare(
         *("handshake", "tenants' channels", 4, 1024, 4),
         memory=64 * KIB,
         source="key",
         stays=True,
     ),
-    STREAMS: Share(
+    STREAMS: PortShare(
         *("handshake", "streams of tenants", 6, 4096, 512, 2), memory=24 * KIB, source="key"
     ),
-    SHARED: Share("shared port 443", "who has called no name yet", 2, 512, 128, 4, memory=16 * KIB),
-    PROXY: Share(
+    SHARED: PortShare(
+        "shared port 443", "who has called no name yet", 2, 512, 128, 4, memory=16 * KIB
+    ),
+    PROXY: PortShare(
         *("proxy at 8118", "peers that run Liqo", 1, 1024, 512, 2),
         files=2,
         memory=16 * KIB,
         source="peer",
     ),
-    LOCAL: Share("inspector's socket", "who shakes hands", 1, 32, 32, source="machine"),
-    REMOTE: Share("inspector, by network", "who shakes hands", 1, 32, 32),
-    CLIENTS: Share("inspector", "viewers", 1, 32, 32, source="machine"),
+    LOCAL: PortShare("inspector's socket", "who shakes hands", 1, 32, 32, source="machine"),
+    REMOTE: PortShare("inspector, by network", "who shakes hands", 1, 32, 32),
+    CLIENTS: PortShare("inspector", "viewers", 1, 32, 32, source="machine"),
 }
 """The faces of the daemon."""
 
-TUNNEL_SHARES: Final[dict[str, Share]] = {
+TUNNEL_SHARES: Final[dict[str, PortShare]] = {
     SHARED: SHARES[SHARED],
-    CALLERS: Share("port 443 of a tunnel", "who is to prove itself", 4, 128, 32, 4),
+    CALLERS: PortShare("port 443 of a tunnel", "who is to prove itself", 4, 128, 32, 4),
 }
 """The faces of the process that carries one peer's tunnel by websockets; its limits are its own."""
 
 
-def places_of(share: Share, files: int, memory: int) -> tuple[int, int]:
+def places_of(share: PortShare, files: int, memory: int) -> tuple[int, int]:
     """Places of a face, and of one source there.
 
     Args:
@@ -147,28 +153,28 @@ class Account:
         self,
         files: int = MOST_FILES,
         memory: int = 1 << 40,
-        shares: Mapping[str, Share] = SHARES,
+        shares: Mapping[str, PortShare] = SHARES,
     ) -> None:
         self.files, self.memory = files, memory
         self._shares = shares
-        self._places: dict[str, Places] = {}
+        self._places: dict[str, ConnectionLimiter] = {}
 
-    def __getitem__(self, face: str) -> Places:
+    def __getitem__(self, face: str) -> ConnectionLimiter:
         """The places of a face, the same ones for all who ask."""
         if face not in self._places:
             share = self._shares[face]
             most, of_one = places_of(share, self.files, self.memory)
             name = f"{share.face}, {share.who}"
-            self._places[face] = Places(most, of_one, share.held, share.stays, name)
+            self._places[face] = ConnectionLimiter(most, of_one, share.held, share.stays, name)
         return self._places[face]
 
-    def faces(self) -> Iterator[tuple[str, Share, Places]]:
+    def faces(self) -> Iterator[tuple[str, PortShare, ConnectionLimiter]]:
         """Each face with its places."""
         for face, share in self._shares.items():
             yield face, share, self[face]
 
 
-def derived(shares: Mapping[str, Share] = SHARES) -> Account:
+def derived(shares: Mapping[str, PortShare] = SHARES) -> Account:
     """The account of this process, by its limits; its limit of files is raised first."""
     account = Account(raise_files(), memory_limit(), shares)
     if account.files < FEW_FILES:

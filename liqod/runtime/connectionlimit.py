@@ -35,7 +35,7 @@ _CAPACITY: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 _NO_LISTENER: Final = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)
 
 
-class Place:
+class ConnectionSlot:
     """One connection's place.
 
     Attributes:
@@ -50,7 +50,7 @@ class Place:
 
     def __init__(
         self,
-        places: "Places",
+        places: "ConnectionLimiter",
         source: str,
         scope: trio.CancelScope,
         forget: Callable[[], None] | None,
@@ -70,14 +70,14 @@ class Place:
         return self.places.weigh(self, held)
 
 
-class Places:
+class ConnectionLimiter:
     """The connections of one face.
 
     Args:
         most: in all.
         of_one: of one source; None: as many.
         held: bytes that may be kept of what all have sent; None: nobody counts.
-        stays: as in :class:`liqod.runtime.account.Share`.
+        stays: as in :class:`liqod.runtime.account.PortShare`.
         name: what they are for, in the log; empty: nothing is said.
 
     Attributes:
@@ -98,7 +98,7 @@ class Places:
         self.may_hold = held
         self._stays = stays
         self._held = 0
-        self._sources: dict[str, dict[Place, None]] = {}
+        self._sources: dict[str, dict[ConnectionSlot, None]] = {}
         self._count = 0
         self._crowds: Counter[str] = Counter()
         self.refused: Counter[tuple[str, Why]] = Counter()
@@ -118,7 +118,7 @@ class Places:
         *,
         idle: bool = True,
         forget: Callable[[], None] | None = None,
-    ) -> Place | None:
+    ) -> ConnectionSlot | None:
         """A place for one more; None where nobody makes room for it.
 
         Args:
@@ -127,7 +127,7 @@ class Places:
             idle: whether it may be asked to at once.
             forget: releases what was sent, before its own turn to do so comes.
         """
-        place = Place(self, source, scope or trio.CancelScope(), forget)
+        place = ConnectionSlot(self, source, scope or trio.CancelScope(), forget)
         place.idle = idle and scope is not None
         self._add(place)
         why: Why = "full"
@@ -159,7 +159,7 @@ class Places:
                 if place is not None:
                     place.leave()
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: ConnectionSlot) -> None:
         """A connection has gone, if it was there."""
         mine = self._sources.get(place.source, {})
         if place not in mine:
@@ -178,8 +178,8 @@ class Places:
         """Count one that is refused, or makes room."""
         self.refused[sort_of(source), why] += 1
 
-    def weigh(self, place: Place, held: int) -> bool:
-        """As :meth:`Place.weigh`."""
+    def weigh(self, place: ConnectionSlot, held: int) -> bool:
+        """As :meth:`ConnectionSlot.weigh`."""
         if place in self._sources.get(place.source, {}):
             self._held += held - place.held
         place.held = held
@@ -191,34 +191,34 @@ class Places:
             self._end(victim)
         return True
 
-    def _tell(self, place: Place) -> None:
+    def _tell(self, place: ConnectionSlot) -> None:
         """Say now and then that all places are taken, and whose connection ends by that."""
         if self._name and _full.allows(self._name):
             extra = {"places": self.most, "from": place.source}
             log.warning("all places are taken: %s", self._name, extra=extra)
 
-    def _add(self, place: Place) -> None:
+    def _add(self, place: ConnectionSlot) -> None:
         self._sources.setdefault(place.source, {})[place] = None
         self._count += 1
         self._crowds.update(networks_of(place.source))
 
-    def _end(self, place: Place) -> None:
+    def _end(self, place: ConnectionSlot) -> None:
         self.leave(place)
         if place.forget is not None:
             place.forget()
         place.scope.cancel()
 
-    def _first_idle(self, source: str) -> Place | None:
+    def _first_idle(self, source: str) -> ConnectionSlot | None:
         return next((each for each in self._sources[source] if each.idle), None)
 
-    def _most_crowded(self) -> Place | None:
+    def _most_crowded(self) -> ConnectionSlot | None:
         """The idle connection to close when a new one needs its place; None where none is idle.
 
         It is the first idle one of the source with most connections that has any. Of sources with
         as many, it is the one that came first; where these stay, the one that came last, which may
         be the newcomer.
         """
-        found: Place | None = None
+        found: ConnectionSlot | None = None
         most = [0]
         for source in self._sources:
             crowds = [self._crowds[each] for each in networks_of(source)]
@@ -228,7 +228,7 @@ class Places:
                     found, most = idle, crowds
         return found
 
-    def _heaviest(self) -> Place | None:
+    def _heaviest(self) -> ConnectionSlot | None:
         """The first idle one that holds something, of the source that holds most."""
         weights = {
             source: sum(each.held for each in mine) for source, mine in self._sources.items()

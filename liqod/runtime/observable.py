@@ -7,7 +7,7 @@ import trio
 T = TypeVar("T")
 
 
-class News:
+class Notifier:
     """Notifies all waiting tasks of a change.
 
     Attributes:
@@ -29,7 +29,7 @@ class News:
         await self.coming.wait()
 
 
-class Latest(Generic[T]):
+class Observable(Generic[T]):
     """The newest value, handed from its producer to its consumers.
 
     Args:
@@ -41,7 +41,7 @@ class Latest(Generic[T]):
 
     def __init__(self, now: T) -> None:
         self.now = now
-        self._news = News()
+        self._news = Notifier()
 
     def know(self, now: T) -> None:
         """Set the value; nobody is notified of an equal one."""

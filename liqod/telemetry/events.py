@@ -1,6 +1,6 @@
 """Events that components report to the hub: a struct for each topic.
 
-A fact that has its default is not reported. :meth:`Told.facts` gives all facts of an event;
+A fact that has its default is not reported. :meth:`TopicEvent.facts` gives all facts of an event;
 :mod:`liqod.model.view.eventtext` makes texts for people of them.
 """
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import msgspec
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TopicEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that a component decided or found."""
 
     TOPIC: ClassVar[str] = ""
@@ -25,7 +25,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return facts
 
 
-class KeyFailed(Told, frozen=True, kw_only=True):
+class KeyFailed(TopicEvent, frozen=True, kw_only=True):
     """A key of a controller's queue failed, and is tried again.
 
     Attributes:
@@ -53,7 +53,7 @@ class KeyFailed(Told, frozen=True, kw_only=True):
 # Of the daemon and of the whole cluster
 
 
-class HeldUp(Told, frozen=True, kw_only=True):
+class HeldUp(TopicEvent, frozen=True, kw_only=True):
     """Something held the event loop up, for so many seconds."""
 
     TOPIC: ClassVar[str] = "daemon.heldup"
@@ -61,7 +61,7 @@ class HeldUp(Told, frozen=True, kw_only=True):
     by: str
 
 
-class VerdictTurned(Told, frozen=True, kw_only=True):
+class VerdictTurned(TopicEvent, frozen=True, kw_only=True):
     """The doctor found that a layer works no more, or again."""
 
     TOPIC: ClassVar[str] = "doctor"
@@ -70,7 +70,7 @@ class VerdictTurned(Told, frozen=True, kw_only=True):
     evidence: str
 
 
-class Sighted(Told, frozen=True, kw_only=True):
+class ClusterSighted(TopicEvent, frozen=True, kw_only=True):
     """A discovery plugin sees a cluster, or sees it no more.
 
     Attributes:
@@ -99,7 +99,7 @@ class Sighted(Told, frozen=True, kw_only=True):
     kubeconfig: str = ""
 
 
-class DiscoveryBegun(Told, frozen=True, kw_only=True):
+class DiscoveryBegun(TopicEvent, frozen=True, kw_only=True):
     """A plugin that failed runs again, or peering with a cluster that failed."""
 
     TOPIC: ClassVar[str] = "discovery.begun"
@@ -107,7 +107,7 @@ class DiscoveryBegun(Told, frozen=True, kw_only=True):
     cluster: str = ""
 
 
-class DiscoveryFailed(Told, frozen=True, kw_only=True):
+class DiscoveryFailed(TopicEvent, frozen=True, kw_only=True):
     """A discovery plugin does not run, or peering with a cluster fails.
 
     Attributes:
@@ -128,14 +128,14 @@ class DiscoveryFailed(Told, frozen=True, kw_only=True):
     parked: bool
 
 
-class PoliciesChanged(Told, frozen=True, kw_only=True):
+class PoliciesChanged(TopicEvent, frozen=True, kw_only=True):
     """The admission policies for guests that are missing now."""
 
     TOPIC: ClassVar[str] = "policies"
     missing: tuple[str, ...]
 
 
-class WebhookChanged(Told, frozen=True, kw_only=True):
+class WebhookChanged(TopicEvent, frozen=True, kw_only=True):
     """The webhook was certified, or its way was tried, or a step failed.
 
     Attributes:
@@ -152,7 +152,7 @@ class WebhookChanged(Told, frozen=True, kw_only=True):
     failed: str = ""
 
 
-class MissedPod(Told, frozen=True, kw_only=True):
+class MissedPod(TopicEvent, frozen=True, kw_only=True):
     """A pod that the webhook had missed may now run on virtual nodes."""
 
     TOPIC: ClassVar[str] = "missed"
@@ -160,14 +160,14 @@ class MissedPod(Told, frozen=True, kw_only=True):
     tolerates: bool = False
 
 
-class KeysFailed(Told, frozen=True, kw_only=True):
+class KeysFailed(TopicEvent, frozen=True, kw_only=True):
     """The cluster's own keys could not be read or made."""
 
     TOPIC: ClassVar[str] = "keys"
     failed: str
 
 
-class OffloadingChanged(Told, frozen=True, kw_only=True):
+class OffloadingChanged(TopicEvent, frozen=True, kw_only=True):
     """A namespace is offloaded otherwise than before, or no more."""
 
     TOPIC: ClassVar[str] = "offloading"
@@ -177,7 +177,7 @@ class OffloadingChanged(Told, frozen=True, kw_only=True):
     ended: bool = False
 
 
-class OrphanSwept(Told, frozen=True, kw_only=True):
+class OrphanSwept(TopicEvent, frozen=True, kw_only=True):
     """The garbage of a consumer that is gone was removed, or waits for something.
 
     Attributes:
@@ -196,7 +196,7 @@ class OrphanSwept(Told, frozen=True, kw_only=True):
     swept: int = 0
 
 
-class ForeignClusterSwept(Told, frozen=True, kw_only=True):
+class ForeignClusterSwept(TopicEvent, frozen=True, kw_only=True):
     """The ForeignCluster of a peer that is gone was deleted."""
 
     TOPIC: ClassVar[str] = "foreigncluster"
@@ -204,7 +204,7 @@ class ForeignClusterSwept(Told, frozen=True, kw_only=True):
     did: str = ""
 
 
-class NetworkSwept(Told, frozen=True, kw_only=True):
+class NetworkSwept(TopicEvent, frozen=True, kw_only=True):
     """The garbage on this machine of a peer that is gone was taken down."""
 
     TOPIC: ClassVar[str] = "network"
@@ -215,20 +215,20 @@ class NetworkSwept(Told, frozen=True, kw_only=True):
 # Of one peer
 
 
-class PeerSeen(Told, frozen=True, kw_only=True):
+class PeerSeen(TopicEvent, frozen=True, kw_only=True):
     """There is a peer: its tenant namespace is here."""
 
     TOPIC: ClassVar[str] = "peer.seen"
     namespace: str
 
 
-class PeerRunning(Told, frozen=True, kw_only=True):
+class PeerRunning(TopicEvent, frozen=True, kw_only=True):
     """The peer's task has started."""
 
     TOPIC: ClassVar[str] = "peer.running"
 
 
-class PeerFailed(Told, frozen=True, kw_only=True):
+class PeerFailed(TopicEvent, frozen=True, kw_only=True):
     """The peer's task failed; attributes as of :class:`DiscoveryFailed`."""
 
     TOPIC: ClassVar[str] = "peer.failed"
@@ -238,20 +238,20 @@ class PeerFailed(Told, frozen=True, kw_only=True):
     parked: bool
 
 
-class PeerGone(Told, frozen=True, kw_only=True):
+class PeerGone(TopicEvent, frozen=True, kw_only=True):
     """It is a peer no more."""
 
     TOPIC: ClassVar[str] = "peer.gone"
 
 
-class PeeringStep(Told, frozen=True, kw_only=True):
+class PeeringStep(TopicEvent, frozen=True, kw_only=True):
     """The present step of peering with it."""
 
     TOPIC: ClassVar[str] = "peer.introduction"
     step: str
 
 
-class LinkChanged(Told, frozen=True, kw_only=True):
+class LinkChanged(TopicEvent, frozen=True, kw_only=True):
     """The peer's API server answers, or does not and why."""
 
     TOPIC: ClassVar[str] = "peer.link"
@@ -259,7 +259,7 @@ class LinkChanged(Told, frozen=True, kw_only=True):
     reason: str
 
 
-class PeerDaemonChanged(Told, frozen=True, kw_only=True):
+class PeerDaemonChanged(TopicEvent, frozen=True, kw_only=True):
     """The peer's daemon runs or not, and by what that is seen."""
 
     TOPIC: ClassVar[str] = "peer.daemon"
@@ -267,7 +267,7 @@ class PeerDaemonChanged(Told, frozen=True, kw_only=True):
     reason: str
 
 
-class IdentityChanged(Told, frozen=True, kw_only=True):
+class IdentityChanged(TopicEvent, frozen=True, kw_only=True):
     """The result of the daemon's work on an identity that the peer gave, or on its Secret.
 
     Attributes:
@@ -292,7 +292,7 @@ class IdentityChanged(Told, frozen=True, kw_only=True):
     failed: str = ""
 
 
-class NonceSigned(Told, frozen=True, kw_only=True):
+class NonceSigned(TopicEvent, frozen=True, kw_only=True):
     """The peer's nonce was signed, or why not."""
 
     TOPIC: ClassVar[str] = "peer.signing"
@@ -300,7 +300,7 @@ class NonceSigned(Told, frozen=True, kw_only=True):
     refused: str = ""
 
 
-class Borrowed(Told, frozen=True, kw_only=True):
+class Borrowed(TopicEvent, frozen=True, kw_only=True):
     """An action on the Identity or the VirtualNode of a slice."""
 
     TOPIC: ClassVar[str] = "peer.borrowed"
@@ -309,7 +309,7 @@ class Borrowed(Told, frozen=True, kw_only=True):
     did: str
 
 
-class Replicated(Told, frozen=True, kw_only=True):
+class Replicated(TopicEvent, frozen=True, kw_only=True):
     """The result of writing one of our objects at the peer, or of watching them.
 
     Attributes:
@@ -334,7 +334,7 @@ class Replicated(Told, frozen=True, kw_only=True):
     failed: str = ""
 
 
-class NodeChanged(Told, frozen=True, kw_only=True):
+class NodeChanged(TopicEvent, frozen=True, kw_only=True):
     """A virtual node is ready or not, or was removed, or a step of it failed."""
 
     TOPIC: ClassVar[str] = "peer.node"
@@ -345,7 +345,7 @@ class NodeChanged(Told, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class NodeDraining(Told, frozen=True, kw_only=True):
+class NodeDraining(TopicEvent, frozen=True, kw_only=True):
     """The drain of a virtual node waits for something."""
 
     TOPIC: ClassVar[str] = "peer.drain"
@@ -353,7 +353,7 @@ class NodeDraining(Told, frozen=True, kw_only=True):
     waits: str
 
 
-class InheritedFreed(Told, frozen=True, kw_only=True):
+class InheritedFreed(TopicEvent, frozen=True, kw_only=True):
     """A finalizer that Liqo left behind was taken off."""
 
     TOPIC: ClassVar[str] = "peer.inherited"
@@ -362,7 +362,7 @@ class InheritedFreed(Told, frozen=True, kw_only=True):
     finalizer: str
 
 
-class PeeringEnds(Told, frozen=True, kw_only=True):
+class PeeringEnds(TopicEvent, frozen=True, kw_only=True):
     """The peering ends: by us or not, the deleted object, why there is nothing more to do."""
 
     TOPIC: ClassVar[str] = "peer.leaving"
@@ -372,14 +372,14 @@ class PeeringEnds(Told, frozen=True, kw_only=True):
     ended: str = ""
 
 
-class ForeignClusterDeleted(Told, frozen=True, kw_only=True):
+class ForeignClusterDeleted(TopicEvent, frozen=True, kw_only=True):
     """Our account of the peer was deleted."""
 
     TOPIC: ClassVar[str] = "peer.foreigncluster"
     did: str
 
 
-class SliceLent(Told, frozen=True, kw_only=True):
+class SliceLent(TopicEvent, frozen=True, kw_only=True):
     """Our verdict on a slice that the peer asks for.
 
     Attributes:
@@ -394,7 +394,7 @@ class SliceLent(Told, frozen=True, kw_only=True):
     cordoned: str = ""
 
 
-class NamespaceMapped(Told, frozen=True, kw_only=True):
+class NamespaceMapped(TopicEvent, frozen=True, kw_only=True):
     """A namespace that the peer asks for is not accepted, or its whole map is not."""
 
     TOPIC: ClassVar[str] = "peer.namespacemap"
@@ -404,7 +404,7 @@ class NamespaceMapped(Told, frozen=True, kw_only=True):
     reason: str
 
 
-class ShadowPodWaits(Told, frozen=True, kw_only=True):
+class ShadowPodWaits(TopicEvent, frozen=True, kw_only=True):
     """Why there is no pod for a ShadowPod."""
 
     TOPIC: ClassVar[str] = "peer.shadowpod.waits"
@@ -414,7 +414,7 @@ class ShadowPodWaits(Told, frozen=True, kw_only=True):
     message: str
 
 
-class ShadowPodPhase(Told, frozen=True, kw_only=True):
+class ShadowPodPhase(TopicEvent, frozen=True, kw_only=True):
     """The phase of a ShadowPod's pod."""
 
     TOPIC: ClassVar[str] = "peer.shadowpod.phase"
@@ -423,7 +423,7 @@ class ShadowPodPhase(Told, frozen=True, kw_only=True):
     phase: str
 
 
-class EndpointsRefused(Told, frozen=True, kw_only=True):
+class EndpointsRefused(TopicEvent, frozen=True, kw_only=True):
     """Why endpoints of the peer are not relayed; no reason: they are."""
 
     TOPIC: ClassVar[str] = "peer.endpoints.refused"
@@ -432,21 +432,21 @@ class EndpointsRefused(Told, frozen=True, kw_only=True):
     reason: str
 
 
-class RenewalAnswered(Told, frozen=True, kw_only=True):
+class RenewalAnswered(TopicEvent, frozen=True, kw_only=True):
     """The newest certificate was put into a Renew."""
 
     TOPIC: ClassVar[str] = "peer.renewal"
     renew: str
 
 
-class NonceMade(Told, frozen=True, kw_only=True):
+class NonceMade(TopicEvent, frozen=True, kw_only=True):
     """A nonce was put into the Secret that asked for it."""
 
     TOPIC: ClassVar[str] = "peer.nonce"
     secret: str
 
 
-class TenantChanged(Told, frozen=True, kw_only=True):
+class TenantChanged(TopicEvent, frozen=True, kw_only=True):
     """The Tenant is accepted, refused, draining or drained."""
 
     TOPIC: ClassVar[str] = "peer.tenant"
@@ -458,7 +458,7 @@ class TenantChanged(Told, frozen=True, kw_only=True):
 # Of the network that is joined with one peer
 
 
-class GatewayJudged(Told, frozen=True, kw_only=True):
+class GatewayJudged(TopicEvent, frozen=True, kw_only=True):
     """A peer's GatewayServer or GatewayClient is accepted, is refused, or waits for something.
 
     Attributes:
@@ -472,7 +472,7 @@ class GatewayJudged(Told, frozen=True, kw_only=True):
     waits: str = ""
 
 
-class TunnelChanged(Told, frozen=True, kw_only=True):
+class TunnelChanged(TopicEvent, frozen=True, kw_only=True):
     """How the tunnel is: Connected, Connecting or Error; why, where there is a reason.
 
     Attributes:
@@ -490,7 +490,7 @@ class TunnelChanged(Told, frozen=True, kw_only=True):
 # Of what is reflected to one peer
 
 
-class NamespaceSession(Told, frozen=True, kw_only=True):
+class NamespaceSession(TopicEvent, frozen=True, kw_only=True):
     """A namespace is mapped at the peer from now on (``started``), or no more (``ended``)."""
 
     TOPIC: ClassVar[str] = "peer.namespace"
@@ -498,7 +498,7 @@ class NamespaceSession(Told, frozen=True, kw_only=True):
     state: str
 
 
-class KindRead(Told, frozen=True, kw_only=True):
+class KindRead(TopicEvent, frozen=True, kw_only=True):
     """Why a kind cannot be read at the peer; empty: it can."""
 
     TOPIC: ClassVar[str] = "peer.kind"
@@ -506,7 +506,7 @@ class KindRead(Told, frozen=True, kw_only=True):
     problem: str
 
 
-class Reflected(Told, frozen=True, kw_only=True):
+class Reflected(TopicEvent, frozen=True, kw_only=True):
     """An action on an object that is reflected.
 
     Attributes:

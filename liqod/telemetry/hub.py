@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from liqod.telemetry.events import Reflected, Told
+from liqod.telemetry.events import Reflected, TopicEvent
 
 KEPT_EVENTS = 1000
 KEPT_OBJECTS = 300
@@ -33,7 +33,7 @@ class Published(msgspec.Struct, frozen=True):
     sequence: int
     at: float
     peer: str
-    told: Told
+    told: TopicEvent
 
 
 Listener = Callable[[Published], None]
@@ -48,7 +48,7 @@ class Hub:
         self._sequence = 0
         self._listeners: dict[Listener, None] = {}
 
-    def publish(self, told: Told, peer: str = "") -> None:
+    def publish(self, told: TopicEvent, peer: str = "") -> None:
         """Record one decision, which may concern a peer, and notify the listeners."""
         self._sequence += 1
         event = Published(self._sequence, time.time(), peer, told)

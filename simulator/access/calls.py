@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import trio
 
 from liqod.errors import ProtocolError
-from liqod.kube.http.connection import Closed, Connection
+from liqod.kube.http.connection import ConnectionClosed, HttpConnection
 from liqod.kube.http.proxies import Dial
 from liqod.kube.http.wire import TlsWire, connect
 
@@ -45,7 +45,7 @@ class Calls:
     def __init__(self) -> None:
         self.dial: Dial = connect
         self._contexts: dict[str, ssl.SSLContext] = {}
-        self._idle: dict[Server, list[tuple[Connection, float]]] = {}
+        self._idle: dict[Server, list[tuple[HttpConnection, float]]] = {}
 
     async def post(self, url: str, bundle: str, body: bytes) -> bytes:
         """The body of the answer.
@@ -66,7 +66,7 @@ class Calls:
         if kept is not None:
             try:
                 return await self._exchange(server, kept, request)
-            except Closed:
+            except ConnectionClosed:
                 pass  # Go's transport would have seen it close before
         return await self._exchange(server, await self._connect(server), request)
 
@@ -78,7 +78,7 @@ class Calls:
         self._idle.clear()
         self._contexts.clear()
 
-    async def _exchange(self, server: Server, connection: Connection, request: bytes) -> bytes:
+    async def _exchange(self, server: Server, connection: HttpConnection, request: bytes) -> bytes:
         try:
             head = await connection.exchange(request)
             answer = await connection.body(LONGEST_ANSWER)
@@ -88,7 +88,7 @@ class Calls:
         finally:
             self._give_back(server, connection)
 
-    async def _connect(self, server: Server) -> Connection:
+    async def _connect(self, server: Server) -> HttpConnection:
         parts = urlsplit(f"//{server.place}")
         host, context = parts.hostname or "", self._context(server.bundle)
         secured = TlsWire(await self.dial(host, parts.port or 443), context, host)
@@ -97,15 +97,15 @@ class Calls:
         except BaseException:
             secured.close()
             raise
-        return Connection(secured)
+        return HttpConnection(secured)
 
-    def _take(self, server: Server) -> Connection | None:
+    def _take(self, server: Server) -> HttpConnection | None:
         """The idle connection used last."""
         connections = self._idle.get(server, [])
         self._drop(connections, len(connections))
         return connections.pop()[0] if connections else None
 
-    def _give_back(self, server: Server, connection: Connection) -> None:
+    def _give_back(self, server: Server, connection: HttpConnection) -> None:
         """Keep a connection whose exchange is over, if it can have another."""
         if not connection.reusable:
             connection.close()
@@ -114,7 +114,7 @@ class Calls:
         connections.append((connection, trio.current_time()))
         self._drop(connections, MAX_IDLE)
 
-    def _drop(self, connections: list[tuple[Connection, float]], most: int) -> None:
+    def _drop(self, connections: list[tuple[HttpConnection, float]], most: int) -> None:
         """Close the oldest: those idle for too long, and those that are too many."""
         oldest = trio.current_time() - IDLE
         while connections and (connections[0][1] < oldest or len(connections) > most):

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.http.server import Request
+from liqod.kube.http.server import HttpRequest
 from simulator.storage.storage import Storage
 from simulator.wire.failures import ApiError
 
@@ -66,7 +66,7 @@ class Authenticator:
         self.secret = os.urandom(32)
         self._storage = storage
 
-    def identify(self, request: Request) -> User:
+    def identify(self, request: HttpRequest) -> User:
         """The user of a request, anonymous without credentials.
 
         Raises:
@@ -76,7 +76,7 @@ class Authenticator:
         REQUESTER.set(user)
         return user
 
-    def _identify(self, request: Request) -> User:
+    def _identify(self, request: HttpRequest) -> User:
         authorization = request.headers.get("authorization", "")
         if request.peer_certificate is not None:
             return _from_certificate(request.peer_certificate)

@@ -17,7 +17,7 @@ from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, S
 from liqod.errors import AlreadyExists, Conflict, Invalid, LiqodError, NotFound
 from liqod.kube import times
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.queue import KeyedQueue
 from simulator.nodes import kubelet
@@ -365,7 +365,7 @@ async def run_nodes(
     )
     pods = Informer(client, PODS, keep=_is_bound)
 
-    def notice(change: Change) -> None:
+    def notice(change: StoreChange) -> None:
         agent.notice(change.key, change.new)
 
     pods.subscribe(notice)

@@ -26,12 +26,12 @@ from liqod.kube.cache.store import Store
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.text import is_fit
 from liqod.plugins import loader
-from liqod.plugins.callguard import Gauge
+from liqod.plugins.callguard import CallGuard
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
 from liqod.plugins.exceptions import described
 from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
-from liqod.plugins.typecheck import misfit
-from liqod.plugins.validation import fault, odd
+from liqod.plugins.typecheck import type_problem
+from liqod.plugins.validation import provided_problem, sighting_problem
 from simulator.suites.trials import TRIES, at_rest, ended, no_system_tasks, quick
 
 PATIENCE = 10.0
@@ -92,7 +92,7 @@ class DiscoveryContract:
     def _run(self, *, lose: bool = False, rests: bool = False) -> list[Any]:
         """The plugin's reports until the expected ones have come, or gone, or the time is over."""
         seen: list[Any] = []
-        gauge = Gauge("discovery", type(self).provider.name)
+        gauge = CallGuard("discovery", type(self).provider.name)
 
         def over(sighting: Sighting) -> bool:
             same = [each for each in seen if _place(each) == _place(sighting)]
@@ -159,7 +159,7 @@ class DiscoveryContract:
         )
 
     def test_its_description_fits(self) -> None:
-        assert fault(type(self).provider) is None
+        assert provided_problem(type(self).provider) is None
 
     def test_its_settings_are_strict(self) -> None:
         table = {**self.settings, "no-such-key": 1}
@@ -171,7 +171,7 @@ class DiscoveryContract:
 
     def test_reports_clusters_in_its_own_name(self) -> None:
         for seen in self._run():
-            assert odd(seen) is None
+            assert sighting_problem(seen) is None
             assert seen.plugin == type(self).provider.name
 
     def test_what_goes_is_said_to_go_or_ends_by_itself(self) -> None:
@@ -261,7 +261,7 @@ class CheckContract:
 
     def _asked(self, asker: "_Answers") -> Any:
         """The result of the probe of a server; None where that is an error on purpose."""
-        probe, gauge = type(self).check.probe, Gauge("check", type(self).check.name)
+        probe, gauge = type(self).check.probe, CallGuard("check", type(self).check.name)
         assert probe is not None
 
         async def ask() -> Any:
@@ -281,12 +281,12 @@ class CheckContract:
         return found
 
     def test_its_description_fits(self) -> None:
-        assert fault(type(self).check) is None
+        assert provided_problem(type(self).check) is None
 
     def test_finds_something_or_does_not_apply(self) -> None:
         for facts in self._facts():
             found = type(self).check.look(facts)
-            assert found is None or (type(found) is Finding and misfit(found) is None)
+            assert found is None or (type(found) is Finding and type_problem(found) is None)
 
     def test_is_a_function_of_values(self) -> None:
         look = type(self).check.look

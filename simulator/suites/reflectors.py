@@ -25,7 +25,7 @@ import msgspec
 from liqod.apimachinery.kinds import Kind
 from liqod.errors import PluginError
 from liqod.model import ids
-from liqod.model.objects.fieldpaths import picked
+from liqod.model.objects.fieldpaths import select
 from liqod.model.objects.patches import merged
 from liqod.plugins.contracts import (
     API,
@@ -41,7 +41,13 @@ from liqod.plugins.contracts import (
     VirtualNode,
     Watch,
 )
-from liqod.plugins.validation import fault, no_answer, no_pause, strange, unwritable
+from liqod.plugins.validation import (
+    bool_problem,
+    json_problem,
+    plan_problem,
+    provided_problem,
+    seconds_problem,
+)
 from liqod.reflection.context import bare
 from liqod.reflection.statusarbitration import DesiredStatus, Retraction, StatusArbiter, taken_back
 from liqod.reflection.view import ReflectedObject
@@ -214,7 +220,7 @@ class ReflectorContract:
         assert type(self).reflector.api == API
 
     def test_its_description_fits(self) -> None:
-        assert fault(type(self).reflector) is None
+        assert provided_problem(type(self).reflector) is None
 
     def test_has_something_to_try(self) -> None:
         assert self.sources, "name at least one local object in `sources`"
@@ -229,7 +235,7 @@ class ReflectorContract:
 
     def test_returns_plans(self) -> None:
         for plan in self._plans():
-            problem = strange(plan)
+            problem = plan_problem(plan)
             assert problem is None, f"the daemon carries it not out: {problem}"
 
     def test_is_a_function_of_values(self) -> None:
@@ -293,8 +299,8 @@ class ReflectorContract:
             if more == asked:
                 break
             asked = more
-        strange = asked - self.fulfilled.keys()
-        assert not strange, f"put what the engine would fetch for {strange} into `fulfilled`"
+        missing = asked - self.fulfilled.keys()
+        assert not missing, f"put what the engine would fetch for {missing} into `fulfilled`"
         unasked = self.fulfilled.keys() - asked
         assert not unasked, f"it never asks for {unasked}, which is in `fulfilled`"
         again = self._needs(self.fulfilled)
@@ -310,14 +316,14 @@ class ReflectorContract:
             said = quick(reflector.incoming, self._given(source), self._seen(), view).status
             if reflector.combine is not None and said:
                 made = quick(reflector.combine, self._given(source), {NAMES.peer: said})
-                problem = unwritable(made)
+                problem = json_problem(made)
                 assert problem is None, f"combine returned {problem}"
 
     def test_says_of_a_node_whether_its_provider_takes_it(self) -> None:
         offered = type(self).reflector.offered
         for node in self.names.nodes.values():
             if offered is not None:
-                problem = no_answer(quick(offered, node))
+                problem = bool_problem(quick(offered, node))
                 assert problem is None, f"offered returned {problem}"
 
     def test_says_for_how_long_a_change_may_wait(self) -> None:
@@ -328,7 +334,7 @@ class ReflectorContract:
             given = [each for each in self.remote if (each["apiVersion"], each["kind"]) == kind]
             assert given, f"put a {declared.kind.name} into `remote`, so that debounce is tried"
             for each in given:
-                problem = no_pause(quick(declared.debounce, msgspec.json.encode(each)))
+                problem = seconds_problem(quick(declared.debounce, msgspec.json.encode(each)))
                 assert problem is None, f"debounce returned {problem}"
 
     def test_begins_no_system_task(self) -> None:
@@ -395,7 +401,7 @@ def stiff(reflector: Reflector, wanted: Iterable[Mapping[str, Any]]) -> set[str]
     """Kinds that a reflector writes and of which nothing is where its ``follows`` leads to."""
     declared = {each.kind.name: each.follows for each in reflector.written if each.follows}
     mine = [obj for obj in wanted if obj["kind"] in declared]
-    follow = {obj["kind"] for obj in mine if picked(obj, declared[obj["kind"]])}
+    follow = {obj["kind"] for obj in mine if select(obj, declared[obj["kind"]])}
     return {obj["kind"] for obj in mine} - follow
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import trio
 
-from liqod.plugins.callguard import SLOW, Gauge, named
+from liqod.plugins.callguard import SLOW, CallGuard, named
 from liqod.plugins.codescan import system_task
 
 P = ParamSpec("P")
@@ -36,7 +36,7 @@ def quick(function: Callable[P, R], /, *args: P.args, **named_args: P.kwargs) ->
     )
 
 
-def at_rest(gauge: Gauge) -> None:
+def at_rest(gauge: CallGuard) -> None:
     """Raise AssertionError where what was awaited has held everybody up, or does not end."""
     assert not gauge.left, f"it {gauge.clings}: let Cancelled pass, and shield nothing"
     assert gauge.slow < TRIES, (

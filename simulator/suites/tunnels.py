@@ -28,7 +28,7 @@ import trio
 
 from liqod.errors import LiqodError, PluginError
 from liqod.network.backends import walled
-from liqod.plugins.callguard import Gauge
+from liqod.plugins.callguard import CallGuard
 from liqod.plugins.providers import (
     TUNNEL_ADDRESSES,
     Side,
@@ -37,8 +37,8 @@ from liqod.plugins.providers import (
     TunnelSpec,
     TunnelStatus,
 )
-from liqod.plugins.typecheck import misfit
-from liqod.plugins.validation import fault
+from liqod.plugins.typecheck import type_problem
+from liqod.plugins.validation import provided_problem
 from simulator.suites.gateways import (
     SIXES,
     UNDERLAY,
@@ -84,7 +84,7 @@ class Gateways:
         self.client = Gateway("client", tag, folder)
         self.both = (self.server, self.client)
         self.tunnels: dict[Side, Tunnel] = {}
-        self.gauge = Gauge("network", type(suite).provider.name)
+        self.gauge = CallGuard("network", type(suite).provider.name)
 
     def spec(self, side: Side, **changed: Any) -> TunnelSpec:
         """The spec of the tunnel of one side."""
@@ -160,7 +160,7 @@ class TunnelContract:
     settings: ClassVar[Mapping[str, Any]] = {}
 
     def test_its_description_fits(self) -> None:
-        assert fault(type(self).provider) is None
+        assert provided_problem(type(self).provider) is None
 
     def test_its_settings_are_strict(self) -> None:
         with pytest.raises(msgspec.ValidationError):
@@ -373,7 +373,7 @@ class TunnelContract:
     async def _status(self, both: Gateways, gateway: Gateway) -> TunnelStatus:
         found = await both.tunnels[gateway.side].status()
         assert type(found) is TunnelStatus
-        assert misfit(found) is None
+        assert type_problem(found) is None
         return found
 
     @asynccontextmanager

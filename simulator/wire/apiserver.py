@@ -10,7 +10,7 @@ from email.utils import formatdate
 
 import msgspec
 
-from liqod.kube.http.server import Request, Response
+from liqod.kube.http.server import HttpRequest, HttpResponse
 from simulator import metrics
 from simulator.access.admission import Admission
 from simulator.access.identities import ANONYMOUS, AUTHENTICATED, Authenticator, User, account_user
@@ -45,13 +45,13 @@ class ApiServer:
         self._reviews = Reviews(self.authenticator, self.authorizer)
         self.served: metrics.Served = Counter()
 
-    async def handle(self, request: Request) -> Response:
+    async def handle(self, request: HttpRequest) -> HttpResponse:
         """Answer one request, with the time; what is refused is answered as a ``Status``."""
         response = await self._answer(request)
         response.headers = {**response.headers, "date": formatdate(usegmt=True)}
         return response
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: HttpRequest) -> HttpResponse:
         try:
             user = self.authenticator.identify(request)
             route = self._route(request)
@@ -78,7 +78,7 @@ class ApiServer:
             message = f"the object provided cannot be handled: {type(error).__name__}: {error}"
             return bodies.refuse(ApiError(400, "BadRequest", message))
 
-    def _route(self, request: Request) -> Route | None:
+    def _route(self, request: HttpRequest) -> Route | None:
         """The resource asked for, or None for discovery, health and the like."""
         if discovery.answer(request.path, self.registry.catalog) is not None:
             return None
@@ -86,13 +86,13 @@ class ApiServer:
             return None
         return parse(request, self.registry.catalog)
 
-    def _plain(self, request: Request, user: User) -> Response:
+    def _plain(self, request: HttpRequest, user: User) -> HttpResponse:
         path = request.path
         verb = request.method.lower()
         if not path.startswith(_OPEN):
             self.authorizer.check(user, Access(verb, path=path))
         if path.startswith(_HEALTH):
-            return Response(200, b"ok", {"content-type": "text/plain; charset=utf-8"})
+            return HttpResponse(200, b"ok", {"content-type": "text/plain; charset=utf-8"})
         if path == "/metrics":
             return metrics.answer(self.served)
         found = discovery.answer(path, self.registry.catalog)
@@ -100,7 +100,7 @@ class ApiServer:
             raise no_route()
         return bodies.answer(found)
 
-    def _impersonate(self, request: Request, user: User) -> User:
+    def _impersonate(self, request: HttpRequest, user: User) -> User:
         name = request.headers.get("impersonate-user", "")
         if not name:
             return user

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from liqod.kube.http.server import Request, Response
+from liqod.kube.http.server import HttpRequest, HttpResponse
 from simulator.access.identities import User
 from simulator.catalog import Resource
 from simulator.wire.failures import ApiError, bad_request, unsupported
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 JSON = {"content-type": "application/json"}
 
 
-def read(request: Request) -> Any:
+def read(request: HttpRequest) -> Any:
     """The body, JSON or YAML.
 
     Raises:
@@ -35,7 +35,7 @@ def read(request: Request) -> Any:
         raise bad_request(f"error decoding YAML: {error}") from error
 
 
-def read_object(request: Request, resource: Resource) -> Json:
+def read_object(request: HttpRequest, resource: Resource) -> Json:
     """The body as an object of a kind.
 
     Raises:
@@ -62,18 +62,18 @@ def read_object(request: Request, resource: Resource) -> Json:
     return found
 
 
-def answer(value: object, status: int = 200) -> Response:
+def answer(value: object, status: int = 200) -> HttpResponse:
     """A JSON answer; bytes are JSON already."""
     body = value if isinstance(value, bytes) else msgspec.json.encode(value)
-    return Response(status, body, JSON)
+    return HttpResponse(status, body, JSON)
 
 
-def refuse(error: ApiError) -> Response:
+def refuse(error: ApiError) -> HttpResponse:
     """The answer for a refused request."""
     headers = dict(JSON)
     if error.retry_after:
         headers["retry-after"] = str(error.retry_after)
-    return Response(error.code, msgspec.json.encode(error.status()), headers)
+    return HttpResponse(error.code, msgspec.json.encode(error.status()), headers)
 
 
 def success(resource: Resource, name: str, uid: str) -> Json:
@@ -88,13 +88,13 @@ def success(resource: Resource, name: str, uid: str) -> Json:
     }
 
 
-def manager_of(request: Request, user: User) -> str:
+def manager_of(request: HttpRequest, user: User) -> str:
     """The field manager of a write: the parameter, else the first word of the user agent."""
     agent = request.headers.get("user-agent", "").partition("/")[0]
     return request.one("fieldManager") or agent or user.name
 
 
-def is_dry(request: Request) -> bool:
+def is_dry(request: HttpRequest) -> bool:
     """True if a write is a dry run.
 
     Raises:

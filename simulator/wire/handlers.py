@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.http.server import Request, Response
+from liqod.kube.http.server import HttpRequest, HttpResponse
 from simulator.access.admission import Admission, Review
 from simulator.access.identities import User
 from simulator.access.rights import Access, Authorizer
@@ -42,8 +42,8 @@ class Handlers:
         self._reads = Reads(registry.storage, faults)
 
     async def answer(
-        self, route: Route, request: Request, user: User, fault: Fault | None
-    ) -> Response:
+        self, route: Route, request: HttpRequest, user: User, fault: Fault | None
+    ) -> HttpResponse:
         """Do what the route says.
 
         Raises:
@@ -70,7 +70,7 @@ class Handlers:
 
     # Writes:
 
-    async def _create(self, route: Route, request: Request, user: User) -> Response:
+    async def _create(self, route: Route, request: HttpRequest, user: User) -> HttpResponse:
         resource, dry = route.resource, bodies.is_dry(request)
         obj = bodies.read_object(request, resource)
         dropped = _unknown(resource, obj, request)
@@ -82,7 +82,7 @@ class Handlers:
         item = self.registry.create(resource, route.namespace, obj, dry=dry)
         return _object(route, request, item, 201, warn=dropped)
 
-    async def _update(self, route: Route, request: Request, user: User) -> Response:
+    async def _update(self, route: Route, request: HttpRequest, user: User) -> HttpResponse:
         resource = route.resource
         obj = bodies.read_object(request, resource)
         dropped = _unknown(resource, obj, request)
@@ -102,7 +102,7 @@ class Handlers:
         item = await self._write(route, request, user, old, obj)
         return _object(route, request, item, warn=dropped)
 
-    async def _patch(self, route: Route, request: Request, user: User) -> Response:
+    async def _patch(self, route: Route, request: HttpRequest, user: User) -> HttpResponse:
         content = request.headers.get("content-type", "").partition(";")[0].strip()
         if content in APPLY:
             return await self._apply(route, request, user)
@@ -127,7 +127,7 @@ class Handlers:
     async def _write(
         self,
         route: Route,
-        request: Request,
+        request: HttpRequest,
         user: User,
         old: Item,
         new: Json,
@@ -145,7 +145,7 @@ class Handlers:
         return await self._finish(route, request, user, old, new, patched)
 
     async def _finish(
-        self, route: Route, request: Request, user: User, old: Item, new: Json, patched: bool
+        self, route: Route, request: HttpRequest, user: User, old: Item, new: Json, patched: bool
     ) -> Item:
         dry = bodies.is_dry(request)
         if not route.subresource:
@@ -161,7 +161,7 @@ class Handlers:
             patched=patched,
         )
 
-    async def _apply(self, route: Route, request: Request, user: User) -> Response:
+    async def _apply(self, route: Route, request: HttpRequest, user: User) -> HttpResponse:
         resource, name = route.resource, request.one("fieldManager")
         if not name:
             raise bad_request(
@@ -192,8 +192,13 @@ class Handlers:
         raise AssertionError("the last try answers or raises")
 
     async def _apply_new(
-        self, route: Route, request: Request, user: User, wanted: Json, manager: apply.FieldManager
-    ) -> Response:
+        self,
+        route: Route,
+        request: HttpRequest,
+        user: User,
+        wanted: Json,
+        manager: apply.FieldManager,
+    ) -> HttpResponse:
         resource, dry = route.resource, bodies.is_dry(request)
         if route.subresource or wanted["metadata"].get("uid"):
             raise failures.not_found(resource, route.name)
@@ -207,7 +212,7 @@ class Handlers:
 
     # Deletion:
 
-    def _delete(self, route: Route, request: Request) -> Response:
+    def _delete(self, route: Route, request: HttpRequest) -> HttpResponse:
         if route.subresource:
             raise ApiError(405, "MethodNotAllowed", "the server does not allow this method")
         options, dry = _delete_options(request)
@@ -218,7 +223,7 @@ class Handlers:
             return bodies.answer(bodies.success(resource, item.name, item.uid))
         return _object(route, request, last)
 
-    def _delete_collection(self, route: Route, request: Request) -> Response:
+    def _delete_collection(self, route: Route, request: HttpRequest) -> HttpResponse:
         options, dry = _delete_options(request)
         resource = route.resource
         selects = selection(request, resource)
@@ -241,15 +246,15 @@ def _create_access(route: Route) -> Access:
 
 
 def _object(
-    route: Route, request: Request, item: Item, status: int = 200, warn: list[str] | None = None
-) -> Response:
+    route: Route, request: HttpRequest, item: Item, status: int = 200, warn: list[str] | None = None
+) -> HttpResponse:
     response = bodies.answer(renderer(route.resource, form_of(request))(item), status)
     if warn:
         response.headers = {**response.headers, "warning": f'299 - "unknown field \\"{warn[0]}\\""'}
     return response
 
 
-def _unknown(resource: Resource, obj: Any, request: Request) -> list[str]:
+def _unknown(resource: Resource, obj: Any, request: HttpRequest) -> list[str]:
     """Prune a custom resource as asked by ``fieldValidation``; returns what to warn about.
 
     Raises:
@@ -290,7 +295,7 @@ def _named_version(changes: Any) -> str:
     return str(changes["metadata"].get("resourceVersion") or "")
 
 
-def _delete_options(request: Request) -> tuple[DeleteOptions, bool]:
+def _delete_options(request: HttpRequest) -> tuple[DeleteOptions, bool]:
     given: Json = {}
     if request.body:
         found = bodies.read(request)

@@ -5,7 +5,7 @@ import binascii
 
 import msgspec
 
-from liqod.kube.http.server import Request, Response
+from liqod.kube.http.server import HttpRequest, HttpResponse
 from simulator.catalog import Resource
 from simulator.faults import Fault, Faults
 from simulator.storage.selectors import ItemTest, labels_of, parse_fields, parse_labels
@@ -28,7 +28,7 @@ class Reads:
         self._storage = storage
         self._faults = faults
 
-    def list(self, route: Route, request: Request) -> Response:
+    def list(self, route: Route, request: HttpRequest) -> HttpResponse:
         """A list, or a page of one. Raises ApiError."""
         storage, resource = self._storage, route.resource
         selects = selection(request, resource)
@@ -53,7 +53,7 @@ class Reads:
         body = listing(resource, form, found, version=version, token=token, remaining=remaining)
         return bodies.answer(body)
 
-    def watch(self, route: Route, request: Request, fault: Fault | None) -> Response:
+    def watch(self, route: Route, request: HttpRequest, fault: Fault | None) -> HttpResponse:
         """A watch. Raises ApiError before it begins."""
         initial = wants(request, "sendInitialEvents")
         since = request.one("resourceVersion")
@@ -84,10 +84,10 @@ class Reads:
         storage = self._storage
         collection = storage.of(route.resource.qualified)
         pieces = watch.stream(asked, collection, lambda: storage.version)
-        return Response(200, faults.through(pieces, fault), bodies.JSON)
+        return HttpResponse(200, faults.through(pieces, fault), bodies.JSON)
 
 
-def selection(request: Request, resource: Resource, name: str = "") -> ItemTest | None:
+def selection(request: HttpRequest, resource: Resource, name: str = "") -> ItemTest | None:
     """The test of the label and field selectors of a request; None for everything."""
     labels, fields = request.one("labelSelector"), request.one("fieldSelector")
     by_field = parse_fields(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from liqod.kube.http.server import Request, Response
+from liqod.kube.http.server import HttpRequest, HttpResponse
 from simulator.access.identities import ISSUER, Authenticator, User
 from simulator.access.rights import Access, Authorizer
 from simulator.wire import bodies
@@ -19,7 +19,7 @@ class Reviews:
         self._authenticator = authenticator
         self._authorizer = authorizer
 
-    def answer(self, route: Route, request: Request, user: User) -> Response:
+    def answer(self, route: Route, request: HttpRequest, user: User) -> HttpResponse:
         """The review with its status.
 
         Raises:

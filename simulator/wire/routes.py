@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from liqod.kube.http.server import Request
+from liqod.kube.http.server import HttpRequest
 from simulator.catalog import Catalog, Resource
 from simulator.wire.failures import ApiError, no_route
 
@@ -50,7 +50,7 @@ class Form(msgspec.Struct, frozen=True):
     include: str = "Metadata"
 
 
-def parse(request: Request, catalog: Catalog) -> Route:
+def parse(request: HttpRequest, catalog: Catalog) -> Route:
     """The resource that a path under ``/api`` or ``/apis`` asks for.
 
     Raises:
@@ -79,7 +79,7 @@ def parse(request: Request, catalog: Catalog) -> Route:
     return Route(_verb(request, name), resource, namespace, name, subresource, selected)
 
 
-def _selected(request: Request) -> str:
+def _selected(request: HttpRequest) -> str:
     """The name that a field selector pins a request for a collection to."""
     for part in request.one("fieldSelector").split(","):
         field, _, name = part.partition("=")
@@ -96,7 +96,7 @@ def _has(resource: Resource, subresource: str) -> bool:
     return subresource in resource.subresources or (subresource == "status" and resource.status)
 
 
-def _verb(request: Request, name: str) -> str:
+def _verb(request: HttpRequest, name: str) -> str:
     if request.method in ("GET", "HEAD") and not name and wants(request, "watch"):
         return "watch"
     if name and request.method == "POST":
@@ -107,12 +107,12 @@ def _verb(request: Request, name: str) -> str:
     return verb
 
 
-def wants(request: Request, parameter: str) -> bool:
+def wants(request: HttpRequest, parameter: str) -> bool:
     """True if a boolean query parameter is set."""
     return request.one(parameter) in _TRUE
 
 
-def form_of(request: Request) -> Form:
+def form_of(request: HttpRequest) -> Form:
     """The form of the first entry of the ``Accept`` header that is understood.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.http.server import Request, Response
+from liqod.kube.http.server import HttpRequest, HttpResponse
 from liqod.kube.http.wire import Wire
 from simulator.storage.storage import Item
 from simulator.wire.failures import bad_request
@@ -19,7 +19,7 @@ _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 """Of RFC 6455, section 1.3."""
 
 
-def answer(pod: Item, action: str, request: Request) -> Response:
+def answer(pod: Item, action: str, request: HttpRequest) -> HttpResponse:
     """Switch to the protocol that is asked for.
 
     Raises:
@@ -38,10 +38,10 @@ def answer(pod: Item, action: str, request: Request) -> Response:
         digest = hashlib.sha1(key.encode(), usedforsecurity=False).digest()
         headers["sec-websocket-accept"] = base64.b64encode(digest).decode()
     said: dict[str, Any] = {"pod": f"{pod.namespace}/{pod.name}", "action": action}
-    return Response(101, headers=headers, takeover=_Echo({**said, "query": request.query}))
+    return HttpResponse(101, headers=headers, takeover=_Echo({**said, "query": request.query}))
 
 
-def _check(pod: Item, action: str, request: Request) -> None:
+def _check(pod: Item, action: str, request: HttpRequest) -> None:
     if action == "portforward":
         return
     names = [each["name"] for each in pod.decode()["spec"]["containers"]]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from liqod.kube import times
-from liqod.kube.http.server import Request, Response
+from liqod.kube.http.server import HttpRequest, HttpResponse
 from simulator import builtins
 from simulator.access.identities import Authenticator, User
 from simulator.access.rights import Access, Authorizer
@@ -43,7 +43,7 @@ class Subresources:
         self._authorizer = authorizer
         self._logs = logs
 
-    def answer(self, route: Route, request: Request, user: User) -> Response | None:
+    def answer(self, route: Route, request: HttpRequest, user: User) -> HttpResponse | None:
         """The response, or None if this sub-resource is written like an object.
 
         Raises:
@@ -72,14 +72,14 @@ class Subresources:
         namespace = route.namespace if route.resource.namespaced else ""
         return self._registry.get(route.resource, namespace, route.name)
 
-    def _bind(self, route: Route, request: Request) -> Response:
+    def _bind(self, route: Route, request: HttpRequest) -> HttpResponse:
         target = bodies.read(request).get("target") or {}
         if not target.get("name"):
             raise bad_request("target.name is required")
         bind(self._registry, self._get(route), target["name"])
         return bodies.answer(_done(201), 201)
 
-    def _evict(self, route: Route, request: Request) -> Response:
+    def _evict(self, route: Route, request: HttpRequest) -> HttpResponse:
         options = msgspec.convert(bodies.read(request).get("deleteOptions") or {}, DeleteOptions)
         item = self._get(route)
         dry = bodies.is_dry(request) or bool(options.dry_run)
@@ -90,7 +90,7 @@ class Subresources:
         deletion.delete(self._registry, route.resource, item, options, dry=dry)
         return bodies.answer(_done(201), 201)
 
-    def _log(self, route: Route, request: Request) -> Response:
+    def _log(self, route: Route, request: HttpRequest) -> HttpResponse:
         item = self._get(route)
         pod = item.decode()
         names = [each["name"] for each in pod["spec"]["containers"]]
@@ -108,9 +108,9 @@ class Subresources:
                 " ContainerCreating"
             )
         text = self._logs(item, container, request.one("follow") in ("true", "1"))
-        return Response(200, text, {"content-type": "text/plain"})
+        return HttpResponse(200, text, {"content-type": "text/plain"})
 
-    def _token(self, route: Route, request: Request) -> Response:
+    def _token(self, route: Route, request: HttpRequest) -> HttpResponse:
         account = self._get(route)
         asked = bodies.read(request)
         spec = asked.get("spec") or {}
@@ -146,7 +146,7 @@ class Subresources:
         }
         return bodies.answer(asked, 201)
 
-    def _scale(self, route: Route, request: Request) -> Response:
+    def _scale(self, route: Route, request: HttpRequest) -> HttpResponse:
         item = self._get(route)
         if route.verb == "get":
             return bodies.answer(_scale_of(item))
@@ -161,7 +161,7 @@ class Subresources:
         dry = bodies.is_dry(request)
         return bodies.answer(_scale_of(self._registry.update(route.resource, item, obj, dry=dry)))
 
-    def _approve(self, route: Route, request: Request, user: User) -> Response:
+    def _approve(self, route: Route, request: HttpRequest, user: User) -> HttpResponse:
         item = self._get(route)
         obj = item.decode()
         signer = obj["spec"]["signerName"]
@@ -190,7 +190,7 @@ class Subresources:
             self._registry.update(route.resource, item, obj, dry=dry, force=True).raw
         )
 
-    def _finalize(self, route: Route, request: Request) -> Response:
+    def _finalize(self, route: Route, request: HttpRequest) -> HttpResponse:
         item = self._registry.get(route.resource, "", route.name)
         obj = item.decode()
         obj["spec"] = bodies.read(request).get("spec") or {}

@@ -11,7 +11,7 @@ import trio
 
 from liqod.apimachinery.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS
 from liqod.identity import certificates
-from liqod.kube.http.server import Request, Response, serve
+from liqod.kube.http.server import HttpRequest, HttpResponse, serve
 from tests.contract.api import Json, eventually
 
 POD = {
@@ -38,7 +38,7 @@ class Hook:
     async def greet(self) -> None:
         self.connections += 1
 
-    async def handle(self, request: Request) -> Response:
+    async def handle(self, request: HttpRequest) -> HttpResponse:
         await trio.sleep(self.delay)
         review = msgspec.json.decode(request.body)
         self.seen.append(review["request"])
@@ -50,7 +50,7 @@ class Hook:
             response["status"] = {"message": "not today", "code": 403}
         answer = {"kind": review["kind"], "apiVersion": review["apiVersion"], "response": response}
         headers = {"content-type": "application/json"}
-        return Response(self.status, msgspec.json.encode(answer), headers)
+        return HttpResponse(self.status, msgspec.json.encode(answer), headers)
 
     def context(self, folder):
         pair = certificates.make_server(self.ca, ["127.0.0.1"])

@@ -37,7 +37,7 @@ LONG = 60.0
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line that was printed, as :class:`liqod.telemetry.events.Sighted`."""
+    """A line that was printed, as :class:`liqod.telemetry.events.ClusterSighted`."""
 
     at: float
     cluster_id: str

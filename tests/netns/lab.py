@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.network.dataplane.kernel.apply import change
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import INSIDE_TABLE, Names, Side
@@ -28,7 +28,7 @@ from liqod.network.dataplane.peerplan import PeerPlan, plan
 MTU = 1340
 PODS = ("10.244.0.0/16", "fd00:10:244::/64")
 EXTERNAL = ("10.70.0.0/16", "fd00:10:70::/112")
-SEEN = Ranges(("10.71.0.0/16", "fd00:10:71::/64"), ("10.72.0.0/16", "fd00:10:72::/112"))
+SEEN = ClusterCidrs(("10.71.0.0/16", "fd00:10:71::/64"), ("10.72.0.0/16", "fd00:10:72::/112"))
 BRIDGE = "/usr/lib/cni/bridge"
 LAN_NODE, LAN_HOST = "172.31.0.1", "172.31.0.9"
 """Of the node and of another machine on its network, which has a length of 24."""
@@ -75,7 +75,7 @@ class Cluster:
         self.host = f"{own}-host"
         self._lab = lab
         self._own = own
-        ranges = Ranges(PODS, EXTERNAL)
+        ranges = ClusterCidrs(PODS, EXTERNAL)
         unmasked = (LAN_OTHER, LAN_OTHER6)
         self.ranges = PeerRanges(own=ranges, peer=ranges, seen=SEEN, lent=LENT, unmasked=unmasked)
         self.plan: PeerPlan = plan(self.names, self.ranges, side, MTU)

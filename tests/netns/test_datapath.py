@@ -17,7 +17,7 @@ import trio
 import trio.testing
 
 from liqod.errors import NetworkError
-from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.netlink import Refused
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel import namespaces
@@ -28,7 +28,7 @@ from tests.testbed.netns import Networks, inside, state
 
 pytestmark = pytest.mark.netns
 
-OWN = Ranges(("10.244.0.0/16", "fd00:10:244::/64"), ("10.70.0.0/16", "fd00:10:70::/112"))
+OWN = ClusterCidrs(("10.244.0.0/16", "fd00:10:244::/64"), ("10.70.0.0/16", "fd00:10:70::/112"))
 SOON = 20.0
 """Seconds in which a disturbance is observed, on a machine that has other work."""
 
@@ -36,9 +36,9 @@ REST = 0.15
 """Seconds in which nothing is observed where nothing happens."""
 
 
-def seen(number: int = 0) -> Ranges:
+def seen(number: int = 0) -> ClusterCidrs:
     """Aliases of one of many peers."""
-    return Ranges(
+    return ClusterCidrs(
         (f"10.{100 + number}.0.0/16", f"fd00:10:{100 + number}::/64"),
         (f"172.16.{number}.0/24", f"fd00:172:{number}::/112"),
     )

@@ -22,7 +22,7 @@ from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import PROXY_PORT, SERVER_PORT
 from liqod.network.dataplane.peerplan import plan
-from liqod.runtime.connectionlimit import Places
+from liqod.runtime.connectionlimit import ConnectionLimiter
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, run
 from tests.testbed.errors import Unavailable
@@ -169,7 +169,7 @@ async def test_liqos_proxy_is_served_through_the_tunnel_alone(lab: Lab, theirs: 
 
     at_home = partial(dial, lab.rome.node, labs.LAN_NODE, PORT)
     here = partial(within, lab.rome.node)
-    proxy = ConnectProxy("https://rome.example:6443", at_home, here, Places(8), 900.0)
+    proxy = ConnectProxy("https://rome.example:6443", at_home, here, ConnectionLimiter(8), 900.0)
     heals, heal = [trio.Event()], trio.Event()
 
     async def healed() -> None:

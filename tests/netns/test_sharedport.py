@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from liqod.runtime.connectionlimit import Places
+from liqod.runtime.connectionlimit import ConnectionLimiter
 from liqod.sharedport import DAEMON, SharedPort
 from tests.unit.test_sharedport import TUNNEL, answers, free_port
 
@@ -29,7 +29,9 @@ async def test_what_is_handed_on_has_the_mark_of_whose_it_is(first: str):
     with tempfile.TemporaryDirectory(prefix="liqod-") as made:
         async with trio.open_nursery() as nursery:
             for name in sorted(marks, key=lambda each: each != first):
-                shared = SharedPort(name, port, Path(made), name[:6], marks[name], mark, Places(8))
+                shared = SharedPort(
+                    name, port, Path(made), name[:6], marks[name], mark, ConnectionLimiter(8)
+                )
                 await nursery.start(shared.run)
             for name, wanted in marks.items():
                 await answers(port, f"{name}.milan.example", str(wanted))

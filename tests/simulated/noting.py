@@ -19,7 +19,7 @@ from liqod.network.dataplane.values import KernelChange, Namespace
 from liqod.network.gateway.gatewayplan import Listening
 from liqod.network.gatewayhost import GatewayHost, PeerHello, ProbeResult
 from liqod.network.joining import join
-from liqod.plugins.callguard import Calls
+from liqod.plugins.callguard import CallGuards
 from liqod.plugins.providers import TunnelProvider, TunnelServices, TunnelSpec, TunnelStatus
 from liqod.resources.networking import (
     CONFIGURATIONS,
@@ -51,7 +51,7 @@ class Noting:
     """The function of the tunnel that raises what it should not."""
     stands: TunnelStatus | None = None
     looks: int = 0
-    calls: Calls = field(default_factory=Calls)
+    calls: CallGuards = field(default_factory=CallGuards)
     folder: str = ""
     carries: bool = False
     """True if it makes websockets, too, in which the tunnel's datagrams can go."""

@@ -31,7 +31,7 @@ from liqod.inspect.components import Components
 from liqod.install import daemonkubeconfig
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
-from liqod.kube.leaderelection import Election
+from liqod.kube.leaderelection import LeaderElection
 from liqod.model import ids
 from liqod.network.gatewayhost import NOWHERE, GatewayHost
 from liqod.network.networkgc import NetworkGarbageCollector
@@ -147,7 +147,7 @@ class Member:
         if not self.leads:
             yield
             return
-        async with Election(client, labels.LEADER_LEASE, "liqo", f"{self.id}-host").held():
+        async with LeaderElection(client, labels.LEADER_LEASE, "liqo", f"{self.id}-host").held():
             yield
 
     def _seen(self, cluster_id: str) -> SeenCluster | None:

@@ -16,7 +16,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.http import proxies
 from liqod.kube.selection import Selection
-from liqod.kube.watch import Event
+from liqod.kube.watch import WatchEvent
 from liqod.plugins import loader
 from liqod.resources import FOREIGN_CLUSTERS, IDENTITIES, TENANTS
 from liqod.runtime import account
@@ -76,7 +76,7 @@ async def test_requests_watches_and_logs() -> None:
                 await client.create(CONFIG_MAPS, {"metadata": {"name": "b"}}, "default")
                 with trio.fail_after(20):
                     while (event := await watch.next(5)) is not None:
-                        if isinstance(event, Event) and event.item.key[1] == "b":
+                        if isinstance(event, WatchEvent) and event.item.key[1] == "b":
                             break
             large = {"metadata": {"name": "large"}, "data": {"a": "x" * 900_000}}
             await client.create(CONFIG_MAPS, large, "default")

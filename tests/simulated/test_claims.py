@@ -18,7 +18,7 @@ from liqod.apimachinery.kinds import (
 from liqod.consumer import volumeprovisioner as room
 from liqod.consumer.volumeprovisioner import VolumeProvisioner
 from liqod.install.manifests import storage_class
-from liqod.kube.cache.memoryquota import Holdings
+from liqod.kube.cache.memoryquota import MemoryQuota
 from liqod.kube.selection import Selection
 from liqod.resources import VIRTUAL_NODES
 from simulator.controllers.volumes import PROVISIONER, SELECTED
@@ -367,7 +367,7 @@ async def test_without_the_setting_nobody_asks_for_claims():
 async def test_the_claims_of_a_namespace_are_counted():
     """By a word in them anybody's claims are held: they count as his others do."""
     async with storing(node("one")) as (both, nursery):
-        both.context.informers.holdings = holdings = Holdings(1 << 20, "guests.max_bytes")
+        both.context.informers.holdings = holdings = MemoryQuota(1 << 20, "guests.max_bytes")
         await nursery.start(VolumeProvisioner(both.context).run)
         word = {"annotations": {"liqod.io/claim": "x", "note": "x" * 100_000}}
         for number in range(20):

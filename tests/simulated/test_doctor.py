@@ -124,7 +124,7 @@ async def test_without_a_daemon_here_events_are_those_of_objects(tmp_path: Path,
         space = {"metadata": {"name": "liqo-tenant-milan", "labels": TENANT}}
         await rome.admin.create(NAMESPACES, space)
         meta = ObjectMeta(name="milan", namespace="liqo-tenant-milan", uid="7")
-        await kube_events.tell(rome.admin, TENANTS, meta, "TenantRefused", "because")
+        await kube_events.record(rome.admin, TENANTS, meta, "TenantRefused", "because")
         other = {**kube_events.event(TENANTS, meta, "Other", "no", at=times.now())}
         other["source"] = {"component": "kubelet"}
         await rome.admin.create(EVENTS, other, "liqo-tenant-milan")

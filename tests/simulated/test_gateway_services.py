@@ -20,7 +20,7 @@ from liqod.network.gateway.gateways import Gateways
 from liqod.network.gateway.gatewayservices import GatewayServices
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.resources.networking import GATEWAY_SERVERS
-from liqod.runtime.observable import Latest
+from liqod.runtime.observable import Observable
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT, installed_lender
 from tests.simulated.test_gateways import Site, server
@@ -37,7 +37,7 @@ async def site(**network: Any) -> AsyncIterator[Site]:
             context.config, network=msgspec.structs.replace(context.config.network, **network)
         )
         object.__setattr__(milan.peer, "home", _with(context, config=config, node_address=NODE))
-        ends, exposed, role = Latest(TunnelEndpoints()), Latest(Exposed()), Role()
+        ends, exposed, role = Observable(TunnelEndpoints()), Observable(Exposed()), Role()
         wanted = LocalFacts(
             namespace="liqo", backends={"wireguard": Listening()}, networks=("10.244.0.0/16",)
         )

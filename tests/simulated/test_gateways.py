@@ -23,7 +23,7 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
 )
-from liqod.runtime.observable import Latest
+from liqod.runtime.observable import Observable
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT, Lender, installed_lender
 
@@ -36,7 +36,7 @@ class Site:
     """milan, with the controllers of the tunnel to rome."""
 
     lender: Lender
-    ends: Latest[TunnelEndpoints]
+    ends: Observable[TunnelEndpoints]
     connections: Connections
 
     async def make(self, kind: Kind, spec: Json, name: str = "rome", **labels: str) -> Json:
@@ -74,7 +74,7 @@ async def until(look: Callable[[], Awaitable[Any]]) -> Any:
 @asynccontextmanager
 async def site(**here: Any) -> AsyncIterator[Site]:
     async with installed_lender() as (milan, nursery):
-        ends = Latest(TunnelEndpoints())
+        ends = Observable(TunnelEndpoints())
         wanted = LocalFacts(
             namespace="liqo", backends={"wireguard": Listening()}, networks=("10.244.0.0/16",)
         )
@@ -209,7 +209,7 @@ async def test_keys_last_and_a_restart_writes_nothing():
         # Written last; on a busy machine it comes after a while.
         await until(shown)
         await milan.lender.settled()
-        first, ends = milan.lender.requests(), Latest(TunnelEndpoints())
+        first, ends = milan.lender.requests(), Observable(TunnelEndpoints())
         here = LocalFacts(namespace="liqo", backends={"wireguard": Listening()})
         async with trio.open_nursery() as nursery:
             again = Gateways(milan.lender.peer, ends, here, ("192.0.2.5", "2001:db8::5"), Role())

@@ -3,7 +3,7 @@
 import pytest
 
 from liqod.apimachinery.kinds import PODS
-from liqod.config import Guests
+from liqod.config import GuestSettings
 from liqod.provider.workloads.podshape import pod_manifest
 from liqod.provider.workloads.shadow import Shadow
 from liqod.resources import SHADOW_PODS
@@ -56,7 +56,7 @@ async def test_a_pod_that_was_to_end_in_decades_ends_within_the_bound(cluster):
         await made.grant()
         await made.ask_for("web-1", pod={"terminationGracePeriodSeconds": 2_000_000_000})
         found = await made.admin.get(SHADOW_PODS, "web-1", SHOP, decode=Shadow)
-        earlier = pod_manifest(found, Guests())
+        earlier = pod_manifest(found, GuestSettings())
         earlier["spec"] |= {"terminationGracePeriodSeconds": 2_000_000_000, "nodeName": "real"}
         await made.admin.create(PODS, earlier, SHOP)
         await made.admin.delete(PODS, "web-1", SHOP)

@@ -17,7 +17,7 @@ import pytest
 import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES
-from liqod.kube.http.server import Request, Response
+from liqod.kube.http.server import HttpRequest, HttpResponse
 from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, SHADOW_PODS
 from tests.simulated.borrower import eventually
@@ -63,14 +63,14 @@ class Evil:
         self._honest = milan.cluster.api.handle
         self._turns = itertools.count()
 
-    async def handle(self, request: Request) -> Response:
+    async def handle(self, request: HttpRequest) -> HttpResponse:
         user = self.milan.cluster.api.authenticator.identify(request)
         if self.watches and request.method == "GET" and "rome" in user.name:
             if request.one("watch"):
                 sent = self.watches[next(self._turns) % len(self.watches)]
-                return Response(200, again(sent), JSON)
+                return HttpResponse(200, again(sent), JSON)
             if self.page and request.one("limit"):
-                return Response(200, self.page, JSON)
+                return HttpResponse(200, self.page, JSON)
         return await self._honest(request)
 
     async def answer(self, *watches: bytes, page: bytes = b"") -> None:

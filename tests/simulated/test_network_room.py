@@ -12,7 +12,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.identity import tunnelkeys
-from liqod.model.network.ranges import Ranges
+from liqod.model.network.ranges import ClusterCidrs
 from liqod.network import peertunnel
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
@@ -28,7 +28,7 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
 )
-from liqod.runtime.observable import Latest
+from liqod.runtime.observable import Observable
 from liqod.telemetry.events import TunnelChanged
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT
@@ -83,11 +83,11 @@ async def test_ranges_that_come_later_are_taken_up_and_nothing_else(monkeypatch)
         await site.lender.admin.create(NODES, {"metadata": {"name": "one"}, "status": node})
         first = ("10.244.0.0/16",)
         for each in ("10.0.0.0/8", "10.247.0.1/16", "x/9", "10.249.0.0/16", "10.244.7.0/24"):
-            heard(ProbeResult(True, 0.001, told=PeerHello(own=Ranges((*first, each)))))
+            heard(ProbeResult(True, 0.001, told=PeerHello(own=ClusterCidrs((*first, each)))))
             await site.lender.settled()
         assert await remote(site) == {"pod": list(first), "external": ["10.70.0.0/16"]}
         # Whatever order they are told in, aliases stand in the order of those that are known.
-        later = Ranges(("10.243.0.0/16", *first), ("10.70.0.0/16",))
+        later = ClusterCidrs(("10.243.0.0/16", *first), ("10.70.0.0/16",))
         heard(ProbeResult(True, 0.001, told=PeerHello(own=later)))
 
         async def known() -> bool:
@@ -95,7 +95,7 @@ async def test_ranges_that_come_later_are_taken_up_and_nothing_else(monkeypatch)
 
         await eventually(known)
         # None is taken back by being told no more.
-        heard(ProbeResult(True, 0.001, told=PeerHello(own=Ranges(first))))
+        heard(ProbeResult(True, 0.001, told=PeerHello(own=ClusterCidrs(first))))
         await site.lender.settled()
         assert await known()
 
@@ -358,10 +358,10 @@ async def test_what_is_told_while_it_starts_is_not_missed(monkeypatch):
         await site.crash()
         peer = site.lender.peer
         for _ in range(20):  # which task runs first differs
-            ends, machine = Latest(TunnelEndpoints()), site.machine.machine()
+            ends, machine = Observable(TunnelEndpoints()), site.machine.machine()
             connections = Connections(peer, ends, machine.role)
 
-            async def tell(ends: Latest[TunnelEndpoints] = ends) -> None:
+            async def tell(ends: Observable[TunnelEndpoints] = ends) -> None:
                 await trio.lowlevel.checkpoint()
                 ends.know(TunnelEndpoints(waits="told", refused=True, looked=True))
 

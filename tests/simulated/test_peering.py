@@ -122,7 +122,7 @@ async def test_a_namespace_is_mapped_and_bounded_and_made_again():
             "liqo.io/managed-by-namespace-map": f"{AT_MILAN}/milan",
             "liqo.io/original-name": "shop",
             "liqod.io/local-uid": (await rome.admin.get(NAMESPACES, "shop"))["metadata"]["uid"],
-            **guestkeys.notes(config.Guests(), "rome"),
+            **guestkeys.notes(config.GuestSettings(), "rome"),
         }
         await rome.until(
             NAMESPACE_MAPS,

@@ -12,7 +12,7 @@ import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, SECRETS, SERVICES
 from liqod.kube.selection import Selection
-from liqod.loopwatchdog import Stalls
+from liqod.loopwatchdog import LoopWatchdog
 from liqod.model.objects.remoteevents import MESSAGE_BYTES
 from liqod.model.text import is_fit
 from liqod.model.view.daemonfacts import PLUGIN_FAILS
@@ -69,7 +69,7 @@ async def test_one_that_blocks_is_named_while_it_does_and_parked(
     # The package of the test's own is not liqod.
     assert not ours.own
     async with pair(plugins=ours) as both, trio.open_nursery() as nursery:
-        stalls = Stalls(both.context.hub, late=0.4)
+        stalls = LoopWatchdog(both.context.hub, late=0.4)
         await nursery.start(stalls.run)
         await both.start(nursery)
         await both.here.create(SECRETS, {"metadata": {"name": "one"}}, SHOP)

@@ -15,7 +15,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.http import proxies
 from liqod.kube.selection import Selection
-from liqod.kube.watch import Event
+from liqod.kube.watch import WatchEvent
 from liqod.resources import FOREIGN_CLUSTERS, RESOURCE_SLICES, TENANTS
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
@@ -103,7 +103,7 @@ async def test_requests_and_watches_go_through_it(cluster):
             await client.create(CONFIG_MAPS, {"metadata": {"name": "b"}}, "default")
             with trio.fail_after(5):
                 while (event := await watch.next(5)) is not None:
-                    if isinstance(event, Event) and event.item.key[1] == "b":
+                    if isinstance(event, WatchEvent) and event.item.key[1] == "b":
                         break
         place = cluster.server.removeprefix("https://")
         assert set(proxy.asked) == {place}

@@ -12,7 +12,7 @@ from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.plugins import loader
 from liqod.plugins.contracts import Plan, View
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.loader import OWN, Source
+from liqod.plugins.loader import OWN, PluginSource
 from liqod.plugins.reflectors import pods
 from liqod.reflection.timings import ReflectionTimings
 from liqod.resources import CONFIGURATIONS, QUOTAS, SHADOW_PODS
@@ -58,7 +58,7 @@ async def test_what_carries_nothing_new_is_not_decided_on():
         for each in loader.load(sources=loader.built_in()).reflectors
     ]
     provided = SimpleNamespace(liqod_reflectors=hookimpl(lambda: counted))
-    plugins = loader.load(sources=[Source("ours", OWN, "1", lambda: provided)])
+    plugins = loader.load(sources=[PluginSource("ours", OWN, "1", lambda: provided)])
     async with lending(plugins=plugins) as (both, _):
         await both.pod("web")
         await here(both, "web")

@@ -23,7 +23,7 @@ from liqod.plugins.contracts import (
     Watch,
 )
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.loader import OWN, Plugins, Source
+from liqod.plugins.loader import OWN, Plugins, PluginSource
 from liqod.reflection import localobjects, worker
 from tests.simulated.borrower import eventually
 from tests.simulated.lendingpods import lending
@@ -117,7 +117,7 @@ WHOLE = Reflector(
 def only(*reflectors: Reflector, package: str = "ours") -> Plugins:
     """These reflectors alone; what those of a package declare is bounded, unless it is liqod."""
     provided = SimpleNamespace(liqod_reflectors=hookimpl(lambda: list(reflectors)))
-    return loader.load(sources=[Source("ours", package, "1", lambda: provided)])
+    return loader.load(sources=[PluginSource("ours", package, "1", lambda: provided)])
 
 
 async def test_a_need_is_fulfilled_and_shared():

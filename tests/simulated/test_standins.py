@@ -17,7 +17,7 @@ from liqod.network.gateway.gatewaydeployments import GatewayDeployments
 from liqod.network.gateway.gatewayplan import Gateway
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.resources.networking import GATEWAY_SERVERS
-from liqod.runtime.observable import Latest
+from liqod.runtime.observable import Observable
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT, Lender, installed_lender
 from tests.simulated.test_gateways import MARKS, server
@@ -27,7 +27,7 @@ class Site:
     """milan, with the stand-in for its gateway to rome."""
 
     def __init__(
-        self, made: Lender, ends: Latest[TunnelEndpoints], connections: Connections
+        self, made: Lender, ends: Observable[TunnelEndpoints], connections: Connections
     ) -> None:
         self.made = made
         self.ends = ends
@@ -73,7 +73,7 @@ def _ready(pod: Json) -> Any:
 @asynccontextmanager
 async def site() -> AsyncIterator[Site]:
     async with installed_lender() as (milan, nursery):
-        ends = Latest(TunnelEndpoints())
+        ends = Observable(TunnelEndpoints())
         connections = Connections(milan.peer, ends, Role())
         await nursery.start(connections.run)
         await nursery.start(GatewayDeployments(milan.peer, ends, connections).run)

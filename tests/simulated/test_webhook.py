@@ -22,7 +22,7 @@ from liqod.consumer.webhook import webhookcontroller
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
 from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.errors import ConfigError, LiqodError
-from liqod.kube.http.server import Request
+from liqod.kube.http.server import HttpRequest
 from liqod.model.objects import webhook
 from liqod.model.objects.scheduling import TOLERATION
 from liqod.resources import NAMESPACE_OFFLOADINGS
@@ -249,7 +249,7 @@ async def test_in_a_namespace_that_fails_closed_who_answers_places_pods(cluster,
         # A replica that has read nothing yet lets nothing by.
         monkey = PodWebhook(context, Account())
         body = msgspec.json.encode({"request": {"uid": "1", "namespace": "shop", "object": made}})
-        asked = Request("POST", webhook.CLOSED_PATH, {}, {}, body)
+        asked = HttpRequest("POST", webhook.CLOSED_PATH, {}, {}, body)
         assert (await monkey.answer(asked)).status == 503
         assert (await hook.answer(asked)).status == 200
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from liqod.kube.http.server import Drop, Request, Response
+from liqod.kube.http.server import Drop, HttpRequest, HttpResponse
 
-Handle = Callable[[Request], Coroutine[Any, Any, Response]]
+Handle = Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse]]
 
 NONSENSE = b'{"kind":"List","apiVersion":"v1","metadata":{},"items":[{"metadata":7},[]]}'
 VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -31,13 +31,13 @@ class Mischief:
     def around(self, handle: Handle) -> Handle:
         """A handler whose answers this spoils."""
 
-        async def spoilt(request: Request) -> Response:
+        async def spoilt(request: HttpRequest) -> HttpResponse:
             verb = "watch" if request.one("watch") else VERBS.get(request.method, "get")
             response = await handle(request)
             if _due(self.lose, verb):
                 raise Drop
             if _due(self.garble, verb):
-                return Response(200, NONSENSE, {"content-type": "application/json"})
+                return HttpResponse(200, NONSENSE, {"content-type": "application/json"})
             return response
 
         return spoilt

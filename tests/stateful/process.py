@@ -21,7 +21,7 @@ from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector
 from liqod.install import check_revision
 from liqod.kube.client import Client
-from liqod.kube.leaderelection import Election, LeadershipLost
+from liqod.kube.leaderelection import LeaderElection, LeadershipLost
 from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks
 from liqod.plugins import loader
@@ -153,7 +153,7 @@ class Process:
             yield
             return
         identity = self.name.replace("#", "-")
-        async with Election(
+        async with LeaderElection(
             context.client, labels.LEADER_LEASE, context.namespace, identity
         ).held():
             yield

@@ -15,7 +15,7 @@ from liqod.identity import signingrequests
 from liqod.identity.signingrequests import SigningRequests
 from liqod.kube import leaderelection
 from liqod.kube.client import Client
-from liqod.kube.leaderelection import Election
+from liqod.kube.leaderelection import LeaderElection
 from liqod.provider.tenants.renewals import Renewals
 from liqod.reflection import statuswriter
 from liqod.reflection.remotewriter import RemoteWriter, WriteResult
@@ -114,7 +114,7 @@ def test_a_leader_does_not_notice_that_it_leads_no_more(monkeypatch: pytest.Monk
     async def go_on(*_: Any) -> None:
         await trio.sleep_forever()
 
-    monkeypatch.setattr(Election, "_keep", go_on)
+    monkeypatch.setattr(LeaderElection, "_keep", go_on)
     assert "leads beside" in broken_by(*script)
 
 

@@ -29,7 +29,7 @@ from liqod.runtime.account import (
     WAITING,
     WEBHOOK,
     WEBHOOK_STRANGERS,
-    Share,
+    PortShare,
     places_of,
 )
 
@@ -81,7 +81,7 @@ def render() -> str:
     return "\n".join((HEAD, "| --- " * HEAD.count(" | ") + "| --- |", *_rows(every))) + "\n"
 
 
-def _rows(shares: Mapping[str, Share]) -> Iterable[str]:
+def _rows(shares: Mapping[str, PortShare]) -> Iterable[str]:
     for face, each in shares.items():
         few, of_few = places_of(each, FEW, 1 << 40)
         held = "" if each.held is None else f"{each.held // MIB}"

@@ -21,7 +21,7 @@ import trio
 from liqod.apimachinery.kinds import PODS
 from liqod.errors import LiqodError
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from tests.testbed.errors import TestbedError
@@ -184,7 +184,7 @@ class Sampler:
             self.informer.subscribe(self._see)
             task_status.started()
 
-    def _see(self, change: Change) -> None:
+    def _see(self, change: StoreChange) -> None:
         event = self._ready.get(change.key[1])
         if event is not None and change.new is not None and is_ready(change.new):
             event.set()

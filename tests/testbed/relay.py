@@ -21,8 +21,8 @@ import msgspec
 import trio
 
 from liqod.errors import LiqodError
-from liqod.kube.http.connection import Connection, Head
-from liqod.kube.http.parser import Limits, Request, RequestParser
+from liqod.kube.http.connection import Head, HttpConnection
+from liqod.kube.http.parser import HttpRequest, Limits, RequestParser
 from liqod.kube.http.wire import TlsWire, connect
 from tests.testbed import wirefaults
 from tests.testbed.wirefaults import Trouble
@@ -152,14 +152,14 @@ class Relay:
         with trio.CancelScope(shield=True):
             await trio.aclose_forcefully(raw)
 
-    async def upstream(self, *, bearing: bool) -> Connection:
+    async def upstream(self, *, bearing: bool) -> HttpConnection:
         """A connection to the API server: the administrator's, or nobody's for a bearer token."""
         parts = urlsplit(self._settings.server)
         wire = await connect(parts.hostname or "", parts.port or 443)
         context = self._bearing if bearing else self._asking
         secured = TlsWire(wire, context, parts.hostname or "")
         await secured.handshake()
-        return Connection(secured)
+        return HttpConnection(secured)
 
 
 class _Client:
@@ -169,7 +169,7 @@ class _Client:
         self._relay = relay
         self._stream = stream
         self._inbox = RequestParser(Limits(body=16 << 20))
-        self._behind: Connection | None = None
+        self._behind: HttpConnection | None = None
         self._left: int | None = None
         self._rate = 0
 
@@ -184,7 +184,7 @@ class _Client:
             if self._behind is not None:
                 self._behind.close()
 
-    async def _next(self) -> Request | None:
+    async def _next(self) -> HttpRequest | None:
         while not self._inbox.ready:
             data = await self._stream.receive_some(CHUNK)
             if not data or self._inbox.fault:
@@ -192,7 +192,7 @@ class _Client:
             self._inbox.feed(data)
         return self._inbox.ready.popleft()
 
-    async def _serve(self, request: Request) -> None:
+    async def _serve(self, request: HttpRequest) -> None:
         verb = wirefaults.verb_of(request.method, request.query)
         trouble = self._relay.trouble(verb, request.path) or Trouble()
         self._left, self._rate = trouble.stall, trouble.rate
@@ -215,7 +215,7 @@ class _Client:
 
     # Asking the API server
 
-    async def _ask(self, request: Request) -> tuple[Connection, Head]:
+    async def _ask(self, request: HttpRequest) -> tuple[HttpConnection, Head]:
         certificate = self._stream.getpeercert()
         bearing = not certificate
         if self._behind is None or not self._behind.reusable:
@@ -230,7 +230,7 @@ class _Client:
         whole = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + request.body
         return self._behind, await self._behind.exchange(whole)
 
-    async def _pass_on(self, request: Request, trouble: Trouble) -> None:
+    async def _pass_on(self, request: HttpRequest, trouble: Trouble) -> None:
         connection, head = await self._ask(request)
         body = await connection.body(64 << 20)
         if trouble.garbage == "chunk":
@@ -240,7 +240,7 @@ class _Client:
             raise _Over
         await self._whole(head.status, head.headers, body)
 
-    async def _watch(self, request: Request, trouble: Trouble) -> None:
+    async def _watch(self, request: HttpRequest, trouble: Trouble) -> None:
         connection, head = await self._ask(request)
         await self._begin(head.status, head.headers)
         seconds = trouble.cut if trouble.cut is not None else trouble.expire
@@ -298,7 +298,7 @@ class _Client:
                 await trio.sleep(TRICKLE)
 
 
-async def _lines(connection: Connection) -> AsyncIterator[list[bytes]]:
+async def _lines(connection: HttpConnection) -> AsyncIterator[list[bytes]]:
     """The events of a watch, whole lines at a time."""
     rest = b""
     while data := await connection.chunk():

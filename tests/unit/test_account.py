@@ -24,8 +24,8 @@ from liqod.runtime.account import (
     raise_files,
 )
 from liqod.runtime.connectionlimit import (
-    Place,
-    Places,
+    ConnectionLimiter,
+    ConnectionSlot,
     accepted,
     address_of,
     networks_of,
@@ -38,9 +38,9 @@ from tests.testbed import accounttable
 class Crowd:
     """Those who have come to some places, by their sources."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: ConnectionLimiter) -> None:
         self.places = places
-        self.came: list[tuple[str, Place]] = []
+        self.came: list[tuple[str, ConnectionSlot]] = []
 
     def comes(self, *sources: str, idle: bool = True) -> list[bool]:
         """Let each come; whether there was a place for it."""
@@ -59,7 +59,7 @@ class Crowd:
 
 
 async def test_for_one_more_the_first_of_whoever_has_most_goes() -> None:
-    crowd = Crowd(Places(4, 3))
+    crowd = Crowd(ConnectionLimiter(4, 3))
     crowd.comes("many", "many", "many", "many")
     assert [place.scope.cancel_called for _, place in crowd.came] == [True, False, False, False]
     crowd.comes("first", "second")
@@ -77,25 +77,25 @@ async def test_a_network_of_many_addresses_is_one_crowd() -> None:
         ("2001:db8:1:100::/64", [f"2001:db8:1:2{each:02x}::/64" for each in range(64)]),
         ("192.0.2.9", [f"198.51.100.{each}" for each in range(64)]),
     ):
-        crowd = Crowd(Places(8))
+        crowd = Crowd(ConnectionLimiter(8))
         crowd.comes(honest, *others)
         assert honest not in crowd.ended
 
 
 async def test_of_those_who_have_as_many_the_first_stay_where_somebody_is_waited_for() -> None:
-    waiting, passing = Crowd(Places(3, stays=True)), Crowd(Places(3))
+    waiting, passing = Crowd(ConnectionLimiter(3, stays=True)), Crowd(ConnectionLimiter(3))
     for crowd in (waiting, passing):
         crowd.comes("192.0.2.1", "198.51.100.1", "203.0.113.1", "100.64.0.1")
     assert waiting.ended == []
     assert passing.ended == ["192.0.2.1"]
     # Who has more than others makes room all the same.
-    crowd = Crowd(Places(3, stays=True))
+    crowd = Crowd(ConnectionLimiter(3, stays=True))
     assert crowd.comes("a", "a", "b", "c") == [True] * 4
     assert crowd.ended == ["a"]
 
 
 async def test_who_is_busy_is_not_ended_and_where_all_are_nobody_comes_in() -> None:
-    crowd = Crowd(Places(2))
+    crowd = Crowd(ConnectionLimiter(2))
     assert crowd.comes("a", "b", idle=False) == [True, True]
     assert crowd.comes("c", idle=False) == [False]
     assert crowd.comes("c") == [False]
@@ -104,7 +104,7 @@ async def test_who_is_busy_is_not_ended_and_where_all_are_nobody_comes_in() -> N
 
 
 async def test_who_holds_most_is_ended_first() -> None:
-    crowd = Crowd(Places(8, held=100))
+    crowd = Crowd(ConnectionLimiter(8, held=100))
     crowd.comes("10.0.0.9", "10.0.0.9", "10.0.0.1")
     (_, first), (_, second), (_, own) = crowd.came
     assert first.weigh(30)
@@ -119,7 +119,7 @@ async def test_who_holds_most_is_ended_first() -> None:
 
 
 async def test_whoever_is_refused_or_makes_room_is_counted_by_the_sort_of_its_source() -> None:
-    crowd = Crowd(Places(3, 2, held=10))
+    crowd = Crowd(ConnectionLimiter(3, 2, held=10))
     crowd.comes("10.0.0.1", "10.0.0.1", "10.0.0.1")
     assert crowd.places.refused == {("private", "source"): 1}
     assert crowd.comes("2001:4860::/64", "a key", idle=False) == [True, True]
@@ -133,7 +133,7 @@ async def test_whoever_is_refused_or_makes_room_is_counted_by_the_sort_of_its_so
 
 
 async def test_there_is_a_place_for_a_time_or_none() -> None:
-    places = Places(1, stays=True)
+    places = ConnectionLimiter(1, stays=True)
     with places.within("a", 60.0), places.within("b", 60.0) as none:
         assert none.cancel_called
         assert len(places) == 1

@@ -29,7 +29,7 @@ def test_every_setting_is_documented_under_its_table():
         struct = LISTS.get(table.name, table.type)
         documented = set(re.findall(r"^\| `([a-z_]+)` ", sections[table.name], re.M))
         names = {field.name for field in msgspec.structs.fields(struct)}
-        if struct is config.Guests:
+        if struct is config.GuestSettings:
             names ^= {"opt_ins", *(each.setting for each, _ in declared.opt_ins())}
         assert names <= documented, table.name
 

@@ -8,7 +8,7 @@ import time
 import pytest
 import trio
 
-from liqod.plugins.callguard import Gauge
+from liqod.plugins.callguard import CallGuard
 from liqod.shutdown import ShutdownWatchdog
 
 
@@ -36,7 +36,7 @@ async def test_a_plugin_that_goes_on_is_named(caplog: pytest.LogCaptureFixture, 
         with trio.CancelScope(shield=True):
             await let_go.wait()
 
-    gauge = Gauge("discovery", "dns")
+    gauge = CallGuard("discovery", "dns")
     with trio.move_on_after(0), scope:
         await gauge.run(clings)
     ending = ShutdownWatchdog(grace=0.05, leave=leaves)
@@ -57,7 +57,7 @@ async def test_who_holds_the_event_loop_is_named(caplog: pytest.LogCaptureFixtur
         while not leaves.over.is_set():
             time.sleep(0.01)
 
-    Gauge("reflector", "gadgets").ask(blocks)
+    CallGuard("reflector", "gadgets").ask(blocks)
     assert leaves.status == 1
     assert "the reflector gadgets (test_ending.py:" in caplog.text
 

@@ -6,18 +6,18 @@ import time
 
 import trio
 
-from liqod.loopwatchdog import Stalls
-from liqod.plugins.callguard import Gauge
+from liqod.loopwatchdog import LoopWatchdog
+from liqod.plugins.callguard import CallGuard
 from liqod.telemetry.events import HeldUp
 from liqod.telemetry.hub import Hub
 
 LATE = 0.2
 
 
-async def held(nursery: trio.Nursery, block) -> tuple[Stalls, Hub]:
+async def held(nursery: trio.Nursery, block) -> tuple[LoopWatchdog, Hub]:
     """Watch while something blocks, until the loop has come round."""
     hub = Hub()
-    stalls = Stalls(hub, late=LATE)
+    stalls = LoopWatchdog(hub, late=LATE)
     await nursery.start(stalls.run)
     block()
     for _ in range(500):
@@ -29,7 +29,7 @@ async def held(nursery: trio.Nursery, block) -> tuple[Stalls, Hub]:
 
 async def test_a_plugin_that_blocks_is_named_while_it_does(nursery, caplog):
     caplog.set_level(logging.ERROR)
-    gauge = Gauge("reflector", "gadgets")
+    gauge = CallGuard("reflector", "gadgets")
     said: list[str] = []
 
     def block() -> None:
@@ -55,7 +55,7 @@ async def test_what_is_no_plugin_is_named_by_its_place(nursery):
 
 
 async def test_a_loop_that_turns_holds_nobody_up(nursery):
-    stalls = Stalls(Hub(), late=3.0)
+    stalls = LoopWatchdog(Hub(), late=3.0)
     await nursery.start(stalls.run)
     await trio.sleep(0.1)
     assert not stalls.lately()
@@ -63,8 +63,8 @@ async def test_a_loop_that_turns_holds_nobody_up(nursery):
 
 
 async def test_a_plugin_that_is_to_await_and_blocks_is_slow(nursery):
-    gauge = Gauge("discovery", "dns")
-    stalls = Stalls(Hub(), late=LATE)
+    gauge = CallGuard("discovery", "dns")
+    stalls = LoopWatchdog(Hub(), late=LATE)
     await nursery.start(stalls.run)
 
     async def blocks() -> None:

@@ -18,9 +18,9 @@ from liqod.cluster.memorylimits import (
     trim_slice,
     trim_to,
 )
-from liqod.config import Guests
-from liqod.kube.cache.memoryquota import NOBODY, Holdings
-from liqod.kube.cache.store import Change, Store
+from liqod.config import GuestSettings
+from liqod.kube.cache.memoryquota import NOBODY, MemoryQuota
+from liqod.kube.cache.store import Store, StoreChange
 from liqod.model.peering.quota import pod_cost
 from liqod.provider.workloads.graceperiods import GracePeriods
 from liqod.provider.workloads.shadow import GuestPod, Shadow, ShadowPlan, decide
@@ -46,7 +46,7 @@ def test_a_large_pod_that_people_write_is_kept_as_it_came():
     pod = {"containers": [{"name": "web", "env": variables}]}
     body = msgspec.json.encode({"metadata": {"name": "web"}, "spec": {"pod": pod}})
     assert len(body) > LIMIT
-    assert trim_to(Guests().max_pod_bytes)(body) is body
+    assert trim_to(GuestSettings().max_pod_bytes)(body) is body
 
 
 def test_of_a_huge_one_enough_is_kept_to_refuse_it():
@@ -194,11 +194,11 @@ def test_who_has_too_much_here_is_told_so():
 
 
 def test_whose_a_namespace_is_comes_from_what_only_this_cluster_writes():
-    holdings = Holdings(1000, "")
+    holdings = MemoryQuota(1000, "")
 
     def owner(**metadata: Any) -> str:
         body = msgspec.json.encode({"metadata": {"name": "shop", **metadata}})
-        note_owner(holdings, Change(("", "shop"), None, body))
+        note_owner(holdings, StoreChange(("", "shop"), None, body))
         return holdings.owner("shop")
 
     mark = {"liqo.io/remote-cluster-id": "rome"}
@@ -206,5 +206,5 @@ def test_whose_a_namespace_is_comes_from_what_only_this_cluster_writes():
     mapped = {"liqo.io/managed-by-namespace-map": "liqo-tenant-rome/milan"}
     assert owner(labels=mark, annotations=mapped) == "rome"
     assert owner(labels={**mark, "liqo.io/tenant-namespace": "true"}) == "rome"
-    note_owner(holdings, Change(("", "shop"), b"", None))
+    note_owner(holdings, StoreChange(("", "shop"), b"", None))
     assert holdings.owner("shop") == NOBODY + "shop"

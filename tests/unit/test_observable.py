@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from liqod.runtime.observable import Latest, News
+from liqod.runtime.observable import Notifier, Observable
 
 
 async def test_whoever_waits_goes_on_once_something_else_is_known():
-    known, woken = Latest("rome"), list[str]()
+    known, woken = Observable("rome"), list[str]()
 
     async def follow(name: str) -> None:
         while True:
@@ -33,7 +33,7 @@ async def test_whoever_waits_goes_on_once_something_else_is_known():
 async def test_news_of_which_the_event_was_taken_before_is_not_missed(
     autojump_clock: trio.testing.MockClock,
 ):
-    news = News()
+    news = Notifier()
     coming = news.coming
     news.tell()
     await is_over(coming.wait)

@@ -8,7 +8,7 @@ import trio.testing
 
 from liqod.cluster.ownnetworks import own_networks
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 
 
 class FakeInformer(Informer):
@@ -22,7 +22,7 @@ class FakeInformer(Informer):
     def change(self, name, new):
         body = None if new is None else msgspec.json.encode(new)
         for handler in self.handlers:
-            handler(Change(("", name), None, body))
+            handler(StoreChange(("", name), None, body))
 
 
 def node(address, *networks, **labels):

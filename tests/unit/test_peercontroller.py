@@ -12,7 +12,7 @@ from liqod import config
 from liqod.cluster.context import ApiEndpoint, ClusterContext
 from liqod.cluster.tenancy import tenant_namespace
 from liqod.errors import Unreachable
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.peers.peercontroller import PeerController
 from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.telemetry.events import PeerGone
@@ -34,8 +34,8 @@ class Namespaces:
     def subscribe(self, handler, *, namespace=None):
         found = tenant_namespace("milan")
         body = msgspec.json.encode(found)
-        self.gone = partial(handler, Change(("", found["metadata"]["name"]), body, None))
-        handler(Change(("", found["metadata"]["name"]), None, body))
+        self.gone = partial(handler, StoreChange(("", found["metadata"]["name"]), body, None))
+        handler(StoreChange(("", found["metadata"]["name"]), None, body))
         return lambda: None
 
 

@@ -26,7 +26,7 @@ def test_the_kubeconfig_of_the_command_line_counts_before_that_of_the_environmen
     monkeypatch.setattr(daemon, "Daemon", Noted)
     monkeypatch.setattr(log, "set_up", lambda *_, **__: None)
     monkeypatch.setattr(loader, "load", lambda **_: SimpleNamespace(records=(), left_out={}))
-    monkeypatch.setattr(loader, "tell", lambda _: None)
+    monkeypatch.setattr(loader, "log_loaded", lambda _: None)
     monkeypatch.setenv("LIQOD_KUBECONFIG", "/by/the/environment")
     assert daemon.command([]) == 0
     assert daemon.command(["--kubeconfig", "/by/the/command"]) == 0

@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 from liqod.handshake.transport.peerlistener import PeerListener
-from liqod.runtime.connectionlimit import Places
+from liqod.runtime.connectionlimit import ConnectionLimiter
 from liqod.sharedport import DAEMON, SharedPort
 from tests.unit.handshake.listeners import EXPECTED, MILAN, FakeHost, dialler, greeter
 
@@ -83,7 +83,9 @@ async def test_each_gets_what_calls_it_and_another_has_the_port_when_one_ends(
     async with trio.open_nursery() as nursery:
         scopes = []
         for name, holder in ((DAEMON, "daemon"), (TUNNEL, "liqod0")):
-            shared = SharedPort(name, port, folder, holder, 0, partial(take, holder), Places(8))
+            shared = SharedPort(
+                name, port, folder, holder, 0, partial(take, holder), ConnectionLimiter(8)
+            )
             scope = trio.CancelScope()
 
             async def run(
@@ -110,7 +112,9 @@ async def test_daemons_meet_at_a_port_that_a_tunnel_has(folder: Path) -> None:
     port = free_port()
     listener = PeerListener(MILAN, FakeHost(), {"api": greeter})
     async with trio.open_nursery() as nursery:
-        tunnel = SharedPort(TUNNEL, port, folder, "liqod0", 0, partial(take, "tunnel"), Places(8))
+        tunnel = SharedPort(
+            TUNNEL, port, folder, "liqod0", 0, partial(take, "tunnel"), ConnectionLimiter(8)
+        )
         await nursery.start(tunnel.run)
         await nursery.start(listener.share, port, folder)
         async with dialler().meet([f"127.0.0.1:{port}"], EXPECTED) as met:
@@ -122,7 +126,7 @@ async def test_daemons_meet_at_a_port_that_a_tunnel_has(folder: Path) -> None:
 
 async def test_a_crowd_at_the_shared_port_keeps_out_nobody_from_elsewhere(folder: Path) -> None:
     """Connections that call no name, from one address, more of them than there are places."""
-    port, places = free_port(), Places(16)
+    port, places = free_port(), ConnectionLimiter(16)
     shared = SharedPort(TUNNEL, port, folder, "liqod0", 0, partial(take, "tunnel"), places)
     async with trio.open_nursery() as nursery:
         await nursery.start(shared.run)

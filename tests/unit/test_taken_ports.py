@@ -9,15 +9,15 @@ import pytest
 import trio
 
 from liqod.cli.frame import Frame
-from liqod.config import Health, Inspector, Kubelet, Webhook
+from liqod.config import HealthSettings, InspectorSettings, KubeletSettings, WebhookSettings
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.nodes.podproxy import PodProxies
 from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.errors import ConfigError, NotFound
-from liqod.healthz import Health as HealthServer
+from liqod.healthz import HealthServer
 from liqod.inspect.server import tcp_listeners
 from liqod.runtime.account import Account
-from liqod.runtime.connectionlimit import Places
+from liqod.runtime.connectionlimit import ConnectionLimiter
 
 HERE = "127.0.0.1"
 
@@ -33,8 +33,8 @@ def context(port: int) -> Any:
         raise NotFound("there is none")
 
     config = SimpleNamespace(
-        kubelet=Kubelet(listen=HERE, port=port),
-        webhook=Webhook(host=HERE, port=port),
+        kubelet=KubeletSettings(listen=HERE, port=port),
+        webhook=WebhookSettings(host=HERE, port=port),
         certificates=SimpleNamespace(renew_at=0.6),
     )
     return SimpleNamespace(
@@ -47,10 +47,10 @@ def context(port: int) -> Any:
 
 
 SERVERS: dict[str, Callable[[int], Awaitable[object]]] = {
-    "health": lambda port: HealthServer().serve(Health(port=port), Places(4)),
+    "health": lambda port: HealthServer().serve(HealthSettings(port=port), ConnectionLimiter(4)),
     "kubelet": lambda port: KubeletServer(context(port), PodProxies(), Account()).run(),
     "webhook": lambda port: PodWebhook(context(port), Account()).run(),
-    "inspector": lambda port: tcp_listeners(Inspector(host=HERE).host, port),
+    "inspector": lambda port: tcp_listeners(InspectorSettings(host=HERE).host, port),
 }
 
 
@@ -76,7 +76,9 @@ def test_it_is_one_sentence_and_no_traceback(capsys: pytest.CaptureFixture[str])
         [taken] = await trio.open_tcp_listeners(0, host=HERE)
         async with taken, trio.open_nursery() as nursery:
             port = taken.socket.getsockname()[1]
-            await nursery.start(HealthServer().serve, Health(port=port), Places(4))
+            await nursery.start(
+                HealthServer().serve, HealthSettings(port=port), ConnectionLimiter(4)
+            )
 
     with pytest.raises(SystemExit):
         Frame().run(main)

@@ -19,7 +19,7 @@ from liqod.consumer.identities.clusterkeys import ClusterKeys, CurrentKeys, forg
 from liqod.consumer.slices.sliceobjects import is_source
 from liqod.errors import ConfigError
 from liqod.identity import keys
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.http import proxies
@@ -184,5 +184,5 @@ class FormerKey(Controller[str]):
         )
 
 
-def _always(change: Change) -> tuple[str]:
+def _always(change: StoreChange) -> tuple[str]:
     return (KEY,)

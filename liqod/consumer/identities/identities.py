@@ -35,7 +35,7 @@ from liqod.consumer.identities.providerpinning import may_move
 from liqod.errors import AlreadyExists, ProtocolError
 from liqod.identity import successions
 from liqod.kube import recorder
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.ensure import ensure
@@ -131,7 +131,9 @@ class Identities(Controller[str]):
 
     async def _refuse(self, identity: Identity, problem: str) -> None:
         self._peer.report(IdentityChanged(identity=identity.name, refused=problem))
-        await recorder.tell(self._client, IDENTITIES, identity.metadata, "IdentityRefused", problem)
+        await recorder.record(
+            self._client, IDENTITIES, identity.metadata, "IdentityRefused", problem
+        )
 
     async def _keep_secret(self, identity: Identity, own: ClusterKeys) -> None:
         wanted = secret_of(identity, own)
@@ -183,7 +185,7 @@ class Identities(Controller[str]):
             await self._client.create(RENEWS, wanted, identity.namespace)
         return True
 
-    def _on_identity(self, change: Change) -> Iterator[str]:
+    def _on_identity(self, change: StoreChange) -> Iterator[str]:
         """Yield the Identity, and the control plane's: its Renew says if all use this key."""
         yield change.key[1]
         yield ids.control_plane_identity(self._peer.id)
@@ -216,7 +218,7 @@ class Identities(Controller[str]):
             why = f"another key of {peer} is not followed: {error}"
             self._peer.report(IdentityChanged(identity=name, refused=why))
             if renew is not None:
-                await recorder.tell(self._client, RENEWS, renew.metadata, "KeyNotFollowed", why)
+                await recorder.record(self._client, RENEWS, renew.metadata, "KeyNotFollowed", why)
             return
         if note != known:
             # Over what was read: nobody else's step is lost.
@@ -300,7 +302,7 @@ class Identities(Controller[str]):
         self._peer.report(IdentityChanged(identity=identity.name, renewed=True))
 
 
-def _of_kubeconfig(change: Change) -> Iterator[str]:
+def _of_kubeconfig(change: StoreChange) -> Iterator[str]:
     """The Identity of which a kubeconfig Secret is made."""
     prefix = ids.kubeconfig_secret("")
     if change.key[1].startswith(prefix):

@@ -16,7 +16,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.consumer.identities.clusterkeys import CurrentKeys
 from liqod.identity import keys
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
@@ -46,7 +46,7 @@ class SignedNonce(Secret, frozen=True):
         return self.value(labels.SIGNED_NONCE_FIELD)
 
 
-def _signature(change: Change) -> tuple[str]:
+def _signature(change: StoreChange) -> tuple[str]:
     """An Identity came or went: the signature for which it was given may have had its use."""
     return (labels.SIGNED_NONCE_SECRET,)
 

@@ -28,7 +28,7 @@ from liqod.consumer.namespaces.unoffloadable import UnoffloadableNamespaces
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.errors import AlreadyExists, Conflict, NotFound
 from liqod.kube import times
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.deletion import set_finalizers
@@ -102,15 +102,15 @@ class OffloadingController(Controller[Task]):
 
     # What happened, and whom it concerns
 
-    def _on_offloading(self, change: Change) -> Iterator[Task]:
+    def _on_offloading(self, change: StoreChange) -> Iterator[Task]:
         yield (OFFLOADING, *change.key)
 
-    def _on_namespace(self, change: Change) -> Iterator[Task]:
+    def _on_namespace(self, change: StoreChange) -> Iterator[Task]:
         key = (change.key[1], labels.NAMESPACE_OFFLOADING_NAME)
         if key in self._offloadings.store:
             yield (OFFLOADING, *key)
 
-    def _on_virtual_node(self, change: Change) -> Iterator[Task]:
+    def _on_virtual_node(self, change: StoreChange) -> Iterator[Task]:
         before, after = clusterviews.selectable(change.old), clusterviews.selectable(change.new)
         if before == after:
             return
@@ -119,7 +119,7 @@ class OffloadingController(Controller[Task]):
                 yield (MAP, change.key[0], seen[0])
         yield from self._all()
 
-    def _on_map(self, change: Change) -> Iterator[Task]:
+    def _on_map(self, change: StoreChange) -> Iterator[Task]:
         before, after = clusterviews.entries(change.old), clusterviews.entries(change.new)
         if before is after is None:
             return  # a consumer's wish, which concerns nothing that is offloaded from here
@@ -133,7 +133,7 @@ class OffloadingController(Controller[Task]):
         for namespace in concerned:
             yield (OFFLOADING, namespace, labels.NAMESPACE_OFFLOADING_NAME)
 
-    def _on_node(self, change: Change) -> Iterator[Task]:
+    def _on_node(self, change: StoreChange) -> Iterator[Task]:
         if clusterviews.labels_of(change.old) != clusterviews.labels_of(change.new):
             yield from self._all()
 

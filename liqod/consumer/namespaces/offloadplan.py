@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.configsections import Webhook
+from liqod.configsections import WebhookSettings
 from liqod.model import ids
 from liqod.model.crossing.exclusions import NAMESPACE_STAYS
 from liqod.model.crossing.guestrules import Rules
@@ -95,7 +95,7 @@ def placement(
     return Placement("LocalAndRemote", terms(offloading), providers)
 
 
-def fails_closed(offloading: NamespaceOffloading, settings: Webhook) -> bool:
+def fails_closed(offloading: NamespaceOffloading, settings: WebhookSettings) -> bool:
     """True if pods of its namespace are refused while the webhook cannot be reached.
 
     Only where none may run here: by the namespace's own choice, else by the settings'.

@@ -16,7 +16,7 @@ from liqod.apimachinery.kinds import PODS
 from liqod.consumer.nodes import drain
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.model.objects.disruption import Pod, Sizes
+from liqod.model.objects.disruption import EvictablePod, Sizes
 from liqod.model.view.figures import counted
 
 FIRST_PAUSE = 0.5
@@ -76,7 +76,7 @@ class Relocations:
         now = trio.current_time()
         if not nodes:
             return self._unanswered(namespace, cluster, now)
-        listed = await self._client.list(PODS, Selection(namespace), decode=Pod)
+        listed = await self._client.list(PODS, Selection(namespace), decode=EvictablePod)
         pods = [pod for pod in listed if pod.controller]
         leaving = [pod for pod in pods if pod.spec.node_name in nodes and not pod.stays]
         move = self._moves.setdefault((namespace, cluster), _Move(now))

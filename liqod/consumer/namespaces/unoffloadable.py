@@ -6,7 +6,7 @@ judged by its name alone.
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
-from liqod.kube.cache.store import Change, Store
+from liqod.kube.cache.store import Store, StoreChange
 from liqod.model.crossing.exclusions import namespace_stays
 
 _MARKS = (labels.TENANT_NAMESPACE.encode(), labels.REMOTE_CLUSTER_ID.encode())
@@ -31,7 +31,7 @@ class UnoffloadableNamespaces:
         return namespace_stays(namespace, marks, self._own)
 
 
-def concerns(change: Change) -> bool:
+def concerns(change: StoreChange) -> bool:
     """True if a change of a namespace may change its :meth:`UnoffloadableNamespaces.problem`."""
     bodies = [body for body in (change.old, change.new) if body is not None]
     return any(mark in body for body in bodies for mark in _MARKS)

@@ -20,7 +20,7 @@ from liqod.kube.client import Client
 from liqod.kube.failures import EvictionBlocked
 from liqod.kube.selection import Selection
 from liqod.model.objects import disruption
-from liqod.model.objects.disruption import Pod, Sizes
+from liqod.model.objects.disruption import EvictablePod, Sizes
 from liqod.model.view.figures import counted
 
 FIRST_PAUSE = 0.25
@@ -75,7 +75,9 @@ async def drain(
     sizes: Sizes = {}
     before = 0
     while True:
-        pods = await client.list(PODS, Selection(fields=f"spec.nodeName={node}"), decode=Pod)
+        pods = await client.list(
+            PODS, Selection(fields=f"spec.nodeName={node}"), decode=EvictablePod
+        )
         leaving = [pod for pod in pods if not pod.stays]
         staying = [pod for pod in leaving if not pod.ending]
         now = trio.current_time()
@@ -108,7 +110,7 @@ async def drain(
 
 
 async def advance(
-    client: Client, pods: Iterable[Pod], nodes: Collection[str], sizes: Sizes
+    client: Client, pods: Iterable[EvictablePod], nodes: Collection[str], sizes: Sizes
 ) -> tuple[str, Sizes]:
     """Evict those that may go now.
 
@@ -121,7 +123,7 @@ async def advance(
     Returns:
         What is in the way, in one sentence or empty; and the sizes for the next call.
     """
-    step = disruption.step(pods, nodes, sizes, trio.current_time())
+    step = disruption.drain_step(pods, nodes, sizes, trio.current_time())
     blocked = ""
     refused: Counter[str] = Counter()
     for pod in step.go:
@@ -135,17 +137,19 @@ async def advance(
     return blocked, step.sizes
 
 
-async def _elsewhere(client: Client, staying: Iterable[Pod], node: str) -> list[Pod]:
+async def _elsewhere(
+    client: Client, staying: Iterable[EvictablePod], node: str
+) -> list[EvictablePod]:
     """The pods beside which those of a node work, on other nodes or on none yet."""
     namespaces = sorted({pod.metadata.namespace for pod in staying if pod.controller})
-    found: list[Pod] = []
+    found: list[EvictablePod] = []
     for namespace in namespaces:
-        listed = await client.list(PODS, Selection(namespace), decode=Pod)
+        listed = await client.list(PODS, Selection(namespace), decode=EvictablePod)
         found += [pod for pod in listed if pod.spec.node_name != node]
     return found
 
 
-async def _evict(client: Client, pod: Pod) -> str:
+async def _evict(client: Client, pod: EvictablePod) -> str:
     """Evict one pod; what stands in the way, or an empty text."""
     name, namespace = pod.metadata.name, pod.metadata.namespace
     eviction = {
@@ -167,7 +171,7 @@ async def _evict(client: Client, pod: Pod) -> str:
     return ""
 
 
-async def delete(client: Client, pod: Pod, grace: int | None = None) -> None:
+async def delete(client: Client, pod: EvictablePod, grace: int | None = None) -> None:
     """Delete exactly this pod; with a grace of 0 its end is not waited for."""
     name, namespace = pod.metadata.name, pod.metadata.namespace
     try:

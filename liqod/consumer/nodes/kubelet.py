@@ -38,9 +38,9 @@ from liqod.errors import (
     Unreachable,
 )
 from liqod.kube.http.listener import listen, wildcard
-from liqod.kube.http.server import Limits, Open, Request, Response
+from liqod.kube.http.server import HttpRequest, HttpResponse, Limits, Open
 from liqod.kube.http.splice import Broken, Silent, splice
-from liqod.kube.http.transport import Stream, Upgraded
+from liqod.kube.http.transport import ApiStream, Upgraded
 from liqod.kube.http.wire import Wire
 from liqod.model.crossing import noderequests
 from liqod.model.crossing.noderequests import NodeRequest, node_request
@@ -141,7 +141,7 @@ class KubeletServer:
             await trio.sleep(AUTHORITY_AGAIN if problem else AUTHORITY_EVERY)
             await self._access.renew()
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: HttpRequest) -> HttpResponse:
         """Answer one request; what is refused is said in words."""
         try:
             page = node_request(request.path, request.headers)
@@ -174,7 +174,7 @@ class KubeletServer:
             self._ended(proxy)
             raise
 
-    async def _page(self, request: Request, asked: NodeRequest) -> Response:
+    async def _page(self, request: HttpRequest, asked: NodeRequest) -> HttpResponse:
         """Answer a request about a virtual node itself and its pods.
 
         Raises:
@@ -200,8 +200,8 @@ class KubeletServer:
             return _of_peer(error, proxy.id, upgrade=request.upgrade)
 
     async def _logs(
-        self, asked: PodRequest, request: Request, proxy: PodProxy, place: PodLocation
-    ) -> Response:
+        self, asked: PodRequest, request: HttpRequest, proxy: PodProxy, place: PodLocation
+    ) -> HttpResponse:
         if request.method != "GET" or request.upgrade:
             raise Invalid("logs are asked for by GET")
         stack = AsyncExitStack()
@@ -212,11 +212,11 @@ class KubeletServer:
         stream = await stack.enter_async_context(opening)
         stack.enter_context(proxy.hold(stream.connection.close))
         stack.callback(self._ended, proxy)
-        return Response(200, _Log(stream, stack, proxy.id), dict(_TEXT))
+        return HttpResponse(200, _Log(stream, stack, proxy.id), dict(_TEXT))
 
     async def _stream(
-        self, asked: PodRequest, request: Request, proxy: PodProxy, place: PodLocation
-    ) -> Response:
+        self, asked: PodRequest, request: HttpRequest, proxy: PodProxy, place: PodLocation
+    ) -> HttpResponse:
         if request.method not in ("GET", "POST") or not request.upgrade:
             raise Invalid(f"{asked.action} is asked for with an upgrade, by GET or POST")
         wanted = switch(request.headers)
@@ -232,7 +232,7 @@ class KubeletServer:
         except BaseException:
             there.wire.close()
             raise
-        return Response(
+        return HttpResponse(
             101, headers=headers, takeover=_Relayed(there, proxy, partial(self._ended, proxy))
         )
 
@@ -274,7 +274,7 @@ class _Relayed:
 class _Log:
     """The log of a container at a peer, as the body of an answer."""
 
-    def __init__(self, stream: Stream, stack: AsyncExitStack, peer: str) -> None:
+    def __init__(self, stream: ApiStream, stack: AsyncExitStack, peer: str) -> None:
         self._stream, self._stack, self._peer = stream, stack, peer
 
     def __aiter__(self) -> "_Log":
@@ -306,18 +306,18 @@ async def _check(place: PodLocation, pod: str, uid: str) -> None:
         raise NotFound(f"the pod {pod} there is not this one's: that has still to end, or to begin")
 
 
-async def _said(page: str, node: str, proxy: PodProxy) -> Response:
+async def _said(page: str, node: str, proxy: PodProxy) -> HttpResponse:
     """One page of a node."""
     if page == noderequests.PODS:
-        return Response(200, _pieces(nodepages.pod_list(proxy.pods(node))), dict(_JSON))
+        return HttpResponse(200, _pieces(nodepages.pod_list(proxy.pods(node))), dict(_JSON))
     if page == noderequests.HEALTHZ:
         proxy.healthy()
-        return Response(200, b"ok", dict(_TEXT))
+        return HttpResponse(200, b"ok", dict(_TEXT))
     reading, complete = await proxy.usage.of(node, proxy.pods(node))
     if page == noderequests.STATS:
-        return Response(200, nodepages.stats_summary(reading), dict(_JSON))
+        return HttpResponse(200, nodepages.stats_summary(reading), dict(_JSON))
     body = nodepages.resource_metrics(reading, complete=complete)
-    return Response(200, body, {"content-type": nodepages.PROMETHEUS})
+    return HttpResponse(200, body, {"content-type": nodepages.PROMETHEUS})
 
 
 async def _pieces(found: Iterator[bytes]) -> AsyncIterator[bytes]:
@@ -336,18 +336,18 @@ def _tell(peer: str, why: str) -> None:
     log.warning("a stream of a pod ended: the peer %s: %s", peer, why)
 
 
-def _of_peer(error: LiqodError, peer: str, *, upgrade: bool) -> Response:
+def _of_peer(error: LiqodError, peer: str, *, upgrade: bool) -> HttpResponse:
     """The same for what the peer does not give."""
     if isinstance(error, Unauthorized):  # it is not the caller that the peer refuses
         error = ProtocolError(str(error))
     return _refused(error, f"the peer {peer}: {error}", upgrade=upgrade)
 
 
-def _refused(error: LiqodError, message: str, *, upgrade: bool) -> Response:
+def _refused(error: LiqodError, message: str, *, upgrade: bool) -> HttpResponse:
     """The answer for what cannot be had: words, a Status where a protocol was asked for."""
     code, reason = _code(error)
     if not upgrade:
-        return Response(code, f"{message}\n".encode(), dict(_TEXT))
+        return HttpResponse(code, f"{message}\n".encode(), dict(_TEXT))
     status = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -357,10 +357,10 @@ def _refused(error: LiqodError, message: str, *, upgrade: bool) -> Response:
         "reason": reason,
         "code": code,
     }
-    return Response(code, msgspec.json.encode(status), dict(_JSON))
+    return HttpResponse(code, msgspec.json.encode(status), dict(_JSON))
 
 
-def _told(refusal: Response, asked: PodRequest) -> Response:
+def _told(refusal: HttpResponse, asked: PodRequest) -> HttpResponse:
     """A refusal as an API server passes it on to its caller.
 
     Of what it asks for without an upgrade it drops the words that come with a 503, and says no more

@@ -20,8 +20,8 @@ from liqod.consumer.nodes.servingcertificate import ServingCertificate
 from liqod.errors import Forbidden, LiqodError, Unauthorized
 from liqod.identity.certificates import Pair
 from liqod.kube.http import tls
-from liqod.kube.http.server import Request
-from liqod.kube.reviews import User, bearer_in, may, user_of
+from liqod.kube.http.server import HttpRequest
+from liqod.kube.reviews import AuthenticatedUser, bearer_in, may, user_of
 
 AUTHORITY: Final = "extension-apiserver-authentication"
 """ConfigMap in which an API server shows which authority's client certificates it trusts."""
@@ -49,7 +49,7 @@ class Access:
         self._context = context
         self._authority = self.problem = ""
         self.serving = ServingCertificate(context, proxies, self._show)
-        self._kept: dict[Hashable, tuple[float, User | None]] = {}
+        self._kept: dict[Hashable, tuple[float, AuthenticatedUser | None]] = {}
 
     def context(self) -> ssl.SSLContext:
         """The TLS context for the next connection."""
@@ -90,7 +90,7 @@ class Access:
         tls.load_chain(context, self._pair.certificate, self._pair.key)
         return context
 
-    async def user(self, request: Request) -> User:
+    async def user(self, request: HttpRequest) -> AuthenticatedUser:
         """The user that sends a request.
 
         Raises:
@@ -106,7 +106,7 @@ class Access:
             raise Unauthorized(f"a virtual node answers its API server{why}")
         return found
 
-    async def reader(self, request: Request) -> User:
+    async def reader(self, request: HttpRequest) -> AuthenticatedUser:
         """The same for somebody who only reads: a token known of late is not asked about again."""
         token = bearer_in(request.headers.get("authorization", ""))
         if request.peer_certificate is not None or not token:
@@ -115,7 +115,7 @@ class Access:
         known = self._remembered(key)
         return known if known is not None else self._remember(key, await self.user(request))
 
-    async def check(self, user: User, node: str) -> None:
+    async def check(self, user: AuthenticatedUser, node: str) -> None:
         """See that somebody may reach the pods of a node.
 
         Raises:
@@ -126,7 +126,9 @@ class Access:
             # No node is named: whether a pod exists, and where it is, is not for everybody.
             raise Forbidden(f"{user.name} may not create nodes/proxy")
 
-    async def check_reader(self, user: User, node: str, subresources: tuple[str, ...]) -> None:
+    async def check_reader(
+        self, user: AuthenticatedUser, node: str, subresources: tuple[str, ...]
+    ) -> None:
         """See that somebody may read what a node says of itself.
 
         Args:
@@ -150,15 +152,15 @@ class Access:
         wanted = " or nodes/".join(subresources)
         raise Forbidden(f"{user.name} may not get nodes/{wanted}")
 
-    async def _may(self, user: User, verb: str, subresource: str, node: str) -> bool:
+    async def _may(self, user: AuthenticatedUser, verb: str, subresource: str, node: str) -> bool:
         asked = {"verb": verb, "resource": "nodes", "subresource": subresource, "name": node}
         return await may(self._context.client, user, **asked)
 
-    def _remembered(self, key: Hashable) -> User | None:
+    def _remembered(self, key: Hashable) -> AuthenticatedUser | None:
         until, user = self._kept.get(key, (0.0, None))
         return user if trio.current_time() < until else None
 
-    def _remember(self, key: Hashable, user: User) -> User:
+    def _remember(self, key: Hashable, user: AuthenticatedUser) -> AuthenticatedUser:
         self._kept.pop(key, None)
         self._kept[key] = (trio.current_time() + KEPT, user)
         if len(self._kept) > MOST_KEPT:
@@ -166,7 +168,7 @@ class Access:
         return user
 
 
-def certified(certificate: dict[str, Any]) -> User:
+def certified(certificate: dict[str, Any]) -> AuthenticatedUser:
     """The user that a verified client certificate names.
 
     Args:
@@ -180,4 +182,4 @@ def certified(certificate: dict[str, Any]) -> User:
     if not name:
         raise Unauthorized("the certificate names no user")
     groups = tuple(value for key, value in subject if key == "organizationName")
-    return User(name, (*groups, "system:authenticated"))
+    return AuthenticatedUser(name, (*groups, "system:authenticated"))

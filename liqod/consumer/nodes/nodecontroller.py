@@ -28,7 +28,7 @@ from liqod.kube.definitions import is_defined
 from liqod.kube.deletion import set_finalizers
 from liqod.kube.watched import DOUBT
 from liqod.model import finalizers
-from liqod.model.peering.heartbeat import Verdict
+from liqod.model.peering.heartbeat import HeartbeatVerdict
 from liqod.resources import VIRTUAL_NODES, VirtualNode
 from liqod.resources.nodes import CREATING, DELETING, DRAINING, NONE, RUNNING
 from liqod.runtime.backoff import Backoff
@@ -138,7 +138,7 @@ class NodeController(Controller[str]):
             address=context.node_address,
             port=context.kubelet_port,
             version=context.version,
-            daemon=link.daemon.verdict if asked else Verdict(),
+            daemon=link.daemon.verdict if asked else HeartbeatVerdict(),
         )
 
     async def _live(self) -> Json | None:
@@ -248,7 +248,7 @@ class NodeController(Controller[str]):
     async def _say(self, meta: ObjectMeta, said: Iterable[NodeEvent]) -> None:
         """Tell whoever describes the Node what has changed."""
         for each in said:
-            await recorder.tell_change(
+            await recorder.record_change(
                 self._client, NODES, meta, each.reason, each.message, type=each.type
             )
 

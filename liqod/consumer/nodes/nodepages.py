@@ -12,7 +12,7 @@ import msgspec
 from liqod.apimachinery.objects import UNREADABLE
 from liqod.errors import ProtocolError
 from liqod.kube import times
-from liqod.model.crossing.usage import NodeReading, Reading, Running
+from liqod.model.crossing.usage import NodeReading, Reading, RunningPod
 from liqod.model.objects.partial import Pod
 from liqod.model.objects.quantities import NANO
 
@@ -32,7 +32,7 @@ _HELP: Final = {
 _pod = msgspec.json.Decoder(Pod)
 
 
-def running(body: bytes) -> Running | None:
+def running(body: bytes) -> RunningPod | None:
     """The running part of a pod, given as JSON; None where nothing runs.
 
     Raises:
@@ -51,7 +51,7 @@ def running(body: bytes) -> Running | None:
     }
     if not containers:
         return None
-    return Running(meta.namespace, meta.name, meta.uid, _seconds(status.start_time), containers)
+    return RunningPod(meta.namespace, meta.name, meta.uid, _seconds(status.start_time), containers)
 
 
 def _seconds(stamp: str | None) -> float:

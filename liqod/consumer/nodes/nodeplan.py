@@ -17,7 +17,7 @@ from liqod.model.objects import conditions
 from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
 from liqod.model.peering import nodesready
-from liqod.model.peering.heartbeat import Verdict
+from liqod.model.peering.heartbeat import HeartbeatVerdict
 from liqod.model.peering.intervals import NODE_LEASE, NODE_LEASE_RENEWED_EVERY
 from liqod.resources.nodes import VirtualNode
 
@@ -58,7 +58,7 @@ class NodeState(msgspec.Struct, frozen=True):
     address: str = "127.0.0.1"
     port: int = 10270
     version: str = "v1.30.0"
-    daemon: Verdict = Verdict()
+    daemon: HeartbeatVerdict = HeartbeatVerdict()
 
 
 def node_labels(node: VirtualNode) -> dict[str, str]:
@@ -299,7 +299,7 @@ def _wanted_conditions(node: VirtualNode, facts: NodeState) -> list[Json]:
     return [*wanted, *_daemon(facts.daemon)]
 
 
-def _daemon(verdict: Verdict) -> list[Json]:
+def _daemon(verdict: HeartbeatVerdict) -> list[Json]:
     """The condition of the peer's daemon; none if not known: the Node's own stays, or goes."""
     ready: Json = {"type": labels.PEER_DAEMON_READY}
     if verdict.state == "runs":

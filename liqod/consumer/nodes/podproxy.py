@@ -16,11 +16,11 @@ from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
 from liqod.errors import NotFound, Overloaded, Unreachable
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.nodeindex import placement
-from liqod.kube.http.cpubudget import Budget
+from liqod.kube.cache.nodeindex import node_index
+from liqod.kube.http.cpubudget import CpuBudget
 from liqod.kube.http.proxies import CHANNEL
 from liqod.plugins.contracts import VirtualNode
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 
 SHARE: Final = 1.0
 """Seconds that all streams of one peer may take for each that they pause: half of the time. They
@@ -42,7 +42,7 @@ class PodProxies(dict[str, "PodProxy"]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.came = News()
+        self.came = Notifier()
 
 
 class OffloadedPods(NamedTuple):
@@ -79,7 +79,7 @@ class PodProxy:
         self, peer: ProviderPeer, remotes: Remotes, offloaded: OffloadedPods, proxies: PodProxies
     ) -> None:
         self.id = peer.id
-        self.budget = Budget(share=SHARE)
+        self.budget = CpuBudget(share=SHARE)
         self.streams = 0
         self._peer, self._remotes, self._offloaded = peer, remotes, offloaded
         self._proxies = proxies
@@ -130,7 +130,7 @@ class PodProxy:
         informer = self._offloaded.pods()
         if informer is None:
             return ()
-        found = (informer.store.get(key) for key in sorted(placement(informer).on(node)))
+        found = (informer.store.get(key) for key in sorted(node_index(informer).on(node)))
         return [body for body in found if body is not None]
 
     def resolve(self, node: str, namespace: str) -> PodLocation:

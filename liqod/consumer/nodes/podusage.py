@@ -19,7 +19,7 @@ from liqod.kube.client import Client
 from liqod.kube.http.cpubudget import Turn
 from liqod.kube.selection import Selection
 from liqod.model.crossing import usage
-from liqod.model.crossing.usage import Counters, NodeReading, PodMetrics, Running, Sample
+from liqod.model.crossing.usage import Counters, NodeReading, PodMetrics, RunningPod, Sample
 from liqod.runtime.gather import gather
 
 
@@ -90,7 +90,11 @@ class PodUsage:
         return self._counted(node, spaces, answers, pods), failed is None
 
     def _counted(
-        self, node: str, spaces: list[str], answers: tuple[_UsageAnswer, ...], pods: list[Running]
+        self,
+        node: str,
+        spaces: list[str],
+        answers: tuple[_UsageAnswer, ...],
+        pods: list[RunningPod],
     ) -> NodeReading:
         now = self._clock()
         old = [name for name, each in self._counters.items() if now - each.read > usage.STALE]

@@ -17,7 +17,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.consumer.link import ProviderPeer
 from liqod.consumer.nodes import nodeplan
 from liqod.consumer.nodes.nodecontroller import NodeController
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
@@ -58,7 +58,7 @@ class VirtualNodes(Controller[str]):
             await super().run(task_status=task_status)
         raise AssertionError("a controller ends by cancellation only")
 
-    def _own(self, change: Change) -> Iterator[str]:
+    def _own(self, change: StoreChange) -> Iterator[str]:
         """A Node that is kept here, or is labelled as this peer's: every peer sees all."""
         name = change.key[1]
         if name in self._keepers or change.key in self._nodes.store.indexed(PEER, self._peer.id):

@@ -26,7 +26,7 @@ from liqod.consumer.slices.sliceobjects import (
 from liqod.errors import Conflict, ProtocolError
 from liqod.identity import certificaterequests
 from liqod.kube import times
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
@@ -73,7 +73,7 @@ class Slices(Controller[str]):
         watches = (self._own.watched, self._slices, self._identities, self._nodes)
         super().__init__(peer, "borrowed", *watches, name="borrowed slices")
 
-    def _on_identity(self, change: Change) -> Iterator[str]:
+    def _on_identity(self, change: StoreChange) -> Iterator[str]:
         """Yield the slice of a changed Identity; all slices for that of the control plane."""
         yield from _of_slice(change)
         if change.key[1] == ids.control_plane_identity(self._peer.id):
@@ -181,7 +181,7 @@ class Slices(Controller[str]):
                 self._peer.report(Borrowed(kind=kind.name, name=name, did="deleted"))
 
 
-def _of_slice(change: Change) -> Iterator[str]:
+def _of_slice(change: StoreChange) -> Iterator[str]:
     """The slice for which something was made: that is made again if it went."""
     body = change.new or change.old
     assert body is not None

@@ -21,12 +21,12 @@ from liqod.consumer.webhook.pvclookup import claims_of
 from liqod.errors import Conflict, Invalid, NotFound
 from liqod.kube import times
 from liqod.kube.cache.nodeindex import node_of
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
 from liqod.model.crossing.exclusions import namespace_stays
 from liqod.model.objects import conditions, scheduling
-from liqod.model.objects.scheduling import Placement, Verdict, needs_toleration
+from liqod.model.objects.scheduling import Placement, SchedulingVerdict, needs_toleration
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading
 from liqod.telemetry.events import MissedPod
 
@@ -87,7 +87,7 @@ class MissedPods:
         self._changed = trio.Event()
         await self._changed.wait()
 
-    def _on_offloading(self, change: Change) -> None:
+    def _on_offloading(self, change: StoreChange) -> None:
         namespace, name = change.key
         if name != labels.NAMESPACE_OFFLOADING_NAME:
             return
@@ -126,7 +126,7 @@ class UnscheduledPods(Controller[Key]):
         for namespace in placements:
             self._pods.follow(namespace)  # where it is new, or has just been left
 
-    def _if_unscheduled(self, change: Change) -> Iterable[Key]:
+    def _if_unscheduled(self, change: StoreChange) -> Iterable[Key]:
         if change.old is None and change.new is not None:
             self._see(change.key[0], change.new)
         if change.new is None or node_of(change.new):
@@ -169,10 +169,10 @@ class UnscheduledPods(Controller[Key]):
             return CONFLICT_PAUSE
         except Invalid as error:
             # A gated pod whose affinity admits no more: trying again would change nothing.
-            await self._explain(key, pod, Verdict("Refused", str(error)))
+            await self._explain(key, pod, SchedulingVerdict("Refused", str(error)))
         return None
 
-    async def _explain(self, key: Key, pod: Json, verdict: Verdict | None) -> None:
+    async def _explain(self, key: Key, pod: Json, verdict: SchedulingVerdict | None) -> None:
         """Write the pod's condition, where it differs."""
         status: Json = pod.get("status") or {}
         before = status.get("conditions") or []

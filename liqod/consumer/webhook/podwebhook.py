@@ -27,7 +27,7 @@ from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
 from liqod.kube.http import tls
 from liqod.kube.http.listener import listen, wildcard
-from liqod.kube.http.server import Limits, Open, Request, Response
+from liqod.kube.http.server import HttpRequest, HttpResponse, Limits, Open
 from liqod.kube.selection import Selection
 from liqod.model.crossing.exclusions import namespace_stays
 from liqod.model.objects import webhook
@@ -128,16 +128,16 @@ class PodWebhook:
         if self.controller is not None:
             self.controller.doubt()
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: HttpRequest) -> HttpResponse:
         """Answer one AdmissionReview.
 
         A pod that is no guest's is admitted, but where its namespace fails closed and it is not
         known yet how it is offloaded.
         """
         if request.path not in (webhook.PATH, webhook.CLOSED_PATH):
-            return Response(404)
+            return HttpResponse(404)
         if request.path == webhook.CLOSED_PATH and not self._knows_offloadings():
-            return Response(503, b"liqod does not know yet how this namespace is offloaded")
+            return HttpResponse(503, b"liqod does not know yet how this namespace is offloaded")
         try:
             admission = webhook.read_review(request.body)
             placement = self._placement(admission.namespace)
@@ -149,8 +149,8 @@ class PodWebhook:
         except ProtocolError as error:
             if self._told.allows("malformed"):
                 log.warning("malformed admission review", extra={"reason": str(error)[:200]})
-            return Response(400, str(error)[:1024].encode())
-        return Response(200, body, {"content-type": "application/json"})
+            return HttpResponse(400, str(error)[:1024].encode())
+        return HttpResponse(200, body, {"content-type": "application/json"})
 
     def _secret(self) -> AbstractAsyncContextManager[Informer]:
         selection = f"metadata.name={certificate.SECRET}"

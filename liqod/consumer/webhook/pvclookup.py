@@ -27,7 +27,7 @@ async def claims_of(
     settings = context.config.storage
     if not settings.enabled:
         return placement
-    found: dict[str, volumeclaims.Sight] = {}
+    found: dict[str, volumeclaims.ClaimView] = {}
     with trio.move_on_after(DEADLINE):
         for name in volumeclaims.names(pod)[:ASKED]:
             try:

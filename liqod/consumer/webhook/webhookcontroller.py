@@ -27,7 +27,7 @@ from liqod.kube.watched import Watched
 from liqod.model.objects import webhook
 from liqod.model.objects.patches import contained
 from liqod.model.peering.intervals import WEBHOOK_PROOF_EVERY
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 from liqod.telemetry.events import WebhookChanged
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class WebhookController(Controller[str]):
         self._probed = b""
         self.reachable: bool | str | None = None
         self.proved: float | None = None
-        self._tried = News()
+        self._tried = Notifier()
         self._unready_since: float | None = None
         which = Selection(fields=f"metadata.name={webhook.NAME}")
         stored = Selection(context.namespace, fields=f"metadata.name={certificate.SECRET}")

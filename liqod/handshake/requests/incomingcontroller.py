@@ -30,7 +30,7 @@ from liqod.handshake.protocol.requestphase import (
 )
 from liqod.handshake.requests import incomingrecord, policies
 from liqod.kube import times
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
@@ -168,13 +168,13 @@ class IncomingController(Controller[str]):
             each.status.phase for each in self._entries.store.values(IncomingPeering)
         )
 
-    def _on_entry(self, change: Change) -> Iterator[str]:
+    def _on_entry(self, change: StoreChange) -> Iterator[str]:
         name = change.key[1]
         self._written.pop(name, None)
         self.forget(name)
         yield name
 
-    def _on_namespace(self, change: Change) -> Iterator[str]:
+    def _on_namespace(self, change: StoreChange) -> Iterator[str]:
         """Handles a change of a tenant namespace: its consumer may be none any more."""
         bodies = (each for each in (change.old, change.new) if each is not None)
         peers = {tenant_of(msgspec.json.decode(each, type=Partial)) for each in bodies} - {None}

@@ -26,7 +26,7 @@ from liqod.errors import AlreadyExists, LiqodError
 from liqod.handshake.protocol.requestphase import RequestPhase, count_phases
 from liqod.handshake.requests.outgoingrequest import OutgoingRequest, is_over
 from liqod.kube import times
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
@@ -76,10 +76,10 @@ class OutgoingController(Controller[str]):
         """How many requests are in each phase."""
         return count_phases(each.status.phase for each in self._known.store.values(OutgoingPeering))
 
-    def _on_request(self, change: Change) -> Iterator[str]:
+    def _on_request(self, change: StoreChange) -> Iterator[str]:
         yield change.key[1]
 
-    def _on_namespace(self, change: Change) -> Iterator[str]:
+    def _on_namespace(self, change: StoreChange) -> Iterator[str]:
         """Handles a tenant namespace that went, so a peering was ended; or a revoked provider."""
         body = change.new or change.old
         assert body is not None

@@ -17,7 +17,7 @@ from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
 from liqod.handshake.protocol.mux import STREAMS, FrameKind, Mux, StreamState
 from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import CONNECT_DEADLINE, KeepAlive, Wire
-from liqod.runtime.connectionlimit import Places
+from liqod.runtime.connectionlimit import ConnectionLimiter
 from liqod.runtime.tokenbucket import TokenBucket
 
 OPENS: Final = STREAMS
@@ -45,7 +45,7 @@ class StreamLimits(NamedTuple):
         idle: seconds after which a stream ends by which nothing passes.
     """
 
-    places: Places
+    places: ConnectionLimiter
     idle: float = math.inf
 
 
@@ -82,7 +82,7 @@ class Channel:
         self.why: str | None = None
         self.bytes_in = self.bytes_out = 0
         self._doors = doors or {}
-        self._bounds, self._source = bounds or StreamLimits(Places(STREAMS)), source
+        self._bounds, self._source = bounds or StreamLimits(ConnectionLimiter(STREAMS)), source
         self._mux = Mux(dialler=dialler, targets=frozenset(self._doors))
         self._keep_alive = keep_alive
         self._sender = trio.lowlevel.ParkingLot()

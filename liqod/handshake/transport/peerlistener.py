@@ -45,7 +45,7 @@ from liqod.identity.clustercertificates import ClusterCertificate, certificate_o
 from liqod.kube.http.wire import Wire, wire_of
 from liqod.runtime import account
 from liqod.runtime.account import Account
-from liqod.runtime.connectionlimit import Place, serve_listeners, source_of
+from liqod.runtime.connectionlimit import ConnectionSlot, serve_listeners, source_of
 from liqod.sharedport import DAEMON, SharedPort
 from liqod.websocket import Websocket
 
@@ -218,7 +218,7 @@ class AcceptedSession(PeerSession):
         super().__init__(self._machine, source, wire.keep_alive, listener.counters)
         self._host, self._doors = listener.host, listener.doors
         self._bounds = StreamLimits(listener.account[account.STREAMS], listener.idle)
-        self._place: Place | None = None
+        self._place: ConnectionSlot | None = None
         self._scope = trio.CancelScope()
 
     async def run(self) -> None:

@@ -11,7 +11,7 @@ from liqod import websocket
 from liqod.errors import Unconnected
 from liqod.handshake.protocol.messages import MAX_MESSAGE
 from liqod.kube.http.wire import Wire
-from liqod.websocket import Closed, Refusal, Request, Websocket
+from liqod.websocket import UpgradeRefusal, UpgradeRequest, Websocket, WebsocketClosed
 
 PATH: Final = "/peering/v1"
 PING_EVERY: Final = 20.0
@@ -29,10 +29,10 @@ async def accept(nursery: trio.Nursery, wire: Wire) -> Websocket:
     return await websocket.accept(nursery, wire, _admit, largest=MAX_MESSAGE)
 
 
-async def _admit(request: Request) -> Refusal | None:
+async def _admit(request: UpgradeRequest) -> UpgradeRefusal | None:
     if request.path == PATH:
         return None
-    return Refusal(404, f"daemons meet at {PATH}\n".encode())
+    return UpgradeRefusal(404, f"daemons meet at {PATH}\n".encode())
 
 
 async def connect(nursery: trio.Nursery, wire: Wire, host: str) -> Websocket:
@@ -60,5 +60,5 @@ async def watch(socket: Websocket, *, ping: bool) -> None:
             with trio.move_on_after(PING_EVERY):
                 try:
                     await socket.ping()
-                except Closed:
+                except WebsocketClosed:
                     return

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable
 
 from liqod.apimachinery.kinds import Kind
-from liqod.kube.cache.store import Change, Store
+from liqod.kube.cache.store import Store, StoreChange
 
-Handler = Callable[[Change], None]
+Handler = Callable[[StoreChange], None]
 
 log = logging.getLogger("liqod.kube.cache.informer")
 
@@ -33,7 +33,7 @@ class Handlers:
         self._handlers.setdefault(namespace, {})[token] = handler
         keys = store.keys() if namespace is None else store.indexed("namespace", namespace)
         for key in list(keys):
-            handler(Change(key, None, store.get(key)))
+            handler(StoreChange(key, None, store.get(key)))
 
         def unsubscribe() -> None:
             handlers = self._handlers.get(namespace, {})
@@ -43,7 +43,7 @@ class Handlers:
 
         return unsubscribe
 
-    def tell(self, change: Change | None) -> None:
+    def tell(self, change: StoreChange | None) -> None:
         """Tell of a change; a handler that fails is named and stands in nobody else's way."""
         if change is None:
             return

@@ -28,15 +28,15 @@ from liqod.errors import (
     Unconnected,
 )
 from liqod.kube.cache.handlers import Handler, Handlers
-from liqod.kube.cache.listcheck import witness
-from liqod.kube.cache.memoryquota import Part
-from liqod.kube.cache.relist import Listed
-from liqod.kube.cache.relistbackoff import Pace
+from liqod.kube.cache.listcheck import find_existing
+from liqod.kube.cache.memoryquota import StoreUsage
+from liqod.kube.cache.relist import Relist
+from liqod.kube.cache.relistbackoff import RelistBackoff
 from liqod.kube.cache.store import Index, Store
-from liqod.kube.cache.troublelog import Telling
+from liqod.kube.cache.troublelog import TroubleLog
 from liqod.kube.client import Client
 from liqod.kube.selection import EVERY, Selection
-from liqod.kube.watch import Bookmark, Watch
+from liqod.kube.watch import Bookmark, WatchStream
 from liqod.telemetry import registry
 
 TURN_OBJECTS = 64
@@ -97,7 +97,7 @@ class Informer:
         keep: Callable[[bytes], bool] | None = None,
         trim: Callable[[bytes], bytes] | None = None,
         partial: type[Any] = Partial,
-        part: Part | None = None,
+        part: StoreUsage | None = None,
     ) -> None:
         self.client = client
         self.kind = kind
@@ -114,12 +114,12 @@ class Informer:
         self._wake = trio.Event()
         self._version = ""
         self._broken = False
-        self._pace = Pace()
+        self._pace = RelistBackoff()
         self._turning = trio.CancelScope()
         self._paged = False
         self._bookmarked = False
         self._doubted_since: float | None = None
-        self._telling = Telling(client, kind, self.wake)
+        self._telling = TroubleLog(client, kind, self.wake)
 
     async def synced(self) -> None:
         """Wait until a first complete list is in."""
@@ -260,7 +260,7 @@ class Informer:
             self._version = ""
 
     async def _list(self) -> None:
-        listed = Listed(self.store)
+        listed = Relist(self.store)
         skipped: set[Key] = set()
         version = ""
         async for page in self.client.pages(self.kind, self.selection):
@@ -294,9 +294,9 @@ class Informer:
                 raise
             self.client.watch_list = False  # the server does not know it: list and watch instead
 
-    async def _read_initial(self, watch: Watch) -> bool:
+    async def _read_initial(self, watch: WatchStream) -> bool:
         """The objects that are there, up to the bookmark that ends them; False without one."""
-        listed = Listed(self.store)
+        listed = Relist(self.store)
         while (event := await watch.next(INITIAL_SILENCE)) is not None:
             self.last_contact = watch.heard
             if isinstance(event, Bookmark):
@@ -316,7 +316,7 @@ class Informer:
                 listed.add(event.item)
         return False
 
-    async def _read(self, watch: Watch, silence: float) -> None:
+    async def _read(self, watch: WatchStream, silence: float) -> None:
         """Changes, until the watch ends."""
         silence = SILENCE if self._bookmarked else silence
         while (event := await watch.next(silence)) is not None:
@@ -335,14 +335,14 @@ class Informer:
             self._paged = True
             self._version = ""  # what was skipped may have been a deletion: list, which names it
 
-    async def _believe(self, listed: Listed, spared: Collection[Key]) -> None:
+    async def _believe(self, listed: Relist, spared: Collection[Key]) -> None:
         """Take in a complete list, unless it looks like a mistake.
 
         Raises _Doubtful where it does: the store stays as it is.
         """
         if not listed.found and not listed.left_out and not spared:
             selected = self.selection.selective
-            if there := await witness(self.client, self.kind, self.store, selected=selected):
+            if there := await find_existing(self.client, self.kind, self.store, selected=selected):
                 self._doubt(f"the server lists none, but has {there}", proven=True)
             if len(self.store) > SUSPECT_ABOVE:
                 self._doubt(f"the server lists none where {len(self.store)} were known")

@@ -9,7 +9,7 @@ import trio
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.memoryquota import Holdings, Stub
+from liqod.kube.cache.memoryquota import MemoryQuota, Stub
 from liqod.kube.cache.store import Index
 from liqod.kube.client import Client
 from liqod.kube.selection import EVERY, Selection
@@ -43,7 +43,7 @@ class Informers:
         nursery: trio.Nursery,
         *,
         trims: Mapping[Kind, Callable[[bytes], bytes]] | None = None,
-        holdings: Holdings | None = None,
+        holdings: MemoryQuota | None = None,
     ) -> None:
         self.client = client
         self.holdings = holdings

@@ -16,11 +16,11 @@ from liqod.errors import PermanentError
 from liqod.kube.cache.store import Store
 from liqod.kube.client import Client
 
-ASKED: Final = 3
+MOST_CHECKED: Final = 3
 """How many objects are asked for, at most; all would be many requests for one answer."""
 
 
-async def witness(client: Client, kind: Kind, store: Store, *, selected: bool) -> str | None:
+async def find_existing(client: Client, kind: Kind, store: Store, *, selected: bool) -> str | None:
     """The name of a known object that is there after all; None where nothing tells.
 
     Args:
@@ -33,7 +33,7 @@ async def witness(client: Client, kind: Kind, store: Store, *, selected: bool) -
     Raises:
         TransientError: the server cannot be asked now.
     """
-    for key in list(islice(store, ASKED)):
+    for key in list(islice(store, MOST_CHECKED)):
         body = store.get(key)
         if body is None:
             continue

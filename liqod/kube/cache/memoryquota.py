@@ -27,16 +27,16 @@ Stub = Callable[[bytes], bytes | None]
 log = logging.getLogger(__name__)
 
 
-def nothing(body: bytes) -> None:
+def drop_excess(body: bytes) -> None:
     """Keep nothing."""
 
 
-def everything(body: bytes) -> bytes:
+def keep_excess(body: bytes) -> bytes:
     """Keep it all the same, if it is a peer's: it is counted, and leaves less room for others."""
     return body
 
 
-class Holdings:
+class MemoryQuota:
     """Counts the bytes that are held of each owner's objects.
 
     Args:
@@ -51,7 +51,7 @@ class Holdings:
         self._setting = setting
         self._owners: dict[str, str] = {}
         self._sums: Counter[str] = Counter()
-        self._parts: list[Part] = []
+        self._parts: list[StoreUsage] = []
         self._seldom = Seldom()
 
     def belongs(self, namespace: str, owner: str | None) -> None:
@@ -78,13 +78,13 @@ class Holdings:
         """Bytes that are held of an owner."""
         return self._sums[owner]
 
-    def part(self, stub: Stub) -> "Part":
+    def part(self, stub: Stub) -> "StoreUsage":
         """The part of another store, in which ``stub`` says what is kept without room."""
-        made = Part(self, stub)
+        made = StoreUsage(self, stub)
         self._parts.append(made)
         return made
 
-    def leave(self, part: "Part") -> None:
+    def leave(self, part: "StoreUsage") -> None:
         """A store has gone, with what it held."""
         if part in self._parts:
             self._parts.remove(part)
@@ -108,14 +108,14 @@ class Holdings:
             del self._sums[owner]
 
 
-class Part:
+class StoreUsage:
     """The bytes that one store holds.
 
     Attributes:
         spaces: bytes by namespace.
     """
 
-    def __init__(self, holdings: Holdings, stub: Stub) -> None:
+    def __init__(self, holdings: MemoryQuota, stub: Stub) -> None:
         self.spaces: Counter[str] = Counter()
         self._holdings = holdings
         self._stub = stub
@@ -126,9 +126,9 @@ class Part:
         others = self._holdings.held(owner) - cost(key, old)
         return self.within(owner, others, key, body)
 
-    def draft(self) -> "Draft":
+    def draft(self) -> "RelistUsage":
         """A complete list that is to take the place of all that this store holds."""
-        return Draft(self)
+        return RelistUsage(self)
 
     def swap(self, key: Key, old: bytes | None, new: bytes | None) -> None:
         """Count that one object took the place of another; None for none."""
@@ -174,10 +174,10 @@ class Part:
         return None
 
 
-class Draft:
+class RelistUsage:
     """The bytes that a list would have its store hold."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: StoreUsage) -> None:
         self._part = part
         self._sums: dict[str, int] = {}
 

@@ -1,7 +1,7 @@
 """Index of objects by node: each change is read once, however many peers there are.
 
 Every peer is concerned with the few pods that are bound to its virtual nodes, and all of them
-share one watch of pods. A :class:`Placement` sits on that watch once, takes ``spec.nodeName``
+share one watch of pods. A :class:`NodeIndex` sits on that watch once, takes ``spec.nodeName``
 out of each change once, and notifies only those who asked for that node.
 """
 
@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 
 Told = Callable[[Key], None]
 
@@ -36,7 +36,7 @@ def node_of(body: bytes) -> str:
         return ""
 
 
-class Placement:
+class NodeIndex:
     """The objects of one informer by node."""
 
     def __init__(self, informer: Informer) -> None:
@@ -70,7 +70,7 @@ class Placement:
 
         return end
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: StoreChange) -> None:
         old = node_of(change.old) if change.old is not None else ""
         new = node_of(change.new) if change.new is not None else ""
         if old and old != new:
@@ -86,12 +86,12 @@ class Placement:
                 told(change.key)
 
 
-_placements: WeakKeyDictionary[Informer, Placement] = WeakKeyDictionary()
+_placements: WeakKeyDictionary[Informer, NodeIndex] = WeakKeyDictionary()
 
 
-def placement(informer: Informer) -> Placement:
+def node_index(informer: Informer) -> NodeIndex:
     """The one placement of an informer; it lives as long as the informer."""
     found = _placements.get(informer)
     if found is None:
-        found = _placements[informer] = Placement(informer)
+        found = _placements[informer] = NodeIndex(informer)
     return found

@@ -4,7 +4,7 @@ from liqod.apimachinery.objects import Key, Slim
 from liqod.kube.cache.store import Store
 
 
-class Listed:
+class Relist:
     """The objects that a list has named so far; one that did not change is not held twice.
 
     Args:

@@ -15,7 +15,7 @@ RESTLESS = 4
 """Turns in a row that end early from which on that is a trouble."""
 
 
-class Pace:
+class RelistBackoff:
     """The pace of one follower.
 
     Attributes:

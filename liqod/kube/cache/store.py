@@ -13,9 +13,9 @@ import msgspec
 from liqod.apimachinery.meta import Partial
 from liqod.apimachinery.objects import UNREADABLE, Key
 from liqod.errors import ProtocolError
-from liqod.kube.cache.memoryquota import Part
+from liqod.kube.cache.memoryquota import StoreUsage
 
-__all__ = ["Change", "Index", "Key", "Store"]
+__all__ = ["Index", "Key", "Store", "StoreChange"]
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ NAMESPACE = "namespace"
 log = logging.getLogger(__name__)
 
 
-class Change(NamedTuple):
+class StoreChange(NamedTuple):
     """A change of one object: ``old`` None means that it is new, ``new`` None that it went.
 
     Attributes:
@@ -63,7 +63,7 @@ class Store:
         partial: type[Any] = Partial,
         keep: Callable[[bytes], bool] | None = None,
         trim: Callable[[bytes], bytes] | None = None,
-        part: Part | None = None,
+        part: StoreUsage | None = None,
     ) -> None:
         self.synced = False
         self._objects: dict[Key, bytes] = {}
@@ -132,7 +132,7 @@ class Store:
         """The part of an object that is kept."""
         return body if self._trim is None else self._trim(body)
 
-    def put(self, key: Key, body: bytes, *, fits: bool = False) -> Change | None:
+    def put(self, key: Key, body: bytes, *, fits: bool = False) -> StoreChange | None:
         """Take in an object; None where nothing changed by it.
 
         Args:
@@ -162,9 +162,9 @@ class Store:
             self._forget(key)
         if self._functions:
             self._index(key, body, self._functions)
-        return Change(key, old, body)
+        return StoreChange(key, old, body)
 
-    def remove(self, key: Key) -> Change | None:
+    def remove(self, key: Key) -> StoreChange | None:
         """Drop an object; None where there was none."""
         old = self._objects.pop(key, None)
         if old is None:
@@ -173,7 +173,7 @@ class Store:
             self.part.swap(key, old, None)
         _discard(self._namespaces, key[0], key)
         self._forget(key)
-        return Change(key, old, None)
+        return StoreChange(key, old, None)
 
     def _index(self, key: Key, body: bytes, functions: Mapping[str, Index]) -> None:
         try:

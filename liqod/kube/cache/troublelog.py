@@ -16,7 +16,7 @@ MOST_NAMED = 256
 """Objects too large to be read that are named, and remembered as such."""
 
 
-class Telling:
+class TroubleLog:
     """Logs the troubles of one informer, and remembers those that it has logged.
 
     Args:

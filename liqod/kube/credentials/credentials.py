@@ -249,7 +249,7 @@ def _select(
         raise ConfigError(f"{where}: a CA and insecure-skip-tls-verify exclude each other")
     who = f"user {chosen.user!r}"
     kubeconfig.refuse_unsupported(user, who)
-    read = kubeconfig.Reader([] if files is None else files)
+    read = kubeconfig.FileReader([] if files is None else files)
     cert = read.pem(user.cert_data, user.cert_file, f"{who}: client-certificate")
     key = read.pem(user.key_data, user.key_file, f"{who}: client-key")
     if (cert is None) != (key is None):
@@ -300,8 +300,8 @@ def _can_be_host(name: str) -> bool:
 def _plugin(
     config: kubeconfig.Kubeconfig,
     name: str,
-    chosen: kubeconfig.Context,
-    user: kubeconfig.User,
+    chosen: kubeconfig.KubeconfigContext,
+    user: kubeconfig.KubeconfigUser,
 ) -> ExecPlugin | None:
     """The plugin of a user, with the kubeconfig that the official package needs to run it."""
     raw: dict[str, Any] = config.raw_users.get(chosen.user, {})

@@ -3,7 +3,8 @@ liqod.kube.credentials.exec_plugin``.
 
 The only place that imports the official ``kubernetes`` package, which knows the plugin protocol and
 costs 35 MB that the daemon need not carry. Reads ``{"document": kubeconfig as JSON text,
-"directory": …}`` from standard input and writes a :class:`liqod.kube.credentials.source.Issued` as
+"directory": …}`` from standard input and writes a
+    :class:`liqod.kube.credentials.source.IssuedCredentials` as
 JSON. Ends with 1 when the plugin fails and with 2 when the entry or this installation is wrong; the
 reason is then on standard error.
 """

@@ -24,7 +24,7 @@ class OwnFileOnly(ConfigError):
     """A kubeconfig of others says what only a file of the operator's own may say."""
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class KubeconfigCluster(msgspec.Struct, frozen=True):
     """``clientcmd/v1.Cluster``."""
 
     server: str = ""
@@ -35,7 +35,7 @@ class Cluster(msgspec.Struct, frozen=True):
     proxy_url: str | None = msgspec.field(name="proxy-url", default=None)
 
 
-class User(msgspec.Struct, frozen=True):
+class KubeconfigUser(msgspec.Struct, frozen=True):
     """``clientcmd/v1.AuthInfo``; ``directory`` is the folder of the file it came from."""
 
     cert_data: str | None = msgspec.field(name="client-certificate-data", default=None)
@@ -49,7 +49,7 @@ class User(msgspec.Struct, frozen=True):
     directory: str = ""
 
 
-class Context(msgspec.Struct, frozen=True):
+class KubeconfigContext(msgspec.Struct, frozen=True):
     """``clientcmd/v1.Context``."""
 
     cluster: str = ""
@@ -69,7 +69,7 @@ class _NamedUser(msgspec.Struct, frozen=True):
 
 class _NamedContext(msgspec.Struct, frozen=True):
     name: str
-    context: Context | None = None
+    context: KubeconfigContext | None = None
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -84,11 +84,11 @@ class Kubeconfig(msgspec.Struct, frozen=True):
     """One or several kubeconfig files as a whole."""
 
     current: str
-    contexts: dict[str, Context]
+    contexts: dict[str, KubeconfigContext]
     raw_clusters: dict[str, dict[str, Any]]
     raw_users: dict[str, dict[str, Any]]
 
-    def choose(self, name: str | None) -> tuple[str, Context]:
+    def choose(self, name: str | None) -> tuple[str, KubeconfigContext]:
         """The context of that name, or the current one. Raises ConfigError."""
         wanted = name or self.current
         known = ", ".join(sorted(self.contexts)) or "none"
@@ -98,22 +98,22 @@ class Kubeconfig(msgspec.Struct, frozen=True):
             raise ConfigError(f"there is no context {wanted!r}; there are: {known}")
         return wanted, self.contexts[wanted]
 
-    def cluster(self, name: str, asked_by: str) -> Cluster:
+    def cluster(self, name: str, asked_by: str) -> KubeconfigCluster:
         """The cluster of that name. Raises ConfigError."""
         if name not in self.raw_clusters:
             raise ConfigError(f"{asked_by} names the cluster {name!r}, which is not there")
-        return _convert(self.raw_clusters[name], Cluster, f"cluster {name!r}")
+        return _convert(self.raw_clusters[name], KubeconfigCluster, f"cluster {name!r}")
 
-    def user(self, name: str, asked_by: str) -> User:
+    def user(self, name: str, asked_by: str) -> KubeconfigUser:
         """The user of that name, or one without credentials for no name. Raises ConfigError."""
         if not name:
-            return User()
+            return KubeconfigUser()
         if name not in self.raw_users:
             raise ConfigError(f"{asked_by} names the user {name!r}, which is not there")
-        return _convert(self.raw_users[name], User, f"user {name!r}")
+        return _convert(self.raw_users[name], KubeconfigUser, f"user {name!r}")
 
 
-class Reader:
+class FileReader:
     """Reads what a kubeconfig holds or points at, and notes the files it read in ``files``."""
 
     def __init__(self, files: list[str]) -> None:
@@ -165,7 +165,9 @@ def parse(data: bytes | str, base: Path | None) -> Kubeconfig:
         user["directory"] = str(base or "")
     return Kubeconfig(
         current=document.current_context or "",
-        contexts={item.name: item.context or Context() for item in document.contexts or ()},
+        contexts={
+            item.name: item.context or KubeconfigContext() for item in document.contexts or ()
+        },
         raw_clusters=clusters,
         raw_users=users,
     )
@@ -173,7 +175,7 @@ def parse(data: bytes | str, base: Path | None) -> Kubeconfig:
 
 def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
     """Several files as one: of entries with the same name, the first file's counts."""
-    contexts: dict[str, Context] = {}
+    contexts: dict[str, KubeconfigContext] = {}
     clusters: dict[str, dict[str, Any]] = {}
     users: dict[str, dict[str, Any]] = {}
     for config in reversed(configs):
@@ -196,7 +198,7 @@ def read_file(path: Path | str, what: str) -> bytes:
     return data
 
 
-def refuse_unsupported(user: User, where: str) -> None:
+def refuse_unsupported(user: KubeconfigUser, where: str) -> None:
     """Say so where a user would be somebody else than the kubeconfig means. Raises ConfigError."""
     if user.username:
         raise ConfigError(f"{where}: user name and password are not supported by Kubernetes")

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 Stamp = tuple[tuple[int, int, int], ...]
 
 
-class Issued(msgspec.Struct, frozen=True):
+class IssuedCredentials(msgspec.Struct, frozen=True):
     """The credentials that a plugin issued.
 
     Attributes:
@@ -55,7 +55,7 @@ class Issued(msgspec.Struct, frozen=True):
         return f"Issued(expires={self.expires})"
 
 
-async def run_plugin(plugin: ExecPlugin) -> Issued:
+async def run_plugin(plugin: ExecPlugin) -> IssuedCredentials:
     """Ask a plugin, through the official Kubernetes package in a short-lived process.
 
     Raises:
@@ -79,7 +79,7 @@ async def run_plugin(plugin: ExecPlugin) -> Issued:
         if done.returncode != 0:
             raise Unauthorized(f"credential plugin {plugin.name} failed: {said}")
         try:
-            return msgspec.json.decode(done.stdout, type=Issued)
+            return msgspec.json.decode(done.stdout, type=IssuedCredentials)
         except msgspec.DecodeError as error:
             raise Unauthorized(f"credential plugin {plugin.name} gave nonsense") from error
     raise Unauthorized(f"credential plugin {plugin.name} took more than {PLUGIN_DEADLINE:.0f} s")
@@ -92,7 +92,7 @@ async def _kill_all(process: trio.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-class Source:
+class CredentialSource:
     """The credentials as they are now.
 
     Args:
@@ -103,7 +103,7 @@ class Source:
     def __init__(
         self,
         credentials: Credentials,
-        ask: Callable[[ExecPlugin], Awaitable[Issued]] = run_plugin,
+        ask: Callable[[ExecPlugin], Awaitable[IssuedCredentials]] = run_plugin,
     ) -> None:
         self._ask = ask
         self._lock = trio.Lock()
@@ -114,7 +114,7 @@ class Source:
     def replace(self, credentials: Credentials) -> None:
         """Use others from now on."""
         self._given = credentials
-        self._issued: Issued | None = None
+        self._issued: IssuedCredentials | None = None
         self._stamp = _stamp(self._files())
         self._checked = -math.inf
         self._now = self._resolve()
@@ -153,7 +153,7 @@ class Source:
             return True
         return issued.expires is not None and issued.expires - time.time() < seconds
 
-    async def _refresh(self, before: Issued | None) -> None:
+    async def _refresh(self, before: IssuedCredentials | None) -> None:
         async with self._lock:
             plugin = self._given.exec
             if plugin is None or self._issued is not before:

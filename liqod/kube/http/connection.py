@@ -11,7 +11,7 @@ import httptools
 
 from liqod.errors import ProtocolError, Unreachable
 from liqod.kube.failures import TooLarge
-from liqod.kube.http.cpubudget import Budget, Metered
+from liqod.kube.http.cpubudget import CpuBudget, Metered
 from liqod.kube.http.wire import Wire
 
 FULL = 65536
@@ -46,7 +46,7 @@ class Head:
         return found
 
 
-class Closed(Unreachable):
+class ConnectionClosed(Unreachable):
     """The server closed the connection before it said anything in answer to this request.
 
     Attributes:
@@ -100,7 +100,7 @@ class _Answer:
             self.fields = []
 
 
-class Connection:
+class HttpConnection:
     """One connection and the exchange that is under way on it.
 
     Args:
@@ -108,7 +108,7 @@ class Connection:
         budget: of the peer at its other end, whose time reading from it is.
     """
 
-    def __init__(self, wire: Wire, budget: Budget | None = None) -> None:
+    def __init__(self, wire: Wire, budget: CpuBudget | None = None) -> None:
         self.wire = wire
         self._budget = budget
         self.bytes_in = 0
@@ -155,7 +155,7 @@ class Connection:
                     raise ProtocolError("the head of the answer is too large")
         except Unreachable as error:
             if self.bytes_in == before:
-                raise Closed(str(error), sent=sent) from error
+                raise ConnectionClosed(str(error), sent=sent) from error
             raise
         return Head(answer.status, answer.fields)
 

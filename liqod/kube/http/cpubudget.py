@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from liqod.errors import ProtocolError
-from liqod.kube.cache.memoryquota import Holdings, Part
+from liqod.kube.cache.memoryquota import MemoryQuota, StoreUsage
 
 TURN_OBJECTS = 64
 TURN_BYTES = 262144
@@ -48,7 +48,7 @@ ASKERS = 1024
 T = TypeVar("T")
 
 
-class Budget:
+class CpuBudget:
     """The time of one peer, shared by all that is read from it, and the memory.
 
     Args:
@@ -59,7 +59,7 @@ class Budget:
 
     def __init__(
         self,
-        holdings: Holdings | None = None,
+        holdings: MemoryQuota | None = None,
         credit: float = float("inf"),
         share: float | None = None,
     ) -> None:
@@ -76,7 +76,7 @@ class Budget:
         self.charge(0.0)
         return self._credit < 0
 
-    def part(self) -> Part | None:
+    def part(self) -> StoreUsage | None:
         """The part in which a store counts what it holds of this peer; any excess is refused."""
         return None if self._holdings is None else self._holdings.part(self._refuse)
 
@@ -141,7 +141,7 @@ class Turn:
         budget: the peer's, where it is not this cluster's own API server that is read.
     """
 
-    def __init__(self, budget: Budget | None = None) -> None:
+    def __init__(self, budget: CpuBudget | None = None) -> None:
         self._budget = budget
         self._begin()
 
@@ -201,17 +201,17 @@ class Metered(Generic[T]):
                 step = functools.partial(self._work.throw, error)
 
 
-class Budgets:
+class SourceBudgets:
     """The time of each source that asks a server: a credit, and a share in the long run."""
 
     def __init__(self) -> None:
-        self._budgets: dict[str, Budget] = {}
+        self._budgets: dict[str, CpuBudget] = {}
 
-    def of(self, source: str) -> Budget:
+    def of(self, source: str) -> CpuBudget:
         """The time of a source; of very many the one that came first is forgotten."""
         found = self._budgets.get(source)
         if found is None:
-            found = self._budgets[source] = Budget(credit=ASKERS_CREDIT, share=ASKERS_SHARE)
+            found = self._budgets[source] = CpuBudget(credit=ASKERS_CREDIT, share=ASKERS_SHARE)
             if len(self._budgets) > ASKERS:
                 del self._budgets[next(iter(self._budgets))]
         return found

@@ -4,7 +4,7 @@ import trio
 
 from liqod.errors import ConfigError
 from liqod.kube.http.server import Handler, Limits, Open, Secured, serve
-from liqod.runtime.connectionlimit import Places
+from liqod.runtime.connectionlimit import ConnectionLimiter
 
 
 async def listen(
@@ -15,8 +15,8 @@ async def listen(
     port: int,
     ssl_context: Secured = None,
     limits: Limits,
-    places: Places,
-    known: Places | None = None,
+    places: ConnectionLimiter,
+    known: ConnectionLimiter | None = None,
     open_listeners: Open = trio.open_tcp_listeners,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:

@@ -46,7 +46,7 @@ class Limits(msgspec.Struct, frozen=True):
     parameters: int = 100
 
 
-class Request(msgspec.Struct):
+class HttpRequest(msgspec.Struct):
     """One request, complete.
 
     Attributes:
@@ -86,7 +86,7 @@ class RequestParser:
     """The parser of one connection."""
 
     def __init__(self, limits: Limits) -> None:
-        self.ready: deque[Request] = deque()
+        self.ready: deque[HttpRequest] = deque()
         self.fault = 0
         self.begun = False
         self.early = b""
@@ -207,7 +207,7 @@ class RequestParser:
         self.ready.append(request)
         self._reset()
 
-    def _request(self) -> Request:
+    def _request(self) -> HttpRequest:
         """The request that has been collected.
 
         Raises:
@@ -216,7 +216,7 @@ class RequestParser:
         """
         url = httptools.parse_url(self._url)
         query = (url.query or b"").decode("ascii")
-        return Request(
+        return HttpRequest(
             method=self._parser.get_method().decode("ascii"),
             path=unquote((url.path or b"/").decode("ascii"), errors="strict"),
             query=parse_qs(query, keep_blank_values=True, max_num_fields=self._limits.parameters)

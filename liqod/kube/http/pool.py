@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import trio
 
-from liqod.kube.http.connection import Connection
+from liqod.kube.http.connection import HttpConnection
 
 MAX_IDLE = 60.0
 """Seconds after which an idle connection is closed; API servers do it after 90."""
@@ -19,7 +19,7 @@ URGENT_AT_ONCE = 2
 class Loan(NamedTuple):
     """A connection that is lent."""
 
-    connection: Connection
+    connection: HttpConnection
     generation: int
     gate: trio.Semaphore
 
@@ -32,11 +32,11 @@ class Pool:
         limit: how many may be lent at once; who comes later waits. Urgent ones have their own.
     """
 
-    def __init__(self, dial: Callable[[], Awaitable[Connection]], limit: int) -> None:
+    def __init__(self, dial: Callable[[], Awaitable[HttpConnection]], limit: int) -> None:
         self._dial = dial
         self._limit = trio.Semaphore(limit, max_value=limit)
         self._lane = trio.Semaphore(URGENT_AT_ONCE, max_value=URGENT_AT_ONCE)
-        self._idle: list[tuple[Connection, float]] = []
+        self._idle: list[tuple[HttpConnection, float]] = []
         self._generation = 0
         self._closed = False
 
@@ -107,7 +107,7 @@ class Pool:
         """How many connections wait for work."""
         return len(self._idle)
 
-    def _take(self) -> Connection | None:
+    def _take(self) -> HttpConnection | None:
         self.tidy()
         return self._idle.pop()[0] if self._idle else None
 

@@ -15,7 +15,7 @@ AT_ONCE = 2
 """Lookups of one name at once, those that were given up included."""
 
 
-class Resolver(trio.abc.HostnameResolver):
+class HostResolver(trio.abc.HostnameResolver):
     """Looks names up for :mod:`trio.socket`, once it is set there."""
 
     def __init__(self) -> None:

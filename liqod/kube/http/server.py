@@ -1,7 +1,8 @@
 """One small HTTP/1.1 server on Trio, for everything here that is asked over HTTP.
 
 The webhook, the metrics, the kubelet API and the simulated API servers share it. A handler gets
-a whole :class:`Request` (bounded in size) and returns a :class:`Response` whose body is bytes or
+a whole :class:`HttpRequest` (bounded in size) and returns a :class:`HttpResponse` whose body is
+    bytes or
 an async iterator that is sent in chunks. A client that misbehaves (garbage, silence, floods, half
 requests, not reading) loses its connection, and costs nobody else anything.
 """
@@ -16,16 +17,24 @@ import msgspec
 import trio
 
 from liqod.errors import Unauthorized, Unreachable
-from liqod.kube.http.cpubudget import Budgets, Metered
-from liqod.kube.http.parser import Limits, Request, RequestParser
+from liqod.kube.http.cpubudget import Metered, SourceBudgets
+from liqod.kube.http.parser import HttpRequest, Limits, RequestParser
 from liqod.kube.http.wire import TlsWire, Wire, wire_of
-from liqod.runtime.connectionlimit import Place, Places, address_of, serve_one
+from liqod.runtime.connectionlimit import ConnectionLimiter, ConnectionSlot, address_of, serve_one
 from liqod.runtime.log import Seldom
 from liqod.runtime.tlspump import NOTHING
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Drop", "Limits", "Request", "Response", "Silence", "Takeover", "serve"]
+__all__ = [
+    "ConnectionTakeover",
+    "Drop",
+    "HttpRequest",
+    "HttpResponse",
+    "Limits",
+    "Silence",
+    "serve",
+]
 
 LINGER = 1.0
 """Seconds that a client has to take note of our farewell."""
@@ -45,7 +54,7 @@ _REASONS = {each.value: each.phrase for each in HTTPStatus}
 _told = Seldom()
 
 
-class Response(msgspec.Struct):
+class HttpResponse(msgspec.Struct):
     """The answer of a handler.
 
     Attributes:
@@ -59,10 +68,10 @@ class Response(msgspec.Struct):
     status: int = 200
     body: bytes | AsyncIterator[bytes] = b""
     headers: dict[str, str] = {}
-    takeover: "Takeover | None" = None
+    takeover: "ConnectionTakeover | None" = None
 
 
-class Takeover(Protocol):
+class ConnectionTakeover(Protocol):
     """A handler of another protocol on a connection."""
 
     async def run(self, wire: Wire, early: bytes, /) -> None:
@@ -80,7 +89,7 @@ class Silence(Exception):
     """Raised by a handler: hold the connection, answer nothing, until the client leaves."""
 
 
-Handler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 Secured = ssl.SSLContext | Callable[[], ssl.SSLContext] | None
 """The TLS context of connections: the same for all, or asked for with each; None: plain HTTP."""
 Open = Callable[..., Awaitable[Sequence[trio.abc.Listener[Any]]]]
@@ -94,8 +103,8 @@ async def serve(
     open_listeners: Open = trio.open_tcp_listeners,
     ssl_context: Secured = None,
     limits: Limits | None = None,
-    places: Places | None = None,
-    known: Places | None = None,
+    places: ConnectionLimiter | None = None,
+    known: ConnectionLimiter | None = None,
     stop: trio.Event | None = None,
     gate: Callable[[], Awaitable[None]] | None = None,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
@@ -112,7 +121,7 @@ async def serve(
         OSError: the address cannot be bound.
     """
     bounds = limits or Limits()
-    at_first = Places(MOST, held=MOST_HELD) if places is None else places
+    at_first = ConnectionLimiter(MOST, held=MOST_HELD) if places is None else places
     crowd = _Crowd(at_first, at_first if known is None else known)
     listeners = await open_listeners(port, host=host, backlog=512)
 
@@ -152,9 +161,9 @@ class _Crowd:
         stopping: set where no more is served.
     """
 
-    def __init__(self, places: Places, known: Places) -> None:
+    def __init__(self, places: ConnectionLimiter, known: ConnectionLimiter) -> None:
         self.places, self.known = places, known
-        self.budgets = Budgets()
+        self.budgets = SourceBudgets()
         self.stopping = trio.Event()
         self.members: set[_Connection] = set()
 
@@ -180,7 +189,7 @@ class _Connection:
         self._wire = wire
         self._source = source
         self._scope = trio.CancelScope()
-        self._place: Place | None = None
+        self._place: ConnectionSlot | None = None
         self._streaming = False
         self._handler = handler
         self._limits = limits
@@ -188,7 +197,7 @@ class _Connection:
         self._crowd = crowd
         self._arrived = NOTHING
         self._served = False
-        self._taken: tuple[Takeover, bytes] | None = None
+        self._taken: tuple[ConnectionTakeover, bytes] | None = None
         self._receiving = 0.0
         self._inbox = RequestParser(limits)
 
@@ -291,7 +300,7 @@ class _Connection:
         assert self._place is not None
         self._place.idle = idle
 
-    async def _next(self) -> Request | None:
+    async def _next(self) -> HttpRequest | None:
         inbox, started, used = self._inbox, False, 0.0
         deadline = trio.current_time() + self._limits.idle
         while not inbox.ready:
@@ -340,7 +349,7 @@ class _Connection:
             while swept < sweep and (data := await self._wire.receive()):
                 swept += len(data)
 
-    async def _answer(self, request: Request) -> bool:
+    async def _answer(self, request: HttpRequest) -> bool:
         try:
             response = await self._handler(request)
         except Silence:
@@ -352,11 +361,11 @@ class _Connection:
             # Who asks chooses what fails: the same fault is told now and then.
             level = logging.ERROR if _told.allows(type(error).__qualname__) else logging.DEBUG
             log.log(level, "handler failed: %s %s", request.method, request.path, exc_info=True)
-            response = Response(500)
+            response = HttpResponse(500)
         self._served = response.status < 400
         if self._served and not self._become_known():
             await _let_go(response)
-            response, self._served = Response(503), False
+            response, self._served = HttpResponse(503), False
         if response.takeover is not None:
             head = _head(response.status, response.headers, keep=True)
             self._taken = response.takeover, head
@@ -371,7 +380,7 @@ class _Connection:
         await self._send(head if request.method == "HEAD" else head + response.body)
         return True
 
-    async def _hand_over(self, takeover: Takeover, head: bytes) -> None:
+    async def _hand_over(self, takeover: ConnectionTakeover, head: bytes) -> None:
         """Leave the connection to another protocol until that is over.
 
         Nothing of the request and its answer is held meanwhile: thousands may do so for hours.
@@ -391,7 +400,7 @@ class _Connection:
             takeover.close()
 
     async def _stream_body(
-        self, request: Request, response: Response, body: AsyncIterator[bytes]
+        self, request: HttpRequest, response: HttpResponse, body: AsyncIterator[bytes]
     ) -> bool:
         """Send chunks until the body ends or the client leaves; HTTP/1.0 gets a bare stream."""
         chunked = request.version != "1.0"
@@ -442,7 +451,7 @@ class _Connection:
             await self._wire.send(data)
 
 
-async def _let_go(response: Response) -> None:
+async def _let_go(response: HttpResponse) -> None:
     """End what an answer would have begun."""
     if response.takeover is not None:
         response.takeover.close()

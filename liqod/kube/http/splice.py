@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import trio
 
 from liqod.errors import Unreachable
-from liqod.kube.http.cpubudget import Budget, Metered
+from liqod.kube.http.cpubudget import CpuBudget, Metered
 from liqod.kube.http.wire import SocketWire, TlsWire, Wire
 from liqod.model.text import printable
 
@@ -43,7 +43,7 @@ async def splice(
     *,
     idle: float = float("inf"),
     lingering: float = float("inf"),
-    budget: Budget | None = None,
+    budget: CpuBudget | None = None,
 ) -> None:
     """Carry bytes both ways until both have ended; closes neither.
 
@@ -105,7 +105,7 @@ def _read_pieces(wire: Wire) -> None:
         wire.most = PIECE
 
 
-async def _spent(work: Coroutine[Any, Any, T], budget: Budget | None) -> T:
+async def _spent(work: Coroutine[Any, Any, T], budget: CpuBudget | None) -> T:
     """Do it, and have the budget bear the time that it takes."""
     if budget is None:
         return await work

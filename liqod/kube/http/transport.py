@@ -26,11 +26,11 @@ from liqod.errors import (
     Unreachable,
 )
 from liqod.kube.credentials.credentials import Credentials
-from liqod.kube.credentials.source import Source
+from liqod.kube.credentials.source import CredentialSource
 from liqod.kube.failures import EvictionBlocked, TooLarge, error_of, read_status
 from liqod.kube.http import proxies, tls
-from liqod.kube.http.connection import SWITCHING, Closed, Connection, Head
-from liqod.kube.http.cpubudget import Budget
+from liqod.kube.http.connection import SWITCHING, ConnectionClosed, Head, HttpConnection
+from liqod.kube.http.cpubudget import CpuBudget
 from liqod.kube.http.pool import Pool
 from liqod.kube.http.wire import CONNECT_DEADLINE, TlsWire, Wire, connect
 from liqod.telemetry.histogram import Histogram
@@ -44,7 +44,7 @@ REPEATABLE = frozenset({"GET", "HEAD", "PUT", "PATCH", "DELETE"})
 """Methods whose second execution does no harm, as this project uses them."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class ApiRequest(msgspec.Struct, frozen=True):
     """One request.
 
     Attributes:
@@ -68,7 +68,7 @@ class Request(msgspec.Struct, frozen=True):
     upgrade: bool = False
 
 
-class Response(NamedTuple):
+class ApiResponse(NamedTuple):
     """A complete answer."""
 
     head: Head
@@ -122,7 +122,7 @@ class ClientStats:
         self.bytes_out = 0
 
 
-class Stream:
+class ApiStream:
     """An answer whose body comes bit by bit; iterate, or call :meth:`receive`.
 
     Attributes:
@@ -131,7 +131,7 @@ class Stream:
         connection: carries it; for its keep-alive.
     """
 
-    def __init__(self, head: Head, connection: Connection, stats: ClientStats) -> None:
+    def __init__(self, head: Head, connection: HttpConnection, stats: ClientStats) -> None:
         self.status = head.status
         self.headers = head.headers
         self.connection = connection
@@ -146,7 +146,7 @@ class Stream:
             self._stats.bytes_in += self.connection.bytes_in - self._counted
             self._counted = self.connection.bytes_in
 
-    def __aiter__(self) -> "Stream":
+    def __aiter__(self) -> "ApiStream":
         return self
 
     async def __anext__(self) -> bytes:
@@ -174,13 +174,13 @@ class Transport:
         connections: int,
         user_agent: str,
         dial: proxies.Dial = connect,
-        budget: Budget | None = None,
+        budget: CpuBudget | None = None,
     ) -> None:
         self._budget = budget
         # Requests may be made by tasks that were begun before any channel was kept.
         self._channels = proxies.CHANNELS.get()
         self.stats = ClientStats()
-        self.source = Source(credentials)
+        self.source = CredentialSource(credentials)
         self._agent = user_agent
         self._dial = dial
         self._pool = Pool(self._open, connections)
@@ -208,7 +208,7 @@ class Transport:
         """Close the connections that are not in use, and the others as they come back."""
         self._pool.close()
 
-    async def send(self, request: Request, deadline: float) -> Response:
+    async def send(self, request: ApiRequest, deadline: float) -> ApiResponse:
         """The answer, when it is a success.
 
         Raises:
@@ -222,7 +222,7 @@ class Transport:
             raise self._named(error) from error
 
     @asynccontextmanager
-    async def open(self, request: Request, deadline: float) -> AsyncIterator[Stream]:
+    async def open(self, request: ApiRequest, deadline: float) -> AsyncIterator[ApiStream]:
         """An answer to be read as it comes, on a connection of its own.
 
         Args:
@@ -246,7 +246,7 @@ class Transport:
         finally:
             self._streams -= 1
 
-    async def upgrade(self, request: Request, deadline: float) -> Upgraded:
+    async def upgrade(self, request: ApiRequest, deadline: float) -> Upgraded:
         """A connection of its own that the server has switched to what the request asks for.
 
         Args:
@@ -262,7 +262,7 @@ class Transport:
         connection = stream.connection
         return Upgraded(stream.headers, connection.wire, connection.early)
 
-    async def _start(self, request: Request, deadline: float) -> Stream:
+    async def _start(self, request: ApiRequest, deadline: float) -> ApiStream:
         """A stream whose head is in; a refused credential is renewed once."""
         with trio.move_on_after(deadline):
             credentials = await self._credentials()
@@ -274,7 +274,7 @@ class Transport:
             return await self._begin(request, await self._credentials())
         raise Unreachable(_late(request, deadline))
 
-    async def _begin(self, request: Request, credentials: Credentials) -> Stream:
+    async def _begin(self, request: ApiRequest, credentials: Credentials) -> ApiStream:
         connection = await self._open()
         try:
             head = await self._exchange(connection, request, credentials)
@@ -285,9 +285,9 @@ class Transport:
         except BaseException:
             connection.close()
             raise
-        return Stream(head, connection, self.stats)
+        return ApiStream(head, connection, self.stats)
 
-    async def _persist(self, request: Request, scope: trio.CancelScope) -> Response:
+    async def _persist(self, request: ApiRequest, scope: trio.CancelScope) -> ApiResponse:
         """Try until it works, trying again is unsafe or useless, or the deadline is near."""
         fresh = renewed = False
         for attempt in itertools.count(1):
@@ -295,7 +295,7 @@ class Transport:
             credentials = await self._credentials()
             try:
                 return await self._attempt(request, credentials, fresh=fresh)
-            except Closed as error:
+            except ConnectionClosed as error:
                 if fresh or (error.sent and request.method not in REPEATABLE):
                     raise
                 fresh = True
@@ -312,8 +312,8 @@ class Transport:
         raise AssertionError("unreachable")
 
     async def _attempt(
-        self, request: Request, credentials: Credentials, *, fresh: bool
-    ) -> Response:
+        self, request: ApiRequest, credentials: Credentials, *, fresh: bool
+    ) -> ApiResponse:
         loan = await self._pool.borrow(fresh=fresh, urgent=request.urgent)
         connection = loan.connection
         before = connection.bytes_in
@@ -328,7 +328,7 @@ class Transport:
             self._pool.give_back(loan)
         if first:
             self._remember_session(connection.wire)
-        return Response(head, body)
+        return ApiResponse(head, body)
 
     def _remember_session(self, wire: Wire) -> None:
         """Keep what resumes the TLS session; once per connection, for asking costs 0.4 ms."""
@@ -336,7 +336,7 @@ class Transport:
             self._session = wire.session
 
     async def _exchange(
-        self, connection: Connection, request: Request, credentials: Credentials
+        self, connection: HttpConnection, request: ApiRequest, credentials: Credentials
     ) -> Head:
         self.stats.requests[request.label] += 1
         data = self._encode(request, credentials)
@@ -351,7 +351,7 @@ class Transport:
             self.stats.answers[verb, kind, status] += 1
             self.stats.took.setdefault(verb, Histogram()).add(trio.current_time() - began)
 
-    async def _refusal(self, connection: Connection, head: Head) -> LiqodError:
+    async def _refusal(self, connection: HttpConnection, head: Head) -> LiqodError:
         try:
             body = await connection.body(MAX_ERROR)
         except TooLarge:
@@ -369,7 +369,7 @@ class Transport:
                 self._pool.renew()
         return credentials
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> HttpConnection:
         """A new connection. Raises Unreachable, Unauthorized or ConfigError."""
         credentials = self.source.peek()
         parts = urlsplit(credentials.server)
@@ -380,7 +380,7 @@ class Transport:
             if parts.scheme == "https":
                 wire = await self._secure(wire, credentials, host)
             self.stats.connections += 1
-            return Connection(wire, self._budget)
+            return HttpConnection(wire, self._budget)
         raise Unreachable(f"no connection within {CONNECT_DEADLINE:g} s")
 
     async def _secure(self, wire: Wire, credentials: Credentials, host: str) -> Wire:
@@ -403,7 +403,7 @@ class Transport:
             self._context = tls.client_context(credentials)
         return self._context, self._session
 
-    def _encode(self, request: Request, credentials: Credentials) -> bytes:
+    def _encode(self, request: ApiRequest, credentials: Credentials) -> bytes:
         if credentials is not self._prefixed:  # what is the same in all requests
             parts = urlsplit(credentials.server)
             lines = [f"Host: {parts.netloc}", f"User-Agent: {self._agent}"]
@@ -424,12 +424,12 @@ class Transport:
         return kind(f"{self.source.peek().server}: {error}")
 
 
-def _late(request: Request, deadline: float) -> str:
+def _late(request: ApiRequest, deadline: float) -> str:
     path = request.target.partition("?")[0]
     return f"no answer to {request.method} {path} within {deadline:g} s"
 
 
-def _may_repeat(request: Request, error: Overloaded) -> bool:
+def _may_repeat(request: ApiRequest, error: Overloaded) -> bool:
     if isinstance(error, EvictionBlocked):
         return False
     return error.status == 429 or request.method in REPEATABLE

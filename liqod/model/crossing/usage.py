@@ -61,7 +61,7 @@ class Sample(msgspec.Struct, frozen=True):
     containers: dict[str, tuple[float, int]]
 
 
-class Running(msgspec.Struct, frozen=True):
+class RunningPod(msgspec.Struct, frozen=True):
     """A pod of ours of which something runs, by its names here.
 
     Attributes:
@@ -106,7 +106,7 @@ class NodeReading(msgspec.Struct, frozen=True):
     name: str
     since: float
     whole: Reading
-    pods: tuple[tuple[Running, dict[str, Reading]], ...]
+    pods: tuple[tuple[RunningPod, dict[str, Reading]], ...]
 
 
 def samples(found: Sequence[PodMetrics]) -> dict[str, Sample]:
@@ -158,7 +158,7 @@ class Counters:
     def take(
         self,
         node: str,
-        pods: Sequence[Running],
+        pods: Sequence[RunningPod],
         known: Mapping[tuple[str, str], Sample],
         now: float,
     ) -> NodeReading:

@@ -23,7 +23,7 @@ def place(text: str) -> tuple[str, int] | None:
     return (host, port) if host and parts.netloc == text and "@" not in text else None
 
 
-def way_home(
+def remapped_api_server(
     mode: Mode, for_pods: str, ranges: PeerRanges | None, *, begun: bool = False
 ) -> HomeApi:
     """How far the pods at a peer may speak with this cluster's API server, and where it is.
@@ -47,7 +47,7 @@ def way_home(
     return HomeApi(mode=mode, host=HOST, alias=alias)
 
 
-def leads_home(spec: Json) -> bool:
+def is_api_server(spec: Json) -> bool:
     """True if a consumer's pod has a host alias for the consumer's API server."""
     aliases = spec.get("hostAliases")
     return isinstance(aliases, list) and any(map(_names_home, aliases))
@@ -59,7 +59,7 @@ def translated(spec: Json, ranges: PeerRanges) -> Json:
     An address in no external range of the consumer's is left as it is: a pod of its own may have
     any text in its ``/etc/hosts``.
     """
-    if not leads_home(spec):
+    if not is_api_server(spec):
         return spec
     return {**spec, "hostAliases": [_alias(each, ranges) for each in spec["hostAliases"]]}
 

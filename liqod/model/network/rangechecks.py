@@ -11,7 +11,7 @@ from typing import Final
 
 from liqod.model.crossing import addresses
 from liqod.model.crossing.addresses import IPNetwork
-from liqod.model.network.ranges import Ranges
+from liqod.model.network.ranges import ClusterCidrs
 
 MOST: Final = 16
 """Ranges of one cluster."""
@@ -52,7 +52,7 @@ def malformed(text: str) -> str:
 
 
 def refuse_ranges(
-    claimed: Ranges, nodes: Collection[str] = frozenset(), api_server: str = ""
+    claimed: ClusterCidrs, nodes: Collection[str] = frozenset(), api_server: str = ""
 ) -> str:
     """Why a peer's ranges cannot be believed, naming the first that cannot; empty where they can.
 

@@ -16,7 +16,7 @@ import msgspec
 from liqod.model.crossing.addresses import IPNetwork, parse
 
 
-class Ranges(msgspec.Struct, frozen=True):
+class ClusterCidrs(msgspec.Struct, frozen=True):
     """The ranges of one cluster, in an order that its aliases follow.
 
     Attributes:
@@ -66,15 +66,15 @@ class PeerRanges(msgspec.Struct, frozen=True, kw_only=True):
         entrances: single ports that were opened to this peer alone.
     """
 
-    own: Ranges = Ranges()
-    peer: Ranges = Ranges()
-    seen: Ranges = Ranges()
+    own: ClusterCidrs = ClusterCidrs()
+    peer: ClusterCidrs = ClusterCidrs()
+    seen: ClusterCidrs = ClusterCidrs()
     lent: Mapping[str, str] = {}
     unmasked: tuple[str, ...] = ()
     entrances: tuple[Entrance, ...] = ()
 
 
-def translate(address: str, source: Ranges, target: Ranges) -> str | None:
+def translate(address: str, source: ClusterCidrs, target: ClusterCidrs) -> str | None:
     """The address that has the place in ``target`` which another has in ``source``.
 
     None where it lies in no range of ``source`` that has one of the same size in ``target``.

@@ -13,7 +13,7 @@ from liqod.model.crossing.addresses import parse, refuse
 from liqod.model.network.ranges import PeerRanges, holds, translate
 
 
-class Crossed(NamedTuple):
+class Remapped(NamedTuple):
     """The result of translating an address.
 
     Attributes:
@@ -25,13 +25,13 @@ class Crossed(NamedTuple):
     problem: str = ""
 
 
-def arrived(
+def remap_received(
     address: object,
     ranges: PeerRanges | None,
     own: Iterable[str] = (),
     nodes: Collection[str] = frozenset(),
     allowed: Iterable[str] | None = None,
-) -> Crossed:
+) -> Remapped:
     """The address under which what a peer names can be reached from here.
 
     Args:
@@ -44,20 +44,20 @@ def arrived(
     """
     if ranges is None:
         problem = refuse(address, own, nodes, allowed)
-        return Crossed("", problem) if problem is not None else Crossed(str(address))
+        return Remapped("", problem) if problem is not None else Remapped(str(address))
     problem = refuse(address)
     if problem is not None:
-        return Crossed("", problem)
+        return Remapped("", problem)
     alias = translate(str(address), ranges.peer, ranges.seen)
     if alias is None:
-        return Crossed("", "it lies in none of the ranges that the peer's Configuration names")
+        return Remapped("", "it lies in none of the ranges that the peer's Configuration names")
     problem = refuse(alias, own, nodes)
     if problem is not None:
-        return Crossed("", f"its alias {alias} cannot be used: {problem}")
-    return Crossed(alias)
+        return Remapped("", f"its alias {alias} cannot be used: {problem}")
+    return Remapped(alias)
 
 
-def left(address: object, ranges: PeerRanges | None) -> Crossed:
+def remap_sent(address: object, ranges: PeerRanges | None) -> Remapped:
     """The form in which an address that is used here is sent to a peer; the peer translates it.
 
     Args:
@@ -66,12 +66,12 @@ def left(address: object, ranges: PeerRanges | None) -> Crossed:
     """
     problem = refuse(address)
     if problem is not None:
-        return Crossed("", problem)
+        return Remapped("", problem)
     text = str(address)
     if ranges is None or any(holds(prefix, text) for prefix in ranges.own.pod):
-        return Crossed(text)
+        return Remapped(text)
     same = parse(text)
     for stand_in, real in ranges.lent.items():
         if parse(real) == same and any(holds(each, stand_in) for each in ranges.own.external):
-            return Crossed(stand_in)
-    return Crossed("", "it is no pod's of this cluster, and no IP lends it to peers")
+            return Remapped(stand_in)
+    return Remapped("", "it is no pod's of this cluster, and no IP lends it to peers")

@@ -18,7 +18,7 @@ PART = 4
 """One of so many pods of a controller may be missing, apps/v1 ``rollingUpdate.maxUnavailable``."""
 
 
-class Pod(partial.Pod, frozen=True):
+class EvictablePod(partial.Pod, frozen=True):
     """A pod that is to leave, and what counts of it then."""
 
     @property
@@ -86,7 +86,7 @@ Sizes = Mapping[str, Size]
 """By the UID of the controller."""
 
 
-class Step(NamedTuple):
+class DrainStep(NamedTuple):
     """The next step of a move.
 
     Attributes:
@@ -95,24 +95,26 @@ class Step(NamedTuple):
         sizes: how many pods each controller wants, for the next step.
     """
 
-    go: list[Pod]
-    held: list[Pod]
+    go: list[EvictablePod]
+    held: list[EvictablePod]
     sizes: Sizes
 
 
-def step(pods: Iterable[Pod], leaving: Container[str], before: Sizes, now: float) -> Step:
+def drain_step(
+    pods: Iterable[EvictablePod], leaving: Container[str], before: Sizes, now: float
+) -> DrainStep:
     """The next step of a move, from the pods and the step before.
 
     Args:
         pods: those that are to leave, and all others of their controllers.
         leaving: the names of the nodes that are left.
-        before: :attr:`Step.sizes` of the step before: a pod that has gone counts as missing
+        before: :attr:`DrainStep.sizes` of the step before: a pod that has gone counts as missing
             until its controller has made another.
         now: seconds, of the clock that ``before`` goes by.
     """
-    go: list[Pod] = []
-    held: list[Pod] = []
-    groups: dict[str, list[Pod]] = {}
+    go: list[EvictablePod] = []
+    held: list[EvictablePod] = []
+    groups: dict[str, list[EvictablePod]] = {}
     awaited: Counter[str] = Counter()
     for pod in pods:
         if pod.stays:
@@ -135,7 +137,7 @@ def step(pods: Iterable[Pod], leaving: Container[str], before: Sizes, now: float
         free = max(1, size.pods // PART) - coming - (size.pods - len(group))
         go += serving[: max(0, free)]
         held += serving[max(0, free) :]
-    return Step(go, held, sizes)
+    return DrainStep(go, held, sizes)
 
 
 def _size(count: int, known: Size | None, now: float) -> Size:

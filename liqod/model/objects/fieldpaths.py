@@ -22,13 +22,13 @@ def problem(path: str) -> str:
     return f"{path!r} is no path of fields, such as spec.pod.containers[*].image"
 
 
-def picked(obj: Mapping[str, Any], paths: Iterable[str]) -> Json:
+def select(obj: Mapping[str, Any], paths: Iterable[str]) -> Json:
     """The values of an object by path, and by names of items; empty values are left out."""
     found = {path: _picked(obj, path.split(".")) for path in paths}
     return {path: value for path, value in found.items() if value not in (None, {}, [])}
 
 
-def laid(there: Json, wanted: Mapping[str, Any], paths: Iterable[str]) -> Json:
+def overlay(there: Json, wanted: Mapping[str, Any], paths: Iterable[str]) -> Json:
     """The object with the wanted values under each path; items that it does not have stay out."""
     for path in paths:
         there = _laid(there, wanted, path.split("."))

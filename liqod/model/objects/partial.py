@@ -13,14 +13,14 @@ from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.objects.conditions import Condition
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class ContainerWaiting(msgspec.Struct, frozen=True):
     """Why a container waits."""
 
     reason: str = ""
     message: str = ""
 
 
-class Running(msgspec.Struct, frozen=True, rename="camel"):
+class ContainerRunning(msgspec.Struct, frozen=True, rename="camel"):
     """Since when a container runs."""
 
     started_at: str | None = None
@@ -29,8 +29,8 @@ class Running(msgspec.Struct, frozen=True, rename="camel"):
 class ContainerState(msgspec.Struct, frozen=True):
     """The state of a container, as far as it waits or runs."""
 
-    waiting: Waiting | None = None
-    running: Running | None = None
+    waiting: ContainerWaiting | None = None
+    running: ContainerRunning | None = None
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from liqod.apimachinery import labels
-from liqod.model.objects.fieldpaths import name_of, named, picked
+from liqod.model.objects.fieldpaths import name_of, named, select
 from liqod.model.objects.patches import contained, digest
 
 Json = dict[str, Any]
@@ -40,7 +40,7 @@ _GROUPS: Final = ("containers", "initContainers")
 _AMOUNTS: Final = ("limits", "requests")
 
 
-class Change(NamedTuple):
+class PodChange(NamedTuple):
     """One write.
 
     Attributes:
@@ -55,7 +55,7 @@ class Change(NamedTuple):
     what: str
 
 
-class Problem(NamedTuple):
+class PodChangeProblem(NamedTuple):
     """Why a change is not applied at the peer: one word, and a sentence."""
 
     reason: str
@@ -64,10 +64,10 @@ class Problem(NamedTuple):
 
 def state(spec: Mapping[str, Any]) -> str:
     """A short hash of all that can be changed of a pod."""
-    return digest(picked(spec, MUTABLE))
+    return digest(select(spec, MUTABLE))
 
 
-def changes(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[Change, ...]:
+def changes(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[PodChange, ...]:
     """The writes by which a pod comes to have what is wanted of it; what others added stays.
 
     Args:
@@ -93,10 +93,10 @@ def changes(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[Change
     added = _added(there, wanted)
     debugged: Json = {"ephemeralContainers": added} if added else {}
     writes = (("", own), (RESIZE, sizes), (EPHEMERAL, debugged))
-    return tuple(Change(sub, patch, _what(sub, patch)) for sub, patch in writes if patch)
+    return tuple(PodChange(sub, patch, _what(sub, patch)) for sub, patch in writes if patch)
 
 
-def additions(there: Mapping[str, Any], change: Change) -> tuple[list[Json], list[Json]]:
+def additions(there: Mapping[str, Any], change: PodChange) -> tuple[list[Json], list[Json]]:
     """The ephemeral containers that a pod has, and those that a change adds.
 
     Args:
@@ -107,7 +107,7 @@ def additions(there: Mapping[str, Any], change: Change) -> tuple[list[Json], lis
     return known, change.patch["ephemeralContainers"][len(known) :]
 
 
-def note(brought: str, problem: Problem | None) -> str:
+def note(brought: str, problem: PodChangeProblem | None) -> str:
     """The annotation ``liqod.io/changes`` of a provider's Pod: the state that the provider has
     applied, and why not all of it."""
     if problem is None:
@@ -115,14 +115,16 @@ def note(brought: str, problem: Problem | None) -> str:
     return f"{brought} {problem.reason}: {problem.message}"[:MESSAGE_LIMIT]
 
 
-def noted(text: str) -> tuple[str, Problem | None]:
+def noted(text: str) -> tuple[str, PodChangeProblem | None]:
     """The state in a note that was applied, and why not all of it; None where all of it was."""
     brought, _, rest = text[:MESSAGE_LIMIT].partition(" ")
     reason, _, message = rest.partition(": ")
-    return brought, Problem(reason, message) if reason else None
+    return brought, PodChangeProblem(reason, message) if reason else None
 
 
-def behind(remote_pod: Mapping[str, Any], wanted: Mapping[str, Any], peer: str) -> Problem | None:
+def behind(
+    remote_pod: Mapping[str, Any], wanted: Mapping[str, Any], peer: str
+) -> PodChangeProblem | None:
     """The changes of a pod that are not applied at the peer, as a problem; None where all are.
 
     Tolerations and pods of another state are the peer's to decide on, where it notes that it has.
@@ -138,13 +140,13 @@ def behind(remote_pod: Mapping[str, Any], wanted: Mapping[str, Any], peer: str) 
         if problem is None:
             return None
         word = problem.reason if _REASON.fullmatch(problem.reason) else REFUSED
-        return Problem(word, f"{peer}: {problem.message}")
+        return PodChangeProblem(word, f"{peer}: {problem.message}")
     asked = {key: value for key, value in wanted.items() if key != "tolerations"}
     found = changes(remote_pod.get("spec") or {}, asked)
     if not found:
         return None
     what = ", ".join(each.what for each in found)
-    return Problem(NOT_TAKEN_OVER, f"{peer} has not taken over what was changed: {what}")
+    return PodChangeProblem(NOT_TAKEN_OVER, f"{peer} has not taken over what was changed: {what}")
 
 
 def _what(subresource: str, patch: Json) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from liqod.model.crossing import addresses
-from liqod.model.network.remapping import Crossed
+from liqod.model.network.remapping import Remapped
 from liqod.model.objects import bounded, conditions, debuggers, podends, restarts
 from liqod.model.objects.patches import exact_patch
 from liqod.model.objects.podready import (
@@ -27,7 +27,7 @@ from liqod.model.objects.podready import (
 )
 
 Json = dict[str, Any]
-Cross = Callable[[str], Crossed]
+Cross = Callable[[str], Remapped]
 """The address under which one of the remote pod's is reached from here, or why it cannot be."""
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})

@@ -16,7 +16,7 @@ from liqod.model.crossing import fields, guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import podspec, selectors
 from liqod.model.objects.selectors import Json
-from liqod.model.objects.volumeclaims import Sight
+from liqod.model.objects.volumeclaims import ClaimView
 
 Strategy = Literal["Local", "Remote", "LocalAndRemote"]
 
@@ -64,10 +64,10 @@ class Placement(msgspec.Struct, frozen=True):
     terms: tuple[Json, ...] = ()
     providers: tuple[Rules | None, ...] = ()
     storage_class: str = ""
-    claims: Mapping[str, Sight] = {}
+    claims: Mapping[str, ClaimView] = {}
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class SchedulingVerdict(msgspec.Struct, frozen=True):
     """Why a pod is left where it is: a reason in camel case and a sentence for people."""
 
     reason: str
@@ -106,7 +106,7 @@ def _names_virtual(expression: Json) -> bool:
     return key == labels.REMOTE_CLUSTER_ID or asked == [labels.VIRTUAL_NODE_TYPE]
 
 
-def daemon_verdict(pod: Json) -> Verdict | None:
+def daemon_verdict(pod: Json) -> SchedulingVerdict | None:
     """Why a DaemonSet's pod that is bound to a virtual node waits, and the remedy; or None.
 
     One that names virtual nodes is wanted there: it runs once at each.
@@ -114,7 +114,7 @@ def daemon_verdict(pod: Json) -> Verdict | None:
     owner = daemon_set(pod)
     if owner is None or asks_for_virtual_nodes(pod):
         return None
-    return Verdict(
+    return SchedulingVerdict(
         "DaemonSetPod",
         f"DaemonSet {owner} tolerates every taint, so this pod of its was bound to a virtual node, "
         f"where it does not run; give it a node affinity with {labels.TYPE} NotIn "
@@ -122,7 +122,7 @@ def daemon_verdict(pod: Json) -> Verdict | None:
     )
 
 
-def obstacle(pod: Json, placement: Placement | None = None) -> Verdict | None:
+def obstacle(pod: Json, placement: Placement | None = None) -> SchedulingVerdict | None:
     """The first thing that a pod uses and that cannot follow it to a peer, as a verdict; or None.
 
     Args:
@@ -140,11 +140,11 @@ def obstacle(pod: Json, placement: Placement | None = None) -> Verdict | None:
     if blocked is not None:
         name, why = blocked
         reason = "ResourceClaim" if name == "resourceClaims" else "UnsupportedField"
-        return Verdict(reason, f"the pod has the field {name}: {why}")
+        return SchedulingVerdict(reason, f"the pod has the field {name}: {why}")
     return None
 
 
-def _volume_obstacle(volume: Json, placement: Placement) -> Verdict | None:
+def _volume_obstacle(volume: Json, placement: Placement) -> SchedulingVerdict | None:
     """Why a volume keeps its pod here: it lies in this cluster already, or nobody provides it."""
     name, only = volume.get("name"), placement.storage_class
     follow = f"only those of the class {only} follow pods" if only else "claims follow no pod here"
@@ -153,7 +153,7 @@ def _volume_obstacle(volume: Json, placement: Placement) -> Verdict | None:
         of = template.get("storageClassName") or ""
         if only and of == only:
             return None
-        return Verdict(
+        return SchedulingVerdict(
             "EphemeralVolume",
             f"volume {name} is an ephemeral volume of the class {of or 'default'}, and {follow}",
         )
@@ -163,13 +163,13 @@ def _volume_obstacle(volume: Json, placement: Placement) -> Verdict | None:
     known = placement.claims.get(claim)
     text = f"volume {name} is the PersistentVolumeClaim {claim}"
     if not only:
-        return Verdict("PersistentVolumeClaim", f"{text}, and {follow}")
+        return SchedulingVerdict("PersistentVolumeClaim", f"{text}, and {follow}")
     if known is None:
-        return Verdict(CLAIM_MISSING, f"{text}, which is not there yet")
+        return SchedulingVerdict(CLAIM_MISSING, f"{text}, which is not there yet")
     if known.storage_class == only:
         return None
     of = known.storage_class or "none"
-    return Verdict("PersistentVolumeClaim", f"{text} of the class {of}, and {follow}")
+    return SchedulingVerdict("PersistentVolumeClaim", f"{text} of the class {of}, and {follow}")
 
 
 def _wants_storage(pod: Json, placement: Placement) -> bool:
@@ -189,7 +189,7 @@ def _wants_storage(pod: Json, placement: Placement) -> bool:
     return False
 
 
-def blocked(pod: Json, placement: Placement) -> Verdict | None:
+def blocked(pod: Json, placement: Placement) -> SchedulingVerdict | None:
     """Why a pod can go to no peer: a part cannot follow it, or no peer accepts it; or None."""
     found = obstacle(pod, placement)
     if found is not None or not placement.providers:
@@ -200,7 +200,7 @@ def blocked(pod: Json, placement: Placement) -> Verdict | None:
         "runtimeClassName": podspec.remote_runtime_class(pod, {}),
     }
     why = guestrules.problem(there, placement.providers)
-    return Verdict(NOT_LENT, f"{why}, which no provider takes") if why else None
+    return SchedulingVerdict(NOT_LENT, f"{why}, which no provider takes") if why else None
 
 
 def note(pod: Json, placement: Placement) -> str:
@@ -327,7 +327,7 @@ def _covers(toleration: Json) -> bool:
     return key != "" and toleration.get("value") == TAINT["value"]
 
 
-def late_verdict(pod: Json, placement: Placement) -> Verdict | None:
+def late_verdict(pod: Json, placement: Placement) -> SchedulingVerdict | None:
     """Why an unscheduled pod of an offloaded namespace is kept off virtual nodes, or None.
 
     A toleration may be added to a pod at any time, an affinity only while the pod is gated; so
@@ -343,9 +343,9 @@ def late_verdict(pod: Json, placement: Placement) -> Verdict | None:
             if placement.strategy == "Remote"
             else ", so it runs on this cluster's own nodes only"
         )
-        return Verdict(stays.reason, stays.message + where)
+        return SchedulingVerdict(stays.reason, stays.message + where)
     if not pod["spec"].get("schedulingGates") and placed_affinity(pod, placement) is not None:
-        return Verdict(
+        return SchedulingVerdict(
             "AdmissionMissed",
             "the pod was made while the webhook of liqod could not be reached, so it lacks the "
             "node affinity that its namespace asks for; delete it to have it made again",

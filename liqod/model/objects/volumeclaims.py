@@ -39,17 +39,17 @@ _NOT_VIRTUAL: Final[Json] = {
 }
 
 
-class Sight(msgspec.Struct, frozen=True):
+class ClaimView(msgspec.Struct, frozen=True):
     """The facts of a claim that placement uses: its class, and whether it is bound to a volume."""
 
     storage_class: str = ""
     bound: bool = False
 
 
-def sight(claim: Mapping[str, Any]) -> Sight:
+def sight(claim: Mapping[str, Any]) -> ClaimView:
     """The facts of one claim that placement uses."""
     spec = claim.get("spec") or {}
-    return Sight(spec.get("storageClassName") or "", bool(spec.get("volumeName")))
+    return ClaimView(spec.get("storageClassName") or "", bool(spec.get("volumeName")))
 
 
 def names(pod: Mapping[str, Any]) -> list[str]:

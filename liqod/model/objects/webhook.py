@@ -34,7 +34,7 @@ PROBE: Final = labels.WEBHOOK_PROBE
 TIMEOUT_SECONDS: Final = 2
 
 
-class Admission(msgspec.Struct, frozen=True):
+class PodAdmission(msgspec.Struct, frozen=True):
     """The request of an AdmissionReview: a pod and its namespace."""
 
     uid: str
@@ -55,7 +55,7 @@ class _Review(msgspec.Struct, frozen=True):
 _REVIEW = msgspec.json.Decoder(_Review)
 
 
-def read_review(body: bytes) -> Admission:
+def read_review(body: bytes) -> PodAdmission:
     """The question in an AdmissionReview.
 
     Raises:
@@ -65,10 +65,10 @@ def read_review(body: bytes) -> Admission:
         request = _REVIEW.decode(body).request
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"this is no AdmissionReview: {error}") from error
-    return Admission(request.uid, request.namespace, request.object)
+    return PodAdmission(request.uid, request.namespace, request.object)
 
 
-def answer(admission: Admission, placement: Placement | None) -> bytes:
+def answer(admission: PodAdmission, placement: Placement | None) -> bytes:
     """The AdmissionReview that admits the pod, with the patch for its namespace's placement.
 
     Raises:

@@ -65,7 +65,7 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class ForeignClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a peer, from which its status is made.
 
     Attributes:
@@ -97,7 +97,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
 
 
-def role(facts: Facts) -> str:
+def role(facts: ForeignClusterFacts) -> str:
     """The role of the peer towards this cluster: provider, consumer, both or unknown."""
     if facts.lends and facts.borrows:
         return CONSUMER_AND_PROVIDER
@@ -106,7 +106,7 @@ def role(facts: Facts) -> str:
     return CONSUMER if facts.borrows else UNKNOWN
 
 
-def status(facts: Facts) -> dict[str, Any]:
+def status(facts: ForeignClusterFacts) -> dict[str, Any]:
     """The whole status as JSON; its conditions carry no times yet."""
     namespaces = {"local": facts.local, "remote": facts.remote}
     made: dict[str, Any] = {
@@ -126,7 +126,7 @@ def is_lost(status: Mapping[str, Any]) -> bool:
     return is_status(status.get("conditions"), API_SERVER, ERROR)
 
 
-def _modules(facts: Facts) -> dict[str, Any]:
+def _modules(facts: ForeignClusterFacts) -> dict[str, Any]:
     authentication = (*_tenant(facts), *_identity(facts))
     offloading = _offloading(facts.virtual_nodes)
     modules = Modules(
@@ -148,7 +148,7 @@ def _plain(found: Iterable[PeerCondition]) -> list[dict[str, Any]]:
     return plain
 
 
-def _api_server(facts: Facts) -> tuple[PeerCondition, ...]:
+def _api_server(facts: ForeignClusterFacts) -> tuple[PeerCondition, ...]:
     link = facts.link
     if not facts.lends or not facts.identity_ready or link.state == "idle":
         return ()
@@ -170,7 +170,7 @@ _REASONS: dict[LinkProblem, str] = {
 }
 
 
-def _tenant(facts: Facts) -> tuple[PeerCondition, ...]:
+def _tenant(facts: ForeignClusterFacts) -> tuple[PeerCondition, ...]:
     if not facts.borrows:
         return ()
     if facts.tenant_ready:
@@ -180,7 +180,7 @@ def _tenant(facts: Facts) -> tuple[PeerCondition, ...]:
     return (PeerCondition(TENANT, NOT_READY, "TenantNotReady", message),)
 
 
-def _identity(facts: Facts) -> tuple[PeerCondition, ...]:
+def _identity(facts: ForeignClusterFacts) -> tuple[PeerCondition, ...]:
     if not facts.lends:
         return ()
     if facts.identity_ready:

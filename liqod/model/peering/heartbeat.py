@@ -16,7 +16,7 @@ State = Literal["unasked", "untold", "runs", "silent"]
 """``unasked``: not looked long enough yet; ``untold``: the peer does not show it, as Liqo."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class HeartbeatVerdict(msgspec.Struct, frozen=True):
     """How a peer's daemon is.
 
     Attributes:
@@ -28,7 +28,7 @@ class Verdict(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-class Beat(msgspec.Struct, frozen=True):
+class Heartbeat(msgspec.Struct, frozen=True):
     """The content of the Lease.
 
     Attributes:
@@ -40,7 +40,7 @@ class Beat(msgspec.Struct, frozen=True):
     renewed: str = ""
 
 
-class Sight(msgspec.Struct, frozen=True):
+class HeartbeatView(msgspec.Struct, frozen=True):
     """The Lease as it was seen last.
 
     Attributes:
@@ -53,7 +53,7 @@ class Sight(msgspec.Struct, frozen=True):
         moved: whether it was ever seen to change.
     """
 
-    beat: Beat
+    beat: Heartbeat
     since: float
     looked: float
     renewed: float | None = None
@@ -66,7 +66,9 @@ class Sight(msgspec.Struct, frozen=True):
         return self.quiet > LEADER_TOLD_WITHIN
 
 
-def observe(before: Sight | None, beat: Beat, now: float, ago: float | None = None) -> Sight:
+def observe(
+    before: HeartbeatView | None, beat: Heartbeat, now: float, ago: float | None = None
+) -> HeartbeatView:
     """The Lease as it is seen after another look.
 
     Args:
@@ -80,19 +82,19 @@ def observe(before: Sight | None, beat: Beat, now: float, ago: float | None = No
         return msgspec.structs.replace(before, looked=now, quiet=quiet)
     renewed = None if ago is None else now - ago
     if before is None:
-        return Sight(beat, now, now, renewed, ago or 0.0)
+        return HeartbeatView(beat, now, now, renewed, ago or 0.0)
     if ago is None or renewed is None or renewed < before.looked:
         # It has changed since the last look, whatever clocks say: servers may differ among them.
-        return Sight(beat, now, now, before.looked, moved=True)
-    return Sight(beat, now, now, renewed, ago, moved=True)
+        return HeartbeatView(beat, now, now, before.looked, moved=True)
+    return HeartbeatView(beat, now, now, renewed, ago, moved=True)
 
 
-def judge(sight: Sight, now: float) -> Verdict:
+def judge(sight: HeartbeatView, now: float) -> HeartbeatVerdict:
     """How the daemon is by that."""
     if now - sight.since >= SILENT_AFTER:
         did = "its Lease was last renewed" if sight.beat.holder else "it was stopped"
-        return Verdict("silent", f"{did} at {_clock(sight.beat.renewed)} by its clock")
-    return Verdict("runs") if sight.moved and sight.beat.holder else Verdict()
+        return HeartbeatVerdict("silent", f"{did} at {_clock(sight.beat.renewed)} by its clock")
+    return HeartbeatVerdict("runs") if sight.moved and sight.beat.holder else HeartbeatVerdict()
 
 
 def _clock(renewed: str) -> str:

@@ -14,7 +14,7 @@ SERVER: Final = "the API server of the cluster that runs it does not answer"
 """The same words as long as it lasts: they are written to each pod."""
 
 
-class Facts(msgspec.Struct, frozen=True):
+class ReachFacts(msgspec.Struct, frozen=True):
     """State of the paths to one peer.
 
     Attributes:
@@ -32,7 +32,7 @@ class Facts(msgspec.Struct, frozen=True):
     settled: bool = False
 
 
-def unreachable(facts: Facts) -> str | None:
+def unreachable(facts: ReachFacts) -> str | None:
     """Why nothing gets through; empty where it does, None while that is not known."""
     if facts.tunnel and facts.stands:
         return THROUGH

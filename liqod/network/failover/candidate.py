@@ -29,7 +29,7 @@ from liqod.network.failover.lease import GatewayLease, LeaseRecord
 from liqod.network.failover.messages import Answer, Question
 from liqod.network.failover.responder import Responder, now
 from liqod.network.failover.role import GatewayState, Role
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 
 R = TypeVar("R")
 Inside = Callable[[Callable[[], socket.socket]], Awaitable[socket.socket]]
@@ -108,7 +108,7 @@ class Candidate:
         self._reached: dict[str, str] = {}
         """Where peers reach candidates, as they have said."""
         self._holding = FenceDeadline()
-        self._stirred = News()
+        self._stirred = Notifier()
         self._sock: trio.socket.SocketType | None = None
         self._number = secrets.randbits(62)
         self._had = 0

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from liqod.runtime.observable import Latest
+from liqod.runtime.observable import Observable
 
 
 class GatewayState(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class GatewayState(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...] = ()
 
 
-class Role(Latest[GatewayState]):
+class Role(Observable[GatewayState]):
     """The current role, which those that apply it wait on for changes.
 
     Args:

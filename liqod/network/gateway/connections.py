@@ -13,7 +13,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta, owner_reference
 from liqod.kube import times
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.watched import Watched
@@ -24,7 +24,7 @@ from liqod.network.gateway.gatewayplan import Gateway, made_by
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.peers.peer import Peer
 from liqod.resources.networking import CONNECTIONS, Connection
-from liqod.runtime.observable import Latest
+from liqod.runtime.observable import Observable
 from liqod.telemetry.events import TunnelChanged
 
 State = Literal["Connected", "Connecting", "Error"]
@@ -64,12 +64,12 @@ class Connections(Controller[str]):
         role: whether this machine is the gateway; another one writes where it is not.
     """
 
-    def __init__(self, peer: Peer, ends: Latest[TunnelEndpoints], role: Role) -> None:
+    def __init__(self, peer: Peer, ends: Observable[TunnelEndpoints], role: Role) -> None:
         self._peer = peer
         self._client = peer.context.client
         self._ends = ends
         self._role = role
-        self._way = Latest(TunnelState())
+        self._way = Observable(TunnelState())
         self._written = 0.0
         within = (peer.tenant_namespace,)
         self._connections = Watched(CONNECTIONS, self._on_change, within=within)
@@ -98,7 +98,7 @@ class Connections(Controller[str]):
         """Wait until another state is reported."""
         await self._way.wait_changed()
 
-    def _on_change(self, change: Change | None = None) -> tuple[str]:
+    def _on_change(self, change: StoreChange | None = None) -> tuple[str]:
         return (CONNECTION,)
 
     async def reconcile(self, key: str) -> float | None:

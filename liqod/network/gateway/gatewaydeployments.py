@@ -17,7 +17,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import DEPLOYMENTS, PODS
 from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
 from liqod.kube import times
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
@@ -28,7 +28,7 @@ from liqod.network.gateway.connections import Connections, TunnelState
 from liqod.network.gateway.gatewayplan import Gateway
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.peers.peer import Peer
-from liqod.runtime.observable import Latest
+from liqod.runtime.observable import Observable
 
 STAND_IN: Final = "standin"
 """The one key: a peer has one gateway that counts."""
@@ -52,7 +52,9 @@ class GatewayDeployments(Controller[str]):
         connections: knows how the tunnel is.
     """
 
-    def __init__(self, peer: Peer, ends: Latest[TunnelEndpoints], connections: Connections) -> None:
+    def __init__(
+        self, peer: Peer, ends: Observable[TunnelEndpoints], connections: Connections
+    ) -> None:
         self._peer = peer
         self._client = peer.context.client
         self._ends = ends
@@ -71,7 +73,7 @@ class GatewayDeployments(Controller[str]):
             budget=peer.work,
         )
 
-    def _on_change(self, change: Change | None = None) -> tuple[str]:
+    def _on_change(self, change: StoreChange | None = None) -> tuple[str]:
         return (STAND_IN,)
 
     async def reconcile(self, key: str) -> float | None:

@@ -17,7 +17,7 @@ from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial
 from liqod.identity.tunnelkeys import TunnelKeys
 from liqod.kube import times
-from liqod.kube.cache.store import Change, Store
+from liqod.kube.cache.store import Store, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
@@ -50,7 +50,7 @@ from liqod.resources.networking import (
     GatewayServer,
     PublicKey,
 )
-from liqod.runtime.observable import Latest
+from liqod.runtime.observable import Observable
 from liqod.telemetry.events import GatewayJudged
 
 GATEWAYS: Final = "gateways"
@@ -76,11 +76,11 @@ class Gateways(Controller[str]):
     def __init__(
         self,
         peer: Peer,
-        ends: Latest[TunnelEndpoints],
+        ends: Observable[TunnelEndpoints],
         here: LocalFacts,
         addresses: tuple[str, ...],
         role: Role,
-        exposed: Latest[Exposed] | None = None,
+        exposed: Observable[Exposed] | None = None,
     ) -> None:
         self._peer = peer
         self._client = peer.context.client
@@ -105,29 +105,29 @@ class Gateways(Controller[str]):
         """Where peers reach this cluster: the gateway first, then those that may follow it."""
         return tuple(dict.fromkeys((*self._role.now.addresses, *self._own_addresses)))
 
-    def _on_ours(self, change: Change | None = None) -> tuple[str]:
+    def _on_ours(self, change: StoreChange | None = None) -> tuple[str]:
         return (GATEWAYS,)
 
-    def _on_server(self, change: Change) -> Iterator[str]:
+    def _on_server(self, change: StoreChange) -> Iterator[str]:
         """One of ours, or another's where it may have taken our port, or given it back."""
         body = change.new or change.old
         ours = change.key[0] == self._peer.tenant_namespace or self._serves()
         if ours or (body is not None and self._is_stray(msgspec.json.decode(body, type=Partial))):
             yield GATEWAYS
 
-    def _on_client(self, change: Change) -> Iterator[str]:
+    def _on_client(self, change: StoreChange) -> Iterator[str]:
         """One of ours, or of this peer's in another namespace."""
         body = change.new or change.old
         ours = change.key[0] == self._peer.tenant_namespace
         if ours or (body is not None and self._is_stray(msgspec.json.decode(body, type=Partial))):
             yield GATEWAYS
 
-    def _on_key(self, change: Change) -> Iterator[str]:
+    def _on_key(self, change: StoreChange) -> Iterator[str]:
         """One of ours, or another's where it is the same, or was."""
         if change.key[0] == self._peer.tenant_namespace or self._ends.now.gateway is not None:
             yield GATEWAYS
 
-    def _on_secret(self, change: Change) -> Iterator[str]:
+    def _on_secret(self, change: StoreChange) -> Iterator[str]:
         if change.key[1].startswith(ids.gateway_resource("")):
             yield GATEWAYS
 

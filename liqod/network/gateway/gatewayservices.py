@@ -12,7 +12,7 @@ import msgspec
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
 from liqod.apimachinery.meta import Partial
 from liqod.kube import times
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
@@ -27,7 +27,7 @@ from liqod.network.gateway.gatewayplan import Gateway
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.peers.peer import Peer
 from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
-from liqod.runtime.observable import Latest
+from liqod.runtime.observable import Observable
 
 SERVICE: Final = "service"
 """The one key: a peer has one gateway that counts."""
@@ -49,8 +49,8 @@ class GatewayServices(Controller[str]):
     def __init__(
         self,
         peer: Peer,
-        ends: Latest[TunnelEndpoints],
-        known: Latest[Exposed],
+        ends: Observable[TunnelEndpoints],
+        known: Observable[Exposed],
         own: tuple[str, ...],
         role: Role,
     ) -> None:
@@ -74,7 +74,7 @@ class GatewayServices(Controller[str]):
             budget=peer.work,
         )
 
-    def _on_change(self, change: Change | None = None) -> tuple[str]:
+    def _on_change(self, change: StoreChange | None = None) -> tuple[str]:
         return (SERVICE,)
 
     async def reconcile(self, key: str) -> float | None:

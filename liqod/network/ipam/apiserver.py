@@ -15,7 +15,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.config import opens_api
 from liqod.errors import ConfigError
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
@@ -51,7 +51,7 @@ class ServerAddress(Controller[str]):
         # There may be no such IP yet.
         super().__init__(context, TOPIC, *followed, name="API server's address", first=(SERVER,))
 
-    def _on_ip(self, change: Change) -> tuple[str, ...]:
+    def _on_ip(self, change: StoreChange) -> tuple[str, ...]:
         return (SERVER,) if change.key[1] == labels.API_SERVER_PROXY else ()
 
     async def reconcile(self, key: str) -> float | None:
@@ -110,5 +110,5 @@ def ip(namespace: str, host: str, port: int) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {"ip": OUTER[family_of(host)]}}
 
 
-def _one(change: Change) -> tuple[str]:
+def _one(change: StoreChange) -> tuple[str]:
     return (SERVER,)

@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Final
 
-from liqod.configsections import Network as Settings
+from liqod.configsections import NetworkSettings as Settings
 from liqod.kube.cache.store import Key
 from liqod.network.dataplane.families import addresses_of, family_of
 from liqod.network.dataplane.names import OVERLAY_NETWORK, OVERLAY_NETWORK6

@@ -19,14 +19,14 @@ from liqod.apimachinery.meta import Partial, owner_reference
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.ownnetworks import own_networks
 from liqod.kube import times
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
 from liqod.model.network import rangechecks
-from liqod.model.network.ranges import Ranges
+from liqod.model.network.ranges import ClusterCidrs
 from liqod.model.objects import conditions
 from liqod.network.ipam.book import Book
 from liqod.network.ipam.networks import TOPIC
@@ -83,7 +83,7 @@ class Configurations(Controller[Key]):
     def _all(self) -> tuple[Key, ...]:
         return tuple(self._configurations.store)
 
-    def _on_network(self, change: Change) -> Iterator[Key]:
+    def _on_network(self, change: StoreChange) -> Iterator[Key]:
         body = change.new or change.old
         if body is None:
             return
@@ -95,7 +95,7 @@ class Configurations(Controller[Key]):
         elif labels.REMOTE_CLUSTER_ID in marks:
             yield from self._configurations.store.indexed("namespace", change.key[0])
 
-    def _in_namespace(self, change: Change) -> Iterator[Key]:
+    def _in_namespace(self, change: StoreChange) -> Iterator[Key]:
         yield from self._configurations.store.indexed("namespace", change.key[1])
 
     async def reconcile(self, key: Key) -> float | None:
@@ -115,7 +115,7 @@ class Configurations(Controller[Key]):
             cidr = {"pod": list(own.pod), "external": list(own.external)}
             patch = {"spec": {"local": {"cidr": cidr}}}
             await self._client.patch(CONFIGURATIONS, key[1], patch, key[0])
-        claimed = Ranges(found.spec.remote.cidr.pod, found.spec.remote.cidr.external)
+        claimed = ClusterCidrs(found.spec.remote.cidr.pod, found.spec.remote.cidr.external)
         nodes = own_networks(self._nodes.informer).addresses
         problem = rangechecks.refuse_ranges(claimed, nodes, self._api_server())
         if problem or not claimed.pod:
@@ -131,7 +131,7 @@ class Configurations(Controller[Key]):
         await self._say(found, seen, CONFIGURED, "every range has its alias")
         return None
 
-    def own(self) -> Ranges:
+    def own(self) -> ClusterCidrs:
         """This cluster's own ranges, as its Networks say them."""
         by_kind: dict[str, list[str]] = {}
         for each in self._networks.store.values(Network):
@@ -139,9 +139,9 @@ class Configurations(Controller[Key]):
             if each.namespace == self._context.namespace and each.status.cidr and not each.leaving:
                 by_kind.setdefault(kind, []).append(each.status.cidr)
         of = {kind: tuple(sorted(found)) for kind, found in by_kind.items()}
-        return Ranges(of.get(labels.POD_CIDR, ()), of.get(labels.EXTERNAL_CIDR, ()))
+        return ClusterCidrs(of.get(labels.POD_CIDR, ()), of.get(labels.EXTERNAL_CIDR, ()))
 
-    async def _aliases(self, found: Configuration, claimed: Ranges) -> Ranges:
+    async def _aliases(self, found: Configuration, claimed: ClusterCidrs) -> ClusterCidrs:
         """The aliases in the order of the ranges, empty where there is none yet."""
         wanted = {
             (kind, prefix): alias_network(found, kind, prefix)
@@ -163,7 +163,7 @@ class Configurations(Controller[Key]):
             if live is None:
                 await ensure(self._client, NETWORKS, network, live=None)
             seen[key] = live.status.cidr if live is not None and not live.leaving else ""
-        return Ranges(
+        return ClusterCidrs(
             tuple(seen[POD, each] for each in claimed.pod),
             tuple(seen[EXTERNAL, each] for each in claimed.external),
         )
@@ -179,7 +179,7 @@ class Configurations(Controller[Key]):
         ]
 
     async def _say(
-        self, found: Configuration, seen: Ranges | None, reason: str, message: str
+        self, found: Configuration, seen: ClusterCidrs | None, reason: str, message: str
     ) -> None:
         """Write the status, where it says anything else."""
         before = msgspec.to_builtins(found.status.conditions)
@@ -199,7 +199,7 @@ class Configurations(Controller[Key]):
             cidr = {"pod": list(seen.pod), "external": list(seen.external)}
             status["remote"] = {"cidr": cidr}
         had = found.status.remote.cidr if found.status.remote is not None else None
-        same = seen is None or (had is not None and Ranges(had.pod, had.external) == seen)
+        same = seen is None or (had is not None and ClusterCidrs(had.pod, had.external) == seen)
         if same and dated in before:
             return
         patch = {"status": status}
@@ -263,6 +263,6 @@ def alias_network(found: Configuration, kind: str, prefix: str) -> dict[str, Any
     }
 
 
-def _told(found: Configuration) -> Ranges:
+def _told(found: Configuration) -> ClusterCidrs:
     local = found.spec.local
-    return Ranges() if local is None else Ranges(local.cidr.pod, local.cidr.external)
+    return ClusterCidrs() if local is None else ClusterCidrs(local.cidr.pod, local.cidr.external)

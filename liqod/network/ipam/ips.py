@@ -21,8 +21,8 @@ from liqod.apimachinery.objects import UNREADABLE
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.ownnetworks import own_networks
 from liqod.errors import ConfigError, NotFound
-from liqod.kube.cache.memoryquota import nothing
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.memoryquota import drop_excess
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
@@ -64,8 +64,8 @@ class IPs(Controller[Key]):
         of_ip = partial(
             Watched, keys=by_key, selection=Selection(labels=labels.OF_IP), keep=is_of_ip
         )
-        self._services: Watched[Key] = of_ip(SERVICES, counted=nothing)
-        self._slices: Watched[Key] = of_ip(ENDPOINT_SLICES, counted=nothing)
+        self._services: Watched[Key] = of_ip(SERVICES, counted=drop_excess)
+        self._slices: Watched[Key] = of_ip(ENDPOINT_SLICES, counted=drop_excess)
         super().__init__(
             context,
             TOPIC,
@@ -85,10 +85,10 @@ class IPs(Controller[Key]):
     def _all(self) -> tuple[Key, ...]:
         return tuple(self._ips.store)
 
-    def _on_network(self, change: Change) -> Iterator[Key]:
+    def _on_network(self, change: StoreChange) -> Iterator[Key]:
         yield from self._all()
 
-    def _on_ip(self, change: Change) -> Iterator[Key]:
+    def _on_ip(self, change: StoreChange) -> Iterator[Key]:
         # An address that was given and is not yet written stays taken until the object is gone.
         if change.new is None:
             for each in self._given.values():
@@ -97,7 +97,7 @@ class IPs(Controller[Key]):
             self._note(change.key, msgspec.json.decode(change.new, type=IP))
         yield change.key
 
-    def _in_namespace(self, change: Change) -> Iterator[Key]:
+    def _in_namespace(self, change: StoreChange) -> Iterator[Key]:
         yield from self._ips.store.indexed("namespace", change.key[1])
 
     def _note(self, key: Key, found: IP) -> Key | None:

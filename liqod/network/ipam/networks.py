@@ -17,7 +17,7 @@ from liqod.apimachinery.kinds import NODES
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.ownnetworks import own_networks
 from liqod.errors import ConfigError, NotFound
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
 from liqod.model.network import rangechecks
@@ -57,7 +57,7 @@ class Networks(Controller[Key]):
         await own.changed()
         self._book.nodes(own.addresses)
 
-    def _on_network(self, change: Change) -> Iterator[Key]:
+    def _on_network(self, change: StoreChange) -> Iterator[Key]:
         # What was given and not yet written stays taken: only the end of the object frees it.
         if change.new is None:
             self._book.ranges.take(change.key)

@@ -11,7 +11,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.ownnetworks import own_networks
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.watched import Watched
@@ -121,5 +121,5 @@ def escaped(prefix: str) -> str:
     return re.sub("[/.:]", "-", prefix.lower())
 
 
-def _one(change: Change) -> tuple[str]:
+def _one(change: StoreChange) -> tuple[str]:
     return (OWN,)

@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
 from liqod.model.crossing.addresses import parse
-from liqod.model.network.ranges import Entrance, PeerRanges, Ranges
+from liqod.model.network.ranges import ClusterCidrs, Entrance, PeerRanges
 from liqod.model.objects import conditions
 from liqod.network.connectproxy import place_of
 from liqod.network.dataplane.entrances import (
@@ -104,7 +104,7 @@ class PeerCIDRs(Controller[str]):
             self._last = address, next(having, "")
         return self._last[1]
 
-    def _on_configuration(self, change: Change) -> Iterator[str]:
+    def _on_configuration(self, change: StoreChange) -> Iterator[str]:
         if change.key[1] == self._peer.id:
             yield RANGES
 
@@ -228,5 +228,5 @@ def ranges_of(
     )
 
 
-def _ranges(side: ClusterRanges | None) -> Ranges:
-    return Ranges() if side is None else Ranges(side.cidr.pod, side.cidr.external)
+def _ranges(side: ClusterRanges | None) -> ClusterCidrs:
+    return ClusterCidrs() if side is None else ClusterCidrs(side.cidr.pod, side.cidr.external)

@@ -11,7 +11,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
@@ -44,7 +44,7 @@ class Relays(Controller[str]):
             context, TOPIC, self._namespaces, self._configurations, self._ips, name="relays"
         )
 
-    def _on_configuration(self, change: Change) -> tuple[str]:
+    def _on_configuration(self, change: StoreChange) -> tuple[str]:
         return (change.key[1],)
 
     async def _is_there(self, at: Key) -> bool:
@@ -60,7 +60,7 @@ class Relays(Controller[str]):
                 return found.metadata.name
         return ""
 
-    def _on_ip(self, change: Change) -> tuple[str, ...]:
+    def _on_ip(self, change: StoreChange) -> tuple[str, ...]:
         name = change.key[1]
         return (name.removeprefix(PREFIX),) if name.startswith(PREFIX) else ()
 

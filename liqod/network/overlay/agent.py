@@ -17,9 +17,9 @@ from liqod.apimachinery.meta import Partial
 from liqod.errors import NetworkError
 from liqod.keeper.client import keeper
 from liqod.kube import times
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
-from liqod.kube.controller import Controller, Host
+from liqod.kube.controller import Controller, ControllerHost
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.objects import conditions
@@ -39,7 +39,7 @@ from liqod.resources.fabric import (
     InternalFabric,
     InternalNode,
 )
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 
 NODE: Final = "node"
 """The one key."""
@@ -71,7 +71,7 @@ class NodeAgent(Controller[str]):
 
     def __init__(
         self,
-        host: Host,
+        host: ControllerHost,
         client: Client,
         name: str,
         namespace: str,
@@ -89,7 +89,7 @@ class NodeAgent(Controller[str]):
         self._left = True
         """True while there may be something of the overlay's in the kernel."""
         self._target: OverlayNode | None = None
-        self._aimed = News()
+        self._aimed = Notifier()
         self.pinged: PingResult | None = None
         self.dropped: dict[str, int] = {}
         self._state = ""
@@ -108,7 +108,7 @@ class NodeAgent(Controller[str]):
             beside=(self._heal, self._watch),
         )
 
-    def _changed(self, change: Change) -> Iterator[str]:
+    def _changed(self, change: StoreChange) -> Iterator[str]:
         """Another generation: what this node itself has written is nothing new."""
         meta = None
         if change.new is not None:

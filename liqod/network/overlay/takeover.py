@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from liqod.cluster.context import ClusterContext
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
@@ -102,5 +102,5 @@ class Takeover(Controller[str]):
         return None
 
 
-def _one(change: Change | None = None) -> tuple[str]:
+def _one(change: StoreChange | None = None) -> tuple[str]:
     return (OVERLAY,)

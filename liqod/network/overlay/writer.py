@@ -16,7 +16,7 @@ from liqod.apimachinery.kinds import NODES, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.errors import NetworkError
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure, stamped
@@ -94,7 +94,7 @@ class OverlayWriter(Controller[str]):
             beside=[partial(self.whenever, wait, _one) for wait in told],
         )
 
-    def _on_node(self, change: Change) -> Iterator[str]:
+    def _on_node(self, change: StoreChange) -> Iterator[str]:
         """Kubelets write their Nodes often, and what counts here changes seldom."""
         name = change.key[1]
         found = self._member(change.new) if change.new is not None else None
@@ -109,13 +109,13 @@ class OverlayWriter(Controller[str]):
         says = self._context.config.network.node_pods == "podCIDRs"
         return members.member(body, says_pods=says)
 
-    def _on_internal(self, change: Change) -> Iterator[str]:
+    def _on_internal(self, change: StoreChange) -> Iterator[str]:
         """Shows the status that a node reports; only another spec concerns the overlay."""
         self._look()
         if change.new is None or change.old is None or _spec(change.new) != _spec(change.old):
             yield OVERLAY
 
-    def _on_fabric(self, change: Change) -> Iterator[str]:
+    def _on_fabric(self, change: StoreChange) -> Iterator[str]:
         self._look()
         yield OVERLAY
 
@@ -272,7 +272,7 @@ class OverlayWriter(Controller[str]):
                 log.warning("the overlay leaves out of the node %s: %s", name, why)
 
 
-def _one(change: Change | None = None) -> tuple[str]:
+def _one(change: StoreChange | None = None) -> tuple[str]:
     return (OVERLAY,)
 
 

@@ -28,7 +28,7 @@ import trio
 from msgspec import Meta
 
 from liqod.errors import NetworkError
-from liqod.model.network.ranges import Ranges
+from liqod.model.network.ranges import ClusterCidrs
 from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.names import PROBE_PORT, TUNNEL_ADDRESSES, Names, Side
 from liqod.network.gatewayhost import PeerHello, ProbeResult
@@ -214,7 +214,7 @@ class Prober:
             except OSError as error:
                 self._why = error.strerror or str(error)
 
-    async def _tell(self, sock: trio.socket.SocketType, own: Ranges, now: float) -> None:
+    async def _tell(self, sock: trio.socket.SocketType, own: ClusterCidrs, now: float) -> None:
         """Report this cluster's ranges to a liqod, where they are due."""
         speaks = bool(self._told.pod_address or self._told.seen_as)
         if not speaks or not own.pod or now < self._told_at + TOLD_EVERY:
@@ -307,7 +307,7 @@ class Prober:
             said = PeerHello(message.podAddress, message.seenAs, own, offers)
             self._asked, self._told = now, said
         elif message.msgType == "TELL":
-            own = Ranges(message.pod, message.external)
+            own = ClusterCidrs(message.pod, message.external)
             self._told = msgspec.structs.replace(self._told, own=own)
 
     @property

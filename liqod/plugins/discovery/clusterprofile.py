@@ -72,7 +72,7 @@ class Property(msgspec.Struct, frozen=True):
     value: str = ""
 
 
-class Status(msgspec.Struct, frozen=True):
+class ClusterProfileStatus(msgspec.Struct, frozen=True):
     """The part of a status that is read."""
 
     properties: tuple[Property, ...] = ()
@@ -81,7 +81,7 @@ class Status(msgspec.Struct, frozen=True):
 class Profile(msgspec.Struct, frozen=True):
     """The part of a ClusterProfile that is read."""
 
-    status: Status = Status()
+    status: ClusterProfileStatus = ClusterProfileStatus()
 
 
 def sighting(namespace: str, name: str, profile: Profile) -> Sighting | None:

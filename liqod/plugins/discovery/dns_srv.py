@@ -79,7 +79,7 @@ def place(server: str) -> tuple[str, int]:
     return found
 
 
-class Answer(msgspec.Struct, frozen=True):
+class DnsAnswer(msgspec.Struct, frozen=True):
     """The answer of a name server.
 
     Attributes:
@@ -93,7 +93,7 @@ class Answer(msgspec.Struct, frozen=True):
     secure: bool
 
 
-class Resolver:
+class DnsResolver:
     """Asks name servers, by dnspython.
 
     Raises:
@@ -123,7 +123,7 @@ class Resolver:
         self._resolver.use_edns(0, dns.flags.DO, 1232)
         self._resolver.flags = dns.flags.RD | dns.flags.AD
 
-    async def ask(self, name: str, kind: str) -> Answer:
+    async def ask(self, name: str, kind: str) -> DnsAnswer:
         """Ask for the records of one kind of a name.
 
         Raises:
@@ -139,12 +139,12 @@ class Resolver:
             )
         except dns.resolver.NXDOMAIN as error:
             response = next(iter(error.kwargs.get("responses", {}).values()), None)
-            return Answer((), _negative(response), _secure(response))
+            return DnsAnswer((), _negative(response), _secure(response))
         except (dns.exception.DNSException, OSError) as error:
             raise TransientError(f"{name}: {_why(error)}") from error
         if found.rrset is None:
-            return Answer((), _negative(found.response), _secure(found.response))
-        return Answer(tuple(found.rrset), float(found.rrset.ttl), _secure(found.response))
+            return DnsAnswer((), _negative(found.response), _secure(found.response))
+        return DnsAnswer(tuple(found.rrset), float(found.rrset.ttl), _secure(found.response))
 
 
 def _why(error: Exception) -> str:
@@ -176,9 +176,9 @@ class DnsSrv:
         resolver: asks; dnspython's, if not given.
     """
 
-    def __init__(self, settings: Settings, resolver: Resolver | None = None) -> None:
+    def __init__(self, settings: Settings, resolver: DnsResolver | None = None) -> None:
         self._settings = settings
-        self._resolver = resolver or Resolver(settings.nameservers)
+        self._resolver = resolver or DnsResolver(settings.nameservers)
         self._seen: dict[tuple[str, str], Sighting] = {}
         self._failures = dict.fromkeys(settings.domains, 0)
         self._seldom = Seldom()
@@ -248,17 +248,17 @@ class DnsSrv:
             sighted(seen)
         return min(lasts)
 
-    async def _texts(self, target: str) -> Answer:
+    async def _texts(self, target: str) -> DnsAnswer:
         """The TXT record of a target; without an answer it is as if there were none."""
         try:
             return await self._resolver.ask(f"{TEXT}{target}", "TXT")
         except TransientError as error:
             if self._seldom.allows("TXT"):
                 log.warning("what a cluster says of itself cannot be looked up: %s", error)
-            return Answer((), SOONEST, secure=False)
+            return DnsAnswer((), SOONEST, secure=False)
 
     def _sighting(
-        self, domain: str, target: str, port: int, services: Answer, told: Answer
+        self, domain: str, target: str, port: int, services: DnsAnswer, told: DnsAnswer
     ) -> Sighting:
         """The sighting in one SRV record and its TXT record."""
         cluster_id, advert = "", ""

@@ -23,7 +23,7 @@ from liqod.plugins.providers import Announcement, DiscoveryProvider, Services, S
 from liqod.runtime.log import Seldom
 
 if TYPE_CHECKING:
-    from liqod.plugins.discovery.mdnsedge import Edge, Heard
+    from liqod.plugins.discovery.mdnsedge import Edge, MdnsService
 
 R = TypeVar("R")
 
@@ -198,7 +198,7 @@ class Mdns:
         edge.announce(name, strings, told.port, round(KEPT * self._settings.every))
 
 
-def sighting(heard: "Heard") -> Sighting | None:
+def sighting(heard: "MdnsService") -> Sighting | None:
     """The sighting in a service's records; None where they name no cluster."""
     cluster_id, advert = texts.unpack(heard.strings)
     if not cluster_id or not 0 < heard.port < 65536:

@@ -39,7 +39,7 @@ IFF_LOOPBACK, IFF_NOARP = 0x8, 0x80
 _A, _PTR, _TXT, _AAAA, _SRV, _NSEC = 1, 12, 16, 28, 33, 47
 
 
-class Heard(msgspec.Struct, frozen=True):
+class MdnsService(msgspec.Struct, frozen=True):
     """A service as it was announced.
 
     Attributes:
@@ -91,7 +91,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 RENEWED: Final = "renewed"
 """The note of a service that was announced again as it was."""
-News = Heard | Literal["renewed"] | None
+News = MdnsService | Literal["renewed"] | None
 """None of what has gone."""
 
 
@@ -151,7 +151,7 @@ class Edge(RecordUpdateListener):
             news, self._news = self._news, {}
         return news
 
-    def is_own(self, heard: Heard) -> bool:
+    def is_own(self, heard: MdnsService) -> bool:
         """True for this cluster's own announcement that comes back."""
         return heard.server.lower() == self._server
 
@@ -269,7 +269,7 @@ class Edge(RecordUpdateListener):
             self._request(name)
             return
         ttl = told.ttl or (known.ttl if known is not None else float(info.host_ttl))
-        heard = Heard(
+        heard = MdnsService(
             name.removesuffix(f".{TYPE}"),
             info.server or "",
             _sorted(info.parsed_scoped_addresses()),
@@ -283,7 +283,7 @@ class Edge(RecordUpdateListener):
         self._known[name] = _Known(ttl, prints)
         self._lay(name, heard)
 
-    def _lay(self, name: str, heard: Heard | None) -> None:
+    def _lay(self, name: str, heard: MdnsService | None) -> None:
         with self._lock:
             self._news[name] = heard
         self._wake()

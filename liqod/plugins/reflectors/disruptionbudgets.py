@@ -50,7 +50,7 @@ KEPT: Final = copied(FIELDS)
 OPT_IN: Final = OptIn(name="disruption-budgets", word="budgets")
 
 
-class Status(msgspec.Struct, frozen=True, rename="camel"):
+class DisruptionBudgetStatus(msgspec.Struct, frozen=True, rename="camel"):
     """The status by a disruption controller (policy/v1 PodDisruptionBudgetStatus).
 
     Attributes:
@@ -74,7 +74,7 @@ def outgoing(budget: Json, view: View) -> Plan:
     if here.observed_generation != budget["metadata"].get("generation", 0):
         return Plan(hold=True)  # its status is of another budget than it is now
     found = view.remote(POD_DISRUPTION_BUDGETS)
-    there = read(found[0]) if found else Status()
+    there = read(found[0]) if found else DisruptionBudgetStatus()
     spec = budget.get("spec") or {}
     kept = {field: spec[field] for field in KEPT if spec.get(field) is not None}
     kept["minAvailable"] = available(here, there)
@@ -82,7 +82,7 @@ def outgoing(budget: Json, view: View) -> Plan:
     return Plan(remote=(manifest(POD_DISRUPTION_BUDGETS, name, budget, view, spec=kept),))
 
 
-def available(here: Status, there: Status) -> int:
+def available(here: DisruptionBudgetStatus, there: DisruptionBudgetStatus) -> int:
     """How many of a peer's pods have to be available there.
 
     Args:
@@ -102,7 +102,7 @@ def available(here: Status, there: Status) -> int:
     return max(0, pods - max(0, missing) - share(here, pods))
 
 
-def share(here: Status, pods: int) -> int:
+def share(here: DisruptionBudgetStatus, pods: int) -> int:
     """How many of a peer's pods may be disrupted, of all that the budget here allows."""
     allowed = here.disruptions_allowed
     if allowed <= 0 or pods <= 0:
@@ -111,16 +111,16 @@ def share(here: Status, pods: int) -> int:
     return min(allowed, max(1, part))
 
 
-def read(budget: Json) -> Status:
+def read(budget: Json) -> DisruptionBudgetStatus:
     """A budget's status, whoever wrote it; one that cannot be read says nothing."""
     status: Any = budget.get("status") or {}
     try:
-        found = msgspec.convert(status, Status)
+        found = msgspec.convert(status, DisruptionBudgetStatus)
     except msgspec.ValidationError:
-        return Status()
+        return DisruptionBudgetStatus()
     # A peer's word becomes part of what is written there; the fields but for the last are int32.
     counts = msgspec.structs.astuple(found)[:-1]
-    return found if all(0 <= count < 1 << 31 for count in counts) else Status()
+    return found if all(0 <= count < 1 << 31 for count in counts) else DisruptionBudgetStatus()
 
 
 REFLECTOR = Reflector(

@@ -15,7 +15,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
 from liqod.model.crossing.fields import ENDPOINT, copied
-from liqod.model.network.remapping import Crossed, left
+from liqod.model.network.remapping import Remapped, remap_sent
 from liqod.plugins.contracts import (
     NOTHING,
     READ,
@@ -90,10 +90,10 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
     return Plan(remote=(remote,), reasons=reasons)
 
 
-def _crossed(endpoints: list[Json], view: View) -> dict[str, Crossed]:
+def _crossed(endpoints: list[Json], view: View) -> dict[str, Remapped]:
     """The address that the peer is given for each one."""
     addresses = (each for endpoint in endpoints for each in endpoint.get("addresses") or ())
-    return {address: left(address, view.names.ranges) for address in addresses}
+    return {address: remap_sent(address, view.names.ranges) for address in addresses}
 
 
 def _elsewhere(node: str, peer: str) -> Reason:
@@ -102,7 +102,7 @@ def _elsewhere(node: str, peer: str) -> Reason:
     return Reason(ELSEWHERE, said, expected=True)
 
 
-def _endpoint(endpoint: Json, crossed: dict[str, Crossed], view: View) -> Json:
+def _endpoint(endpoint: Json, crossed: dict[str, Remapped], view: View) -> Json:
     kept: Json = {field: endpoint[field] for field in KEPT if endpoint.get(field) is not None}
     if "addresses" in kept:
         kept["addresses"] = [crossed[address].address for address in kept["addresses"]]

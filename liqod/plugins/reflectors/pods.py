@@ -19,7 +19,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, PODS
 from liqod.model.crossing import fields
 from liqod.model.crossing.adoption import stands_for
-from liqod.model.network.remapping import arrived
+from liqod.model.network.remapping import remap_received
 from liqod.model.objects import (
     conditions,
     debuggers,
@@ -206,7 +206,7 @@ def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
         current=current,
         unreachable=names.unreachable,
         cross=partial(
-            arrived,
+            remap_received,
             ranges=names.ranges,
             own=own,
             nodes=names.node_addresses,
@@ -381,13 +381,15 @@ def _unsupported_status(pod: Json, why: str, now: str) -> Json | None:
     return status or None
 
 
-def _behind(pod: Json, remote_pod: Json, view: View) -> tuple[podchanges.Problem | None, bool]:
+def _behind(
+    pod: Json, remote_pod: Json, view: View
+) -> tuple[podchanges.PodChangeProblem | None, bool]:
     """The problem of a pod's change that has no effect at the peer yet, and True if the remote pod
     is as requested."""
     refusal = next((each for each in view.refusals if each.kind == SHADOW_PODS), None)
     if refusal is not None:
         message = f"refused by {view.names.peer}: {refusal.message}"
-        return podchanges.Problem(podchanges.REFUSED, message), False
+        return podchanges.PodChangeProblem(podchanges.REFUSED, message), False
     problem = podchanges.behind(remote_pod, _spec(pod, view), view.names.peer)
     if problem is None or _state(remote_pod):
         return problem, problem is None
@@ -397,7 +399,9 @@ def _behind(pod: Json, remote_pod: Json, view: View) -> tuple[podchanges.Problem
     return problem if changed else None, False
 
 
-def _judgement(pod: Json, remote_pod: Json, problem: podchanges.Problem | None, now: str) -> Json:
+def _judgement(
+    pod: Json, remote_pod: Json, problem: podchanges.PodChangeProblem | None, now: str
+) -> Json:
     """The fields of the pod's status that say how it is offloaded, where they change."""
     status = pod.get("status") or {}
     before = status.get("conditions") or []

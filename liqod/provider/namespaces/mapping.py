@@ -13,7 +13,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
-from liqod.config import Guests
+from liqod.config import GuestSettings
 from liqod.model import ids
 from liqod.model.crossing import exclusions
 from liqod.provider.policies.podrestrictions import namespace_problem, remedy
@@ -81,7 +81,7 @@ def plan(
     owner: str,
     peer: str,
     liqo: str,
-    guests: Guests,
+    guests: GuestSettings,
     *,
     others: int = 0,
     uids: Mapping[str, str] | None = None,

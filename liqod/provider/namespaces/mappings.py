@@ -12,7 +12,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.watched import Watched
 
 _decoder = msgspec.json.Decoder(Partial)
@@ -43,7 +43,7 @@ class NamespaceMappings:
     def __iter__(self) -> Iterator[str]:
         return iter(tuple(self._names))
 
-    def take_in(self, change: Change) -> str:
+    def take_in(self, change: StoreChange) -> str:
         """Take in what happened to a Namespace.
 
         Returns:
@@ -75,7 +75,7 @@ class NamespaceMappings:
         )
 
 
-def note_end(ended: set[Key], change: Change) -> None:
+def note_end(ended: set[Key], change: StoreChange) -> None:
     """Keep the keys of the objects whose deletion a watch has reported.
 
     That others are not there is no more than what a list says: the API server is to be asked.

@@ -22,7 +22,7 @@ from liqod.cluster.memorylimits import KeptMap
 from liqod.cluster.tenancy import is_from
 from liqod.errors import AlreadyExists, NotFound
 from liqod.kube import recorder
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all, set_finalizers
 from liqod.kube.selection import Selection
@@ -109,16 +109,16 @@ class NamespaceMaps(Controller[str]):
         watches = (self._maps, self._namespaces, self._tenants)
         super().__init__(peer, "namespacemap", *watches, name="namespace maps", budget=peer.work)
 
-    def _one_map(self, change: Change) -> tuple[str]:
+    def _one_map(self, change: StoreChange) -> tuple[str]:
         if change.new is None:
             self._read.pop(change.key[1], None)
         return by_name(change)
 
-    def _every_map(self, change: Change) -> Iterator[str]:
+    def _every_map(self, change: StoreChange) -> Iterator[str]:
         for _, name in self._maps.store.indexed("namespace", self._peer.tenant_namespace):
             yield name
 
-    def _maps_of_namespace(self, change: Change) -> Iterator[str]:
+    def _maps_of_namespace(self, change: StoreChange) -> Iterator[str]:
         """A namespace of ours changed, or one that a map wants came or went."""
         is_own = change.key[1] == self._peer.tenant_namespace
         if is_own and usernames.former_names(change.new) != usernames.former_names(change.old):
@@ -198,7 +198,7 @@ class NamespaceMaps(Controller[str]):
         """Report to the consumer that its map has too many entries; what there is of it stays."""
         why = f"the map has {found.too_large} entries, and {MAX_MAPPED} are read at most"
         self._peer.report(NamespaceMapped(name=found.name, reason=why))
-        await recorder.tell(self._client, NAMESPACE_MAPS, found.metadata, "TooLarge", why)
+        await recorder.record(self._client, NAMESPACE_MAPS, found.metadata, "TooLarge", why)
 
     def _live(self, desired: dict[str, str]) -> dict[str, Partial]:
         there = (name for name in desired.values() if ("", name) in self._namespaces.store)

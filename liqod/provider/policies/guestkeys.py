@@ -16,7 +16,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.config import Guests
+from liqod.config import GuestSettings
 from liqod.model.crossing import keys
 from liqod.provider.policies.cel import (
     GUEST_CLAIMS,
@@ -44,10 +44,10 @@ LISTS: Final = (
     *("ingress_classes", "storage_classes", "load_balancer_classes", "fields"),
 )
 """The settings that are written there."""
-_DEFAULTS: Final = Guests()
+_DEFAULTS: Final = GuestSettings()
 
 
-def notes(guests: Guests, peer: str) -> dict[str, str]:
+def notes(guests: GuestSettings, peer: str) -> dict[str, str]:
     """The annotations of a consumer's namespace: each list, its entries apart by a space."""
     return {
         f"{ALLOWED}{name.replace('_', '-')}": " ".join(
@@ -57,7 +57,7 @@ def notes(guests: Guests, peer: str) -> dict[str, str]:
     }
 
 
-def brought(meta: ObjectMeta, guests: Guests) -> ObjectMeta:
+def brought(meta: ObjectMeta, guests: GuestSettings) -> ObjectMeta:
     """A ShadowPod's metadata as its pod may have it, with a note of what was left out."""
     kept = {key: value for key, value in meta.labels.items() if keys.brings(key, guests.labels)}
     noted = {
@@ -73,7 +73,7 @@ def brought(meta: ObjectMeta, guests: Guests) -> ObjectMeta:
     return msgspec.structs.replace(meta, labels=kept, annotations=noted)
 
 
-def check_labels(meta: ObjectMeta, guests: Guests) -> None:
+def check_labels(meta: ObjectMeta, guests: GuestSettings) -> None:
     """See that a ShadowPod has no label that guests may not have.
 
     Raises:

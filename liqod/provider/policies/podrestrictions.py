@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from liqod.config import Guests
+from liqod.config import GuestSettings
 from liqod.errors import Invalid
 from liqod.model.crossing import keys
 
@@ -34,7 +34,7 @@ def remedy(setting: str) -> str:
     return f"the provider's administrator can allow it ({setting} under [guests])"
 
 
-def check_pod(spec: Mapping[str, Any], guests: Guests) -> None:
+def check_pod(spec: Mapping[str, Any], guests: GuestSettings) -> None:
     """See that a pod asks for nothing that guests may not have.
 
     Raises:
@@ -68,7 +68,7 @@ def _kinds(volume: Mapping[str, Any]) -> Iterable[str]:
         yield from _object(source).keys() - PROJECTED
 
 
-def _check_claim(volume: Mapping[str, Any], guests: Guests) -> None:
+def _check_claim(volume: Mapping[str, Any], guests: GuestSettings) -> None:
     """See that the claim of an ephemeral volume names nothing that guests may not name.
 
     A controller makes it, and what is not looked at here is refused to that one by admission
@@ -95,7 +95,7 @@ def _check_claim(volume: Mapping[str, Any], guests: Guests) -> None:
         raise NotAllowed(f"{name} names a VolumeAttributesClass: {remedy('fields')}")
 
 
-def tolerations(spec: Mapping[str, Any], guests: Guests) -> list[Any]:
+def tolerations(spec: Mapping[str, Any], guests: GuestSettings) -> list[Any]:
     """The pod's tolerations without those of taints that keep guests off.
 
     A toleration is leave, not a wish: without it the pod still runs wherever no taint forbids.
@@ -113,7 +113,7 @@ def allowed(name: object, patterns: Iterable[str]) -> bool:
     return isinstance(name, str) and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def namespace_problem(name: str, peer: str, guests: Guests) -> str:
+def namespace_problem(name: str, peer: str, guests: GuestSettings) -> str:
     """The reason why a consumer may not have a namespace of that name; empty if it may."""
     if allowed(name, (pattern.replace("{peer}", peer) for pattern in guests.namespaces)):
         return ""

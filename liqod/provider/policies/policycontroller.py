@@ -19,7 +19,7 @@ from liqod.apimachinery.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDIN
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.guestpolicies import GuestPolicies
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
@@ -185,5 +185,5 @@ class PolicyController(Controller[str]):
             log.info("the admission policies that hold guests are back")
 
 
-def _all(change: Change) -> tuple[str]:
+def _all(change: StoreChange) -> tuple[str]:
     return (POLICIES,)

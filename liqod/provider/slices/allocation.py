@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from liqod.config import Guests
+from liqod.config import GuestSettings
 from liqod.errors import ConfigError
 from liqod.model.objects import quantities
 from liqod.model.objects.quantities import Amounts
@@ -41,13 +41,13 @@ class Allocation(msgspec.Struct, frozen=True):
     kept: dict[str, int | str] | None = None
 
 
-def within_number(requests: Iterable[SliceRequest], guests: Guests) -> frozenset[str]:
+def within_number(requests: Iterable[SliceRequest], guests: GuestSettings) -> frozenset[str]:
     """The oldest slices, as many as one consumer may have."""
     return frozenset(each.name for each in _by_age(requests)[: guests.max_slices])
 
 
 def allocate(
-    requests: Iterable[SliceRequest], guests: Guests, approved: Resources | None = None
+    requests: Iterable[SliceRequest], guests: GuestSettings, approved: Resources | None = None
 ) -> dict[str, Allocation]:
     """The shares of the slices of the default class, by name.
 
@@ -114,7 +114,9 @@ def without_growth(request: SliceRequest | None, allocation: Allocation, why: st
     return Allocation(f"{names} is asked for: {why}", kept)
 
 
-def _bounds(requests: list[SliceRequest], guests: Guests, approved: Resources | None) -> Amounts:
+def _bounds(
+    requests: list[SliceRequest], guests: GuestSettings, approved: Resources | None
+) -> Amounts:
     """The bound of each resource that has one."""
     bounds = quantities.parse_all(guests.max_resources)
     if approved is None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.config import Provider
+from liqod.config import ProviderSettings
 from liqod.errors import ConfigError
 from liqod.model.objects import conditions, quantities
 from liqod.provider.slices.allocation import Allocation
@@ -55,7 +55,7 @@ def judge(
     wanted: ResourceSlice,
     tenant: Tenant | None,
     problem: str | None,
-    settings: Provider,
+    settings: ProviderSettings,
     *,
     served: bool,
     allocation: Allocation = NO_BOUNDS,
@@ -100,7 +100,7 @@ def _nonsense(asked: Mapping[str, int | str]) -> str:
     return f"negative quantities: {', '.join(negative)}" if negative else ""
 
 
-def asked_of(wanted: ResourceSlice, settings: Provider) -> dict[str, int | str]:
+def asked_of(wanted: ResourceSlice, settings: ProviderSettings) -> dict[str, int | str]:
     """The resources that a slice of the default class asks for, with this cluster's defaults."""
     return {**settings.default_resources, **wanted.spec.resources}
 
@@ -119,7 +119,7 @@ def status_of(
     live: Mapping[str, Any],
     verdict: SliceVerdict,
     given: AuthParams | None,
-    settings: Provider,
+    settings: ProviderSettings,
     now: str,
     *,
     theirs: bool = True,
@@ -166,7 +166,7 @@ def granted_in(status: Mapping[str, Any]) -> dict[str, int | str] | None:
     return dict(status.get("resources", {}))
 
 
-def _classes(settings: Provider) -> dict[str, Any]:
+def _classes(settings: ProviderSettings) -> dict[str, Any]:
     """The classes offered, as Liqo writes them: the first is the default."""
     offered = {
         "storageClass": settings.storage_classes,
@@ -183,7 +183,7 @@ def _classes(settings: Provider) -> dict[str, Any]:
     }
 
 
-def _terms(settings: Provider) -> str:
+def _terms(settings: ProviderSettings) -> str:
     """The Pod Security level of every pod of the slice, which else only a refusal would show."""
     if settings.pod_security == "privileged":
         return ""

@@ -9,7 +9,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import ConfigError
-from liqod.kube.cache.store import Change, Key, Store
+from liqod.kube.cache.store import Key, Store, StoreChange
 from liqod.model import ids
 from liqod.model.objects import quantities
 from liqod.model.peering.quota import Running, complaint, pod_cost
@@ -37,7 +37,7 @@ class QuotaLedger:
         self._consumer = consumer
         self._ledger = Ledger()
 
-    def quota_changed(self, change: Change) -> None:
+    def quota_changed(self, change: StoreChange) -> None:
         """Take in what happened to a Quota of the consumer's tenant namespace."""
         old = None if change.old is None else _quota.decode(change.old)
         new = None if change.new is None else _quota.decode(change.new)

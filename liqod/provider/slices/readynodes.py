@@ -8,12 +8,12 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Node
 from liqod.model.objects.quantities import Amounts
 from liqod.model.peering import capacity, nodesready
-from liqod.runtime.observable import Latest
+from liqod.runtime.observable import Observable
 
 _node = msgspec.json.Decoder(Node)
 
@@ -30,13 +30,13 @@ class ReadyNodes:
     """
 
     def __init__(self, informer: Informer) -> None:
-        self.word = Latest("")
-        self.has: Latest[Amounts] = Latest({})
+        self.word = Observable("")
+        self.has: Observable[Amounts] = Observable({})
         self._ready: dict[str, bool] = {}
         self._amounts: dict[str, Amounts] = {}
         informer.subscribe(self._on_node)
 
-    def _on_node(self, change: Change) -> None:
+    def _on_node(self, change: StoreChange) -> None:
         name = change.key[1]
         self._ready.pop(name, None)
         had = self._amounts.pop(name, {})

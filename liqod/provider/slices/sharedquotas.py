@@ -17,7 +17,7 @@ from liqod.apimachinery.kinds import NAMESPACES, RESOURCE_QUOTAS
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.apimachinery.objects import UNREADABLE
 from liqod.errors import ConfigError, NotFound
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
@@ -186,13 +186,13 @@ class QuotaBalancer(Controller[str]):
         watches = (self._quotas, self._namespaces)
         super().__init__(peer, "objectshares", *watches, name="object shares", budget=peer.work)
 
-    def _quota(self, change: Change) -> tuple[str]:
+    def _quota(self, change: StoreChange) -> tuple[str]:
         if change.new is not None:
             self._shared.update(change.key[0], change.new)
         # One that was removed counts on until its namespace is gone, or has another one.
         return (_KEY,)
 
-    def _namespace(self, change: Change) -> Iterable[str]:
+    def _namespace(self, change: StoreChange) -> Iterable[str]:
         """A namespace of the consumer came or went: its quota is followed that long."""
         name = change.key[1]
         if change.new is None:

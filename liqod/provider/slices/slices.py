@@ -17,10 +17,10 @@ from liqod.apimachinery.meta import Partial, owner_reference
 from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.memorylimits import KeptSlice
 from liqod.cluster.tenancy import is_from
-from liqod.config import Provider
+from liqod.config import ProviderSettings
 from liqod.errors import ConfigError, Conflict
 from liqod.kube import times
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids
@@ -158,21 +158,21 @@ class LentSlices(Controller[str]):
     async def _follow_amounts(self) -> NoReturn:
         await self.whenever(self._ready.has.wait_changed, self._known_names)
 
-    def _on_slice(self, change: Change) -> Iterator[str]:
+    def _on_slice(self, change: StoreChange) -> Iterator[str]:
         yield change.key[1]
         if change.new is None:
             # What one slice gives back, another may have.
             yield from self._known_names()
 
-    def _every_slice(self, change: Change) -> Iterator[str]:
+    def _every_slice(self, change: StoreChange) -> Iterator[str]:
         for _, name in self._slices.store.indexed("namespace", self._peer.tenant_namespace):
             yield name
 
-    def _on_quota(self, change: Change) -> Iterator[str]:
+    def _on_quota(self, change: StoreChange) -> Iterator[str]:
         if change.new is None or change.old is not None:
             yield from self._every_slice(change)
 
-    def _on_namespace(self, change: Change) -> Iterator[str]:
+    def _on_namespace(self, change: StoreChange) -> Iterator[str]:
         """Have every slice decided anew when the handshake's grant has changed."""
         if change.key[1] == self._peer.tenant_namespace and (
             change.old is None or approved_in(change.new) != approved_in(change.old)
@@ -262,7 +262,7 @@ class LentSlices(Controller[str]):
             return await self._name_problem(wanted.name, tenant)
         return problem
 
-    def _requests(self, settings: Provider) -> list[SliceRequest]:
+    def _requests(self, settings: ProviderSettings) -> list[SliceRequest]:
         """The requests of all of the peer's slices."""
         known, self._requested = self._requested, {}
         for name in self._known_names():
@@ -278,7 +278,7 @@ class LentSlices(Controller[str]):
             self._requested[name] = before
         return [request for _, request in self._requested.values() if request is not None]
 
-    def _request(self, key: Key, settings: Provider) -> SliceRequest | None:
+    def _request(self, key: Key, settings: ProviderSettings) -> SliceRequest | None:
         """The request of a slice, if it is one of the peer's that stays."""
         each = self._slices.store.decode(key, KeptSlice)
         if each is None or each.leaving or not is_from(each.metadata.labels, self._peer.id):

@@ -3,7 +3,8 @@
 A request that :mod:`liqod.provider.tenants.trust` has checked is signed
 (:mod:`liqod.identity.signingrequests`), and the result kept in a Secret, so that a daemon that
 comes after us neither signs again nor forgets. At
-:attr:`renew_at <liqod.config.Certificates.renew_at>` of its life a certificate is issued anew for
+:attr:`renew_at <liqod.config.CertificateSettings.renew_at>` of its life a certificate is issued
+    anew for
 the same request.
 """
 

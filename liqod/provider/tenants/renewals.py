@@ -14,7 +14,7 @@ from liqod.cluster.ownid import PublicKeys
 from liqod.cluster.tenancy import is_from
 from liqod.errors import ProtocolError
 from liqod.identity import keys
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
@@ -43,7 +43,7 @@ class Renewals(Controller[str]):
         self._keys = Watched(SECRETS, self._every_renew, place)
         super().__init__(peer, "renewal", self._renews, self._tenants, self._keys)
 
-    def _every_renew(self, change: Change) -> Iterator[str]:
+    def _every_renew(self, change: StoreChange) -> Iterator[str]:
         for _, name in self._renews.store.indexed("namespace", self._peer.tenant_namespace):
             yield name
 

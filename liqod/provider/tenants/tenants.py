@@ -25,7 +25,7 @@ from liqod.cluster.tenancy import is_from, replicas_of
 from liqod.errors import ProtocolError
 from liqod.identity import certificates, keys
 from liqod.kube import recorder, times
-from liqod.kube.cache.store import Change, Store
+from liqod.kube.cache.store import Store, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all, set_finalizers
 from liqod.kube.selection import Selection
@@ -186,19 +186,19 @@ class Tenants(Controller[str]):
         """Have one look even where there is no Tenant: one may have gone while nobody looked."""
         self.queue.add(self._peer.id, after=FIRST_LOOK * (1 + random.random()))
 
-    def _on_namespace(self, change: Change) -> Iterator[str]:
+    def _on_namespace(self, change: StoreChange) -> Iterator[str]:
         """The mark of a revocation came, or went, or what is left of one did."""
         is_own = change.key[1] == self._peer.tenant_namespace
         if is_own and _revoked(change.new) != _revoked(change.old):
             yield self._peer.id
 
-    def _on_request(self, change: Change) -> Iterator[str]:
+    def _on_request(self, change: StoreChange) -> Iterator[str]:
         """Have the Tenant reconciled when a request or a signed certificate has changed."""
         known = (self._peer.tenant_namespace, self._peer.id) in self._tenants.store
         if known and _signing(change.new) != _signing(change.old):
             yield self._peer.id
 
-    def _on_secret(self, change: Change) -> Iterator[str]:
+    def _on_secret(self, change: StoreChange) -> Iterator[str]:
         known = (self._peer.tenant_namespace, self._peer.id) in self._tenants.store
         if change.key[1] == labels.NONCE_SECRET and known:
             yield self._peer.id
@@ -291,7 +291,7 @@ class Tenants(Controller[str]):
         self._peer.report(TenantChanged(state="not followed", reason=why))
         if self._seldom.allows(why):
             log.warning("%s", why)
-        await recorder.tell(self._client, TENANTS, tenant.metadata, "KeyNotFollowed", why)
+        await recorder.record(self._client, TENANTS, tenant.metadata, "KeyNotFollowed", why)
 
     async def _leave_former(self, tenant: Tenant, marks: dict[str, str]) -> float:
         """Take the rights from the names with a consumer's former key, a minute after it has all
@@ -451,7 +451,7 @@ class Tenants(Controller[str]):
         self._peer.report(TenantChanged(state="refused", reason=problem))
         if self._seldom.allows(problem):
             log.warning("refused as a tenant: %s", problem)
-        await recorder.tell(self._client, TENANTS, tenant.metadata, "TenantRefused", problem)
+        await recorder.record(self._client, TENANTS, tenant.metadata, "TenantRefused", problem)
 
     async def _nonce(self) -> bytes:
         """The nonce that was made here; empty while there is none."""

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.kube.cache.store import Change, Key
-from liqod.kube.controller import Controller, Host
-from liqod.kube.http.cpubudget import Budget, Metered
+from liqod.kube.cache.store import Key, StoreChange
+from liqod.kube.controller import Controller, ControllerHost
+from liqod.kube.http.cpubudget import CpuBudget, Metered
 from liqod.kube.queue import KeyedQueue
 
 T = TypeVar("T")
@@ -42,10 +42,10 @@ class EditLimiter(Controller[Key]):
         queue: where an edit goes when it is its turn.
     """
 
-    def __init__(self, host: Host, queue: KeyedQueue[Key]) -> None:
+    def __init__(self, host: ControllerHost, queue: KeyedQueue[Key]) -> None:
         super().__init__(host, "edits")
         self._turns = queue
-        self._budget = Budget(credit=CREDIT, share=SHARE)
+        self._budget = CpuBudget(credit=CREDIT, share=SHARE)
         self._counted: set[Key] = set()
 
     async def reconcile(self, key: Key) -> None:
@@ -66,7 +66,7 @@ class EditLimiter(Controller[Key]):
             self._budget.charge(metered.used)
 
 
-def is_edit(change: Change, *, status: bool = True) -> bool:
+def is_edit(change: StoreChange, *, status: bool = True) -> bool:
     """True if an object changed that was there and stays.
 
     Args:

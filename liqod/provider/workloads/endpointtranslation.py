@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.network.remapping import Crossed
+from liqod.model.network.remapping import Remapped
 from liqod.resources import ShadowEndpointSlice
 
 Json = dict[str, Any]
-Cross = Callable[[str], Crossed]
+Cross = Callable[[str], Remapped]
 """The address under which one of the consumer's is reached from here, or why it cannot be."""
 
 _RELAYED = ("hostname", "zone", "hints")
@@ -89,7 +89,9 @@ def _allowed(addresses: Any, cross: Cross, refused: dict[str, str]) -> list[str]
     if len(named) > MOST:
         refused[str(named[MOST])[:64]] = f"an endpoint has {MOST} addresses at the most here"
     for address in named[:MOST]:
-        here, problem = cross(address) if isinstance(address, str) else Crossed("", "it is no text")
+        here, problem = (
+            cross(address) if isinstance(address, str) else Remapped("", "it is no text")
+        )
         if not problem:
             found.append(here)
         else:

@@ -6,7 +6,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.model.crossing import graces
 from liqod.model.objects.partial import PodSpec
 from liqod.provider.workloads.shadow import GuestPod
@@ -30,7 +30,7 @@ class GracePeriods:
         self._most = most
         self.requested: dict[Key, tuple[str, int]] = {}
 
-    def update(self, change: Change) -> None:
+    def update(self, change: StoreChange) -> None:
         """A ShadowPod changed or went: remember the grace that it asks for."""
         body = change.new or change.old
         if body is None or _KEY not in body:

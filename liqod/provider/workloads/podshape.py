@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.config import Guests
+from liqod.config import GuestSettings
 from liqod.errors import Invalid
 from liqod.kube.times import age
 from liqod.model.network.apiaddress import translated
@@ -28,7 +28,7 @@ evicts none of this cluster's own. Of its tolerations those stay that guests may
 
 
 def pod_manifest(
-    shadow: Shadow, guests: Guests, ranges: PeerRanges | None = None
+    shadow: Shadow, guests: GuestSettings, ranges: PeerRanges | None = None
 ) -> dict[str, Any]:
     """The Pod for a ShadowPod: its spec, kept off this cluster's own virtual nodes.
 
@@ -60,7 +60,7 @@ def asked_spec(shadow: Shadow) -> dict[str, Any]:
         raise Invalid(f"the pod's spec is no object: {error}") from error
 
 
-def pod_spec(spec: dict[str, Any], guests: Guests) -> dict[str, Any]:
+def pod_spec(spec: dict[str, Any], guests: GuestSettings) -> dict[str, Any]:
     """The spec of a ShadowPod's Pod, made from the spec that is asked for.
 
     Raises:

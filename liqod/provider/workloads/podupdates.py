@@ -19,7 +19,7 @@ from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.errors import Conflict, Forbidden, Invalid, NotFound
 from liqod.kube.cache.store import Key
 from liqod.model.objects import podchanges
-from liqod.model.objects.podchanges import EPHEMERAL, RESIZE, Change, Problem
+from liqod.model.objects.podchanges import EPHEMERAL, RESIZE, PodChange, PodChangeProblem
 from liqod.peers.peer import Peer
 from liqod.provider.policies.podrestrictions import NOT_ALLOWED, NotAllowed, remedy
 from liqod.provider.slices.ledger import QuotaLedger
@@ -55,7 +55,7 @@ class _Tried(msgspec.Struct):
     """
 
     version: str
-    first: Problem | None = None
+    first: PodChangeProblem | None = None
     passing: bool = False
 
 
@@ -138,15 +138,17 @@ class PodUpdates:
         self._refused[key] = after
         return self._pauses.delay(tries) if passing else None
 
-    async def _bring(self, key: Key, asked: Json, live: Json) -> tuple[Problem | None, bool]:
+    async def _bring(
+        self, key: Key, asked: Json, live: Json
+    ) -> tuple[PodChangeProblem | None, bool]:
         """Make each write; the first that was refused and why, and whether that may pass."""
         if self._guest_policies.problem:
-            return Problem(POLICIES_MISSING, self._guest_policies.problem), True
+            return PodChangeProblem(POLICIES_MISSING, self._guest_policies.problem), True
         try:
             wanted = pod_spec(asked, self._guests)
         except Invalid as error:
             reason = NOT_ALLOWED if isinstance(error, NotAllowed) else REFUSED
-            return Problem(reason, str(error)), False
+            return PodChangeProblem(reason, str(error)), False
         tried = _Tried(live["metadata"]["resourceVersion"])
         for change in podchanges.changes(live["spec"], wanted):
             write = self._one_by_one if change.subresource == EPHEMERAL else self._try
@@ -155,11 +157,11 @@ class PodUpdates:
         return tried.first, tried.passing
 
     async def _one_by_one(
-        self, key: Key, live: Json, change: Change, tried: _Tried
-    ) -> Problem | None:
+        self, key: Key, live: Json, change: PodChange, tried: _Tried
+    ) -> PodChangeProblem | None:
         """Add ephemeral containers each by itself: one that was asked for can never be taken back,
         so one that is refused must not keep the next ones away. The first refusal."""
-        first: Problem | None = None
+        first: PodChangeProblem | None = None
         taken, added = podchanges.additions(live["spec"], change)
         for one in added:
             patch = {"ephemeralContainers": [*taken, one]}
@@ -169,24 +171,26 @@ class PodUpdates:
             first = first or problem
         return first
 
-    async def _try(self, key: Key, live: Json, change: Change, tried: _Tried) -> Problem | None:
+    async def _try(
+        self, key: Key, live: Json, change: PodChange, tried: _Tried
+    ) -> PodChangeProblem | None:
         """One write, or why it was refused."""
         try:
             self._check(live, change)
             problem = await self._write(key, live, change, tried)
             tried.passing |= problem is not None
         except NotAllowed as error:
-            return Problem(NOT_ALLOWED, f"{change.what}: {error}")
+            return PodChangeProblem(NOT_ALLOWED, f"{change.what}: {error}")
         except Invalid as error:
-            return Problem(REFUSED, f"{change.what}: {error}")
+            return PodChangeProblem(REFUSED, f"{change.what}: {error}")
         except NotFound as error:
             if not change.subresource:
                 raise Conflict(str(error)) from error  # the pod is gone
             message = f"this cluster's API server knows no pods/{change.subresource}"
-            return Problem(UNSUPPORTED, message)
+            return PodChangeProblem(UNSUPPORTED, message)
         return problem
 
-    def _check(self, live: Json, change: Change) -> None:
+    def _check(self, live: Json, change: PodChange) -> None:
         """See that a pod does not grow without end: what is added stays.
 
         Raises:
@@ -198,19 +202,21 @@ class PodUpdates:
         if len(change.patch.get("ephemeralContainers", ())) > MOST_EPHEMERAL:
             raise NotAllowed(f"a pod has {MOST_EPHEMERAL} of them at most")
 
-    async def _write(self, key: Key, live: Json, change: Change, tried: _Tried) -> Problem | None:
+    async def _write(
+        self, key: Key, live: Json, change: PodChange, tried: _Tried
+    ) -> PodChangeProblem | None:
         """One write over the version that the last one left, or why not for now."""
         if change.subresource == RESIZE:
             # What the pod itself will be counts, whatever else its ShadowPod says by now.
             verdict = self._books.grow(key, {**live["spec"], **change.patch})
             if not verdict.admitted:
-                return Problem(verdict.reason, verdict.message)
+                return PodChangeProblem(verdict.reason, verdict.message)
         patch = {"metadata": {"resourceVersion": tried.version}, "spec": change.patch}
         name, subresource = key[1], change.subresource
         try:
             written = await self._client.patch(PODS, name, patch, key[0], subresource=subresource)
         except Forbidden as error:
-            return Problem(REFUSED, f"{change.what}: {error}")
+            return PodChangeProblem(REFUSED, f"{change.what}: {error}")
         if subresource == RESIZE:
             self._resized[key] = (written.metadata.uid, written.metadata.generation)
         tried.version = written.metadata.resource_version

@@ -20,13 +20,13 @@ from liqod.cluster.memorylimits import KeptEndpoints, stub_over_limit, trim_endp
 from liqod.cluster.ownnetworks import own_networks
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
 from liqod.kube import recorder
-from liqod.kube.cache.memoryquota import everything
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.memoryquota import keep_excess
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
-from liqod.model.network.remapping import Crossed, arrived
+from liqod.model.network.remapping import Remapped, remap_received
 from liqod.model.objects.partial import EndpointSlice
 from liqod.peers.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
@@ -77,7 +77,7 @@ class ShadowEndpointSlices(Controller[Key]):
             counted=stub_over_limit,
         )
         self._made = Watched(
-            ENDPOINT_SLICES, by_key, Selection(labels=MADE_HERE), within=(), counted=everything
+            ENDPOINT_SLICES, by_key, Selection(labels=MADE_HERE), within=(), counted=keep_excess
         )
         inside = (self._shadows, self._made)
         self._mapped = NamespaceMappings(peer.id, peer.tenant_namespace, *inside)
@@ -99,16 +99,16 @@ class ShadowEndpointSlices(Controller[Key]):
 
     # --- what happens ---------------------------------------------------------------------------
 
-    def _on_namespace(self, change: Change) -> Iterator[Key]:
+    def _on_namespace(self, change: StoreChange) -> Iterator[Key]:
         closed = self._mapped.take_in(change)
         remembered = (*self._failures, *self._told, *self._ended) if closed else ()
         yield from (key for key in remembered if key[0] == closed)
 
-    def _on_shadow(self, change: Change) -> tuple[Key]:
+    def _on_shadow(self, change: StoreChange) -> tuple[Key]:
         note_end(self._ended, change)
         return (change.key,)
 
-    def _on_network(self, change: Change) -> Iterator[Key]:
+    def _on_network(self, change: StoreChange) -> Iterator[Key]:
         found = msgspec.json.decode(change.new, type=Network) if change.new is not None else None
         before = self._ranges.pop(change.key, "")
         if found is not None and found.status.cidr:
@@ -183,7 +183,7 @@ class ShadowEndpointSlices(Controller[Key]):
             why = f"its cluster has too much here already: {remedy('max_bytes')}"
         if self._tell(key, f"{STAYS}: {why}"):
             said = (TOO_LARGE, f"{STAYS}: {why}")
-            await recorder.tell(self._client, SHADOW_ENDPOINT_SLICES, shadow.metadata, *said)
+            await recorder.record(self._client, SHADOW_ENDPOINT_SLICES, shadow.metadata, *said)
         return self._timings.room_again if fits else None
 
     def _unreachable(self) -> str:
@@ -204,7 +204,7 @@ class ShadowEndpointSlices(Controller[Key]):
         known = msgspec.json.decode(live, type=EndpointSlice).endpoints or ()
         return not known or any(each.conditions.ready for each in known)
 
-    def _cross(self, address: str) -> Crossed:
+    def _cross(self, address: str) -> Remapped:
         """The endpoint here that an address of the peer's is."""
         known = self._peer.context.addressing
         networks = (*known.pod_cidrs, *known.service_cidrs, *self._own.pod_cidrs)
@@ -212,7 +212,7 @@ class ShadowEndpointSlices(Controller[Key]):
         ranges = self._peer.network.ranges if settings.pod_network == "tunnel" else None
         if ranges is None:
             networks = (*networks, *self._used())
-        return arrived(address, ranges, networks, self._own.addresses, settings.pod_cidrs)
+        return remap_received(address, ranges, networks, self._own.addresses, settings.pod_cidrs)
 
     def _used(self) -> Iterator[str]:
         """Ranges that addresses mean something else in here: lent ones, other peers' aliases."""

@@ -22,8 +22,8 @@ from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.memorylimits import stub_over_limit, trim_made, trim_to
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
-from liqod.kube.cache.memoryquota import everything
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.memoryquota import keep_excess
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
@@ -90,7 +90,7 @@ class ShadowPods(Controller[Key]):
             Selection(labels=labels.GUEST_PODS),
             within=(),
             trim=trim_made,
-            counted=everything,
+            counted=keep_excess,
         )
         watches = (self._shadows, self._pods)
         self._mapped = NamespaceMappings(peer.id, peer.tenant_namespace, *watches)
@@ -119,7 +119,7 @@ class ShadowPods(Controller[Key]):
 
     # --- what happens ---------------------------------------------------------------------------
 
-    def _on_namespace(self, change: Change) -> Iterator[Key]:
+    def _on_namespace(self, change: StoreChange) -> Iterator[Key]:
         closed = self._mapped.take_in(change)
         if closed:
             more = (self._ended, self._lost, self._grace_periods.requested)
@@ -128,13 +128,13 @@ class ShadowPods(Controller[Key]):
             yield from self._ledger.within(closed)
             yield from (key for key in set().union(*memories, changed) if key[0] == closed)
 
-    def _on_shadow(self, change: Change) -> Iterator[Key]:
+    def _on_shadow(self, change: StoreChange) -> Iterator[Key]:
         note_end(self._ended, change)
         self._grace_periods.update(change)
         if not self._status.is_own_write(change):
             yield from self._at_once(change, edit=is_edit(change))
 
-    def _on_pod(self, change: Change) -> Iterator[Key]:
+    def _on_pod(self, change: StoreChange) -> Iterator[Key]:
         if change.new is None:
             self._lost.add(change.key)
         else:
@@ -143,14 +143,14 @@ class ShadowPods(Controller[Key]):
         if not rules.alike(change.old, change.new):
             yield from self._at_once(change, edit=is_edit(change, status=False))
 
-    def _at_once(self, change: Change, *, edit: bool) -> tuple[Key, ...]:
+    def _at_once(self, change: StoreChange, *, edit: bool) -> tuple[Key, ...]:
         """The key of a change, unless it is an edit: that has to wait for its turn."""
         if edit:
             self._edit_limiter.queue.add(change.key)
             return ()
         return (change.key,)
 
-    def _on_quota(self, change: Change) -> list[Key]:
+    def _on_quota(self, change: StoreChange) -> list[Key]:
         self._ledger.quota_changed(change)
         return self._ledger.waiting()
 

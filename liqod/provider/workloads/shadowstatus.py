@@ -12,7 +12,7 @@ from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import Conflict, NotFound
 from liqod.kube import recorder
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.queue import KeyedQueue
 from liqod.peers.peer import Peer
 from liqod.provider.workloads import shadow as rules
@@ -41,7 +41,7 @@ class ShadowStatusWriter:
         self._queue = queue
         self.written: dict[Key, tuple[str, ShadowStatus]] = {}
 
-    def is_own_write(self, change: Change) -> bool:
+    def is_own_write(self, change: StoreChange) -> bool:
         """True if a change of a ShadowPod is no more than the status that was written."""
         written = self.written.get(change.key)
         return written is not None and rules.only_status(change.old, change.new, written[1])
@@ -83,7 +83,7 @@ class ShadowStatusWriter:
         if labels.LOCAL_UID in shadow.metadata.annotations or after.phase in rules.TERMINAL:
             return
         about = ObjectMeta(name=key[1], namespace=key[0])
-        await recorder.tell(self._client, PODS, about, after.reason, after.message)
+        await recorder.record(self._client, PODS, about, after.reason, after.message)
 
     def with_written(self, key: Key, shadow: Shadow) -> Shadow:
         """The ShadowPod with the status that was written last, where the store is behind."""

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from liqod.model.crossing.addresses import family as family_of
-from liqod.model.network.ranges import Ranges, translate
+from liqod.model.network.ranges import ClusterCidrs, translate
 from tests.netns.lab import echo
 from tests.node.shop import NAMESPACE, REPLICAS, THERE, Shop, ips
 from tests.testbed.api import wait_until
@@ -161,7 +161,7 @@ def lend(shop: Shop, kind: str, address: str) -> str:
     given = shop.rome.comes_to(f"{path}/{name}", lambda one: one.get("status", {}).get("ip"))
     told = shop.milan.api.get(CONFIGURATION)
     theirs, seen = (
-        Ranges((), tuple(each["cidr"]["external"]))
+        ClusterCidrs((), tuple(each["cidr"]["external"]))
         for each in (told["spec"]["remote"], told["status"]["remote"])
     )
     return str(translate(given["status"]["ip"], theirs, seen))

@@ -8,7 +8,7 @@ from liqod_httproutes import GATEWAYS, HTTP_ROUTES
 
 from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.plugins import loader
-from liqod.plugins.loader import Plugins, Source
+from liqod.plugins.loader import Plugins, PluginSource
 from simulator.trial import Pair, trial
 
 Json = dict[str, Any]
@@ -38,7 +38,7 @@ GATES = definition("gateways", "Gateway")
 
 def plugins() -> Plugins:
     """The built-in plugins, and the package."""
-    ours = Source("httproutes", "liqod-httproutes", "0.1.0", lambda: liqod_httproutes)
+    ours = PluginSource("httproutes", "liqod-httproutes", "0.1.0", lambda: liqod_httproutes)
     return loader.load(settings=SETTINGS, sources=[*loader.built_in(), ours])
 
 

@@ -20,7 +20,7 @@ from liqod.errors import Unconnected, Untrusted
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import StreamWire, Wire
-from liqod.runtime.observable import News
+from liqod.runtime.observable import Notifier
 
 URL = proxies.listener_url("ab" * 32, ["milan.example:6446"])
 MILAN = Credentials(server="https://192.0.2.1:443", ca=b"PEM", proxy=URL)
@@ -48,7 +48,7 @@ class Peer:
         self.asked: list[Credentials] = []
         self.up = True
         self.renewed = 0
-        self.news = News()
+        self.news = Notifier()
         self.dial = ChannelFallback(self.direct, self.renew)
 
     def renew(self) -> None:

@@ -12,7 +12,7 @@ from liqod.consumer.nodes import kubeletaccess
 from liqod.consumer.nodes.kubeletaccess import KEPT, Access
 from liqod.consumer.nodes.podproxy import PodProxies
 from liqod.errors import Forbidden, Unauthorized
-from liqod.kube.http.server import Request
+from liqod.kube.http.server import HttpRequest
 
 METRICS = ("metrics",)
 
@@ -51,8 +51,8 @@ def access(server: Server) -> Access:
     return Access(cast("Any", context), PodProxies())
 
 
-def request(token: str = "scrape") -> Request:
-    return Request("GET", "/metrics/resource", {}, {"authorization": f"Bearer {token}"})
+def request(token: str = "scrape") -> HttpRequest:
+    return HttpRequest("GET", "/metrics/resource", {}, {"authorization": f"Bearer {token}"})
 
 
 async def scrape(access: Access, *nodes: str) -> None:

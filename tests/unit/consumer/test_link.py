@@ -20,7 +20,7 @@ from liqod.kube.times import date_of
 from liqod.model.peering.foreigncluster import ANSWERS
 from liqod.model.peering.intervals import FROZEN_WITHIN, PROBE_EVERY, SECOND_DEADLINE
 from liqod.model.view.facts import LinkFacts
-from liqod.telemetry.events import PeerDaemonChanged, Told
+from liqod.telemetry.events import PeerDaemonChanged, TopicEvent
 
 
 class Host:
@@ -155,7 +155,7 @@ async def seconds_until_changed(link):
 async def linked():
     """A link to a host, up."""
     host, remotes, link = Host(), Remotes(), PeerLink()
-    said: list[Told] = []
+    said: list[TopicEvent] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partial(link.run, remotes, said.append, dial=host.dial))
         await link.wait_changed()

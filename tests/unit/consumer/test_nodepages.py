@@ -7,12 +7,12 @@ import pytest
 
 from liqod.consumer.nodes import nodepages
 from liqod.errors import ProtocolError
-from liqod.model.crossing.usage import NodeReading, Reading, Running
+from liqod.model.crossing.usage import NodeReading, Reading, RunningPod
 
 NOW = 1_700_000_000.5
 MAIN = Reading(12.5, 0.25, 1 << 20, NOW)
 SIDE = Reading(0.5, 0.05, 1 << 10, NOW)
-POD = Running("shop", "web", "u1", NOW - 60, {"main": NOW - 60, "side": 0.0})
+POD = RunningPod("shop", "web", "u1", NOW - 60, {"main": NOW - 60, "side": 0.0})
 READING = NodeReading(
     "milan", NOW - 3600, Reading(99.0, 0.3, 2 << 20, NOW), ((POD, {"main": MAIN, "side": SIDE}),)
 )
@@ -73,7 +73,7 @@ def test_what_runs_is_read_from_the_pod_here() -> None:
             ],
         },
     }
-    assert nodepages.running(msgspec.json.encode(pod)) == Running(
+    assert nodepages.running(msgspec.json.encode(pod)) == RunningPod(
         "shop", "web", "u1", 0.0, {"side": 0.0, "main": 1_700_000_000.0 - 60}
     )
     del pod["status"]
@@ -93,7 +93,7 @@ def test_times_that_an_api_server_writes_as_null_hide_no_pod() -> None:
         },
     }
     found = nodepages.running(msgspec.json.encode(pod))
-    assert found == Running("shop", "web", "u1", 0.0, {"main": 0.0})
+    assert found == RunningPod("shop", "web", "u1", 0.0, {"main": 0.0})
 
 
 def test_a_list_of_pods_is_one() -> None:

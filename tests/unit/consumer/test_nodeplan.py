@@ -10,7 +10,7 @@ from liqod.apimachinery.meta import ObjectMeta
 from liqod.consumer.nodes import nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeplan import NodeState
 from liqod.model.objects import conditions
-from liqod.model.peering.heartbeat import Verdict
+from liqod.model.peering.heartbeat import HeartbeatVerdict
 from liqod.resources import VirtualNode
 
 THEN, NOW = "2026-11-21T01:57:17Z", "2026-11-21T02:00:00Z"
@@ -273,9 +273,9 @@ def test_virtual_node_conditions_like_liqos():
     assert told[1] == {**second[1], "reason": "R", "message": "because"}
 
 
-RUNS = msgspec.structs.replace(UP, daemon=Verdict("runs"))
-SILENT = msgspec.structs.replace(UP, daemon=Verdict("silent", "not since noon"))
-UNTOLD = msgspec.structs.replace(UP, daemon=Verdict("untold"))
+RUNS = msgspec.structs.replace(UP, daemon=HeartbeatVerdict("runs"))
+SILENT = msgspec.structs.replace(UP, daemon=HeartbeatVerdict("silent", "not since noon"))
+UNTOLD = msgspec.structs.replace(UP, daemon=HeartbeatVerdict("untold"))
 SHUT = {"key": "liqod.io/peer-daemon-silent", "value": "true", "effect": "NoSchedule"}
 
 

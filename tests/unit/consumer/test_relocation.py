@@ -8,18 +8,18 @@ import trio
 
 from liqod.consumer.namespaces.relocation import FIRST_PAUSE, SILENCE, Relocations
 from liqod.consumer.nodes.drain import LAST_PAUSE, SOON
-from liqod.model.objects.disruption import Pod
+from liqod.model.objects.disruption import EvictablePod
 from tests.unit.model.test_disruption import pod
 
 
 class Server:
     """Has pods; an evicted one is ending at once."""
 
-    def __init__(self, *pods: Pod) -> None:
+    def __init__(self, *pods: EvictablePod) -> None:
         self.pods = list(pods)
         self.lists = 0
 
-    async def list(self, kind: Any, selection: Any, decode: Any) -> list[Pod]:
+    async def list(self, kind: Any, selection: Any, decode: Any) -> list[EvictablePod]:
         self.lists += 1
         return self.pods
 
@@ -106,7 +106,7 @@ class Budgeted(Server):
         self._times: list[tuple[float, float, str]] = []
         """Of each pod that goes, when its successor serves, and when it is gone."""
 
-    async def list(self, kind: Any, selection: Any, decode: Any) -> list[Pod]:
+    async def list(self, kind: Any, selection: Any, decode: Any) -> list[EvictablePod]:
         now = trio.current_time()
         gone = {f"new-{name}" for serves, _, name in self._times if serves <= now}
         over = {name for _, ends, name in self._times if ends <= now}

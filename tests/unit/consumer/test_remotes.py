@@ -12,7 +12,7 @@ from liqod.config import Config
 from liqod.consumer import remotes
 from liqod.consumer.link import PeerLink, ProviderPeer
 from liqod.consumer.remotes import TIDY_EVERY, Remotes
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 
 KUBECONFIG = """
 apiVersion: v1
@@ -40,7 +40,7 @@ class Secrets:
         yield self
 
     def subscribe(self, handler, *, namespace):
-        handler(Change((namespace, "kubeconfig"), None, msgspec.json.encode(SECRET)))
+        handler(StoreChange((namespace, "kubeconfig"), None, msgspec.json.encode(SECRET)))
         return lambda: None
 
 

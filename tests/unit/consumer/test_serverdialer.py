@@ -12,11 +12,11 @@ from liqod.consumer.serverdialer import ServerDialer
 from liqod.errors import Unconnected
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.wire import StreamWire, Wire
-from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.peers.peernetwork import PeerNetwork
 
 DIRECT, IN_BAND = ("192.0.2.1", 443), ("10.72.0.1", 6443)
-RANGES = PeerRanges(seen=Ranges(("10.71.0.0/16",), ("10.72.0.0/20",)))
+RANGES = PeerRanges(seen=ClusterCidrs(("10.71.0.0/16",), ("10.72.0.0/20",)))
 
 
 class Servers:

@@ -18,7 +18,7 @@ from liqod.inspect.summary import EventSummary
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from liqod.plugins.providers import DiscoveryProvider, Sighting
-from liqod.telemetry.events import Sighted
+from liqod.telemetry.events import ClusterSighted
 from liqod.telemetry.hub import Hub
 
 
@@ -191,7 +191,7 @@ async def test_what_is_not_seen_again_in_time_is_gone_and_what_was_tried_for_it_
     assert await found.sees(on_lan("milan", kubeconfig="/a")) == {"milan": "/a"}
     await trio.sleep(50)
     assert found.running == {"milan": "/a"}
-    assert [event.gone for event in found.events if isinstance(event, Sighted)] == [False]
+    assert [event.gone for event in found.events if isinstance(event, ClusterSighted)] == [False]
     await trio.sleep(12)
     assert found.running == {}
     assert found.inbox.seen("milan") is None

@@ -18,7 +18,7 @@ from liqod.handshake.transport.channel import (
     StreamLimits,
 )
 from liqod.kube.http.wire import KeepAlive, StreamWire, Wire
-from liqod.runtime.connectionlimit import Places
+from liqod.runtime.connectionlimit import ConnectionLimiter
 
 
 class Echo:
@@ -236,7 +236,7 @@ async def test_a_flood_of_opens_is_cut_off_and_a_crowd_of_our_own_waits(
 
 
 async def test_a_stream_that_says_nothing_ends(autojump_clock: trio.testing.MockClock) -> None:
-    places = Places(4)
+    places = ConnectionLimiter(4)
     async with echoing(bounds=StreamLimits(places, idle=3600.0)) as (near, _, _):
         silent, thinks = await near.open("api"), await near.open("api")
         for _ in range(5):
@@ -249,7 +249,7 @@ async def test_a_stream_that_says_nothing_ends(autojump_clock: trio.testing.Mock
 
 
 async def test_a_peer_has_so_many_streams_over_all_its_channels() -> None:
-    bounds = StreamLimits(Places(4, of_one=2))
+    bounds = StreamLimits(ConnectionLimiter(4, of_one=2))
     async with echoing(bounds=bounds) as (first, _, _), echoing(bounds=bounds) as (second, _, _):
         held = await first.open("api")
         await second.open("api")

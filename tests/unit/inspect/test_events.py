@@ -12,7 +12,9 @@ from liqod.telemetry.hub import Hub
 TOPICS = [
     each
     for each in vars(events).values()
-    if isinstance(each, type) and issubclass(each, events.Told) and each is not events.Told
+    if isinstance(each, type)
+    and issubclass(each, events.TopicEvent)
+    and each is not events.TopicEvent
 ]
 
 
@@ -23,7 +25,7 @@ def test_no_two_have_one_topic() -> None:
 
 
 @pytest.mark.parametrize("kind", TOPICS, ids=lambda kind: kind.__name__)
-def test_facts_are_json_and_what_is_not_said_is_left_out(kind: type[events.Told]) -> None:
+def test_facts_are_json_and_what_is_not_said_is_left_out(kind: type[events.TopicEvent]) -> None:
     values = {str: "x", bool: True, int: 1, float: 1.0, tuple[str, ...]: ("x",)}
     needed = {
         each.name: values[each.type] for each in msgspec.structs.fields(kind) if each.required

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from liqod.cli import inspector, live
-from liqod.config import Inspector as Settings
+from liqod.config import InspectorSettings as Settings
 from liqod.errors import ConfigError, Unreachable
 from liqod.inspect import protocol, server
 from liqod.inspect.protocol import Cancel, Done, Examine, GetHistory, GetLogs, Refused, Text, Update

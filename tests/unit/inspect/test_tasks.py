@@ -5,7 +5,7 @@ import trio
 
 from liqod.inspect.tasks import TaskObserver, queues, watches
 from liqod.kube.queue import KeyedQueue
-from liqod.plugins.callguard import Gauge
+from liqod.plugins.callguard import CallGuard
 from liqod.runtime.log import PEER
 from liqod.telemetry import registry
 
@@ -48,7 +48,7 @@ async def test_tasks_say_where_they_wait_and_for_how_long(autojump_clock, nurser
 
 async def test_what_a_plugin_waits_in_is_shown_behind_its_wall(autojump_clock, nursery):
     look = TaskObserver()
-    nursery.start_soon(Gauge("discovery", "dns").run, Room().run)
+    nursery.start_soon(CallGuard("discovery", "dns").run, Room().run)
     await trio.sleep(0.01)
     rows = {task.name: task for task in await look.tasks()}
     assert rows["the discovery dns: Room.run"].waits == "KeyedQueue._next → Event.wait"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from liqod import config
-from liqod.config import Guests, Provider, parse
+from liqod.config import GuestSettings, ProviderSettings, parse
 from liqod.errors import ConfigError
 from liqod.install import Options, manifests
 from liqod.install.daemonrights import DAEMON_ROLES
@@ -48,7 +48,7 @@ def test_an_upgrade_grants_object_for_object_what_was_granted(before: dict[str, 
 
 
 def test_the_default_quota_is_what_it_was():
-    assert Provider().object_quota == BEFORE["object_quota"]
+    assert ProviderSettings().object_quota == BEFORE["object_quota"]
 
 
 @pytest.mark.parametrize("reflector", declared.reflectors(), ids=lambda each: each.name)
@@ -70,12 +70,12 @@ def test_all_that_built_in_reflectors_write_is_granted_and_bounded_by_one_of_the
     granted = {one.kind for each, _ in declared.grants() for one in each.written}
     assert granted == {one.kind for each in declared.reflectors() for one in each.written}
     for kind in granted:
-        assert f"count/{kind.plural}.{kind.group}".rstrip(".") in Provider().object_quota
+        assert f"count/{kind.plural}.{kind.group}".rstrip(".") in ProviderSettings().object_quota
 
 
 def test_a_consent_is_a_setting_of_its_own():
     assert parse("").guests.opt_ins == ()
-    assert parse("[guests]\ndisruption_budgets = false").guests == Guests()
+    assert parse("[guests]\ndisruption_budgets = false").guests == GuestSettings()
     assert parse("[guests]\ndisruption_budgets = true").guests.opt_ins == (OPT_IN.setting,)
 
 

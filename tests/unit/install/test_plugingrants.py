@@ -13,15 +13,17 @@ from liqod.install.manifests import MANAGED
 from liqod.install.plugingrants import Declared, here, lent, load, shown
 from liqod.plugins import loader
 from liqod.plugins.contracts import READ, AdmissionPolicy, Validation
-from liqod.plugins.loader import Source
+from liqod.plugins.loader import PluginSource
 from liqod.provider.policies.policycontroller import InstalledPolicy, bounds
 from tests.unit.plugins.test_overreach import GOOD, HOSTILE, of, plugin
 
 PACKAGE = Declared(GOOD, "liqod-gadgets 0.4.0")
 
 
-def source(reflector: Any = GOOD, name: str = "gadgets", package: str = "liqod-gadgets") -> Source:
-    return Source(name, package, "0.4.0", lambda: plugin(reflector))
+def source(
+    reflector: Any = GOOD, name: str = "gadgets", package: str = "liqod-gadgets"
+) -> PluginSource:
+    return PluginSource(name, package, "0.4.0", lambda: plugin(reflector))
 
 
 def never() -> NoReturn:
@@ -29,12 +31,12 @@ def never() -> NoReturn:
 
 
 def test_only_the_code_that_is_named_is_loaded():
-    [found] = load(["gadgets", "gadgets"], [source(), Source("other", "other", "1", never)])
+    [found] = load(["gadgets", "gadgets"], [source(), PluginSource("other", "other", "1", never)])
     assert found == PACKAGE
 
 
 def test_an_installation_that_names_no_plugin_looks_for_none(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loader, "installed", lambda: [Source("other", "other", "1", never)])
+    monkeypatch.setattr(loader, "installed", lambda: [PluginSource("other", "other", "1", never)])
     assert load([]) == []
     assert not [one for one in manifests(Options(cluster_id="milan"), []) if marked(one)]
 
@@ -51,10 +53,10 @@ def marked(manifest: dict[str, Any]) -> bool:
         ([source(), source(package="liqod-gadgetz")], "several plugins gadgets: of liqod-gadgets"),
         ([source(HOSTILE["everything"][0])], r"liqod-gadgets: rights has \* of \* \(\*\)"),
         ([source(HOSTILE["no bound"][0])], "grant.quota is to bound count/gadgets.example.com"),
-        ([Source("gadgets", "liqod-gadgets", "1", never)], "nobody named it"),
+        ([PluginSource("gadgets", "liqod-gadgets", "1", never)], "nobody named it"),
     ],
 )
-def test_what_cannot_be_granted_is_refused_with_the_reason(sources: list[Source], why: str):
+def test_what_cannot_be_granted_is_refused_with_the_reason(sources: list[PluginSource], why: str):
     with pytest.raises(ConfigError, match=why):
         load(["gadgets"], sources)
 
@@ -168,7 +170,7 @@ def test_the_examples_can_be_granted(package: str):
         assert lent(each)
 
 
-def source_of(package: str) -> Source:
+def source_of(package: str) -> PluginSource:
     folder = Path(__file__).parents[2] / "thirdparty"
     places = [str(folder), str(folder / "httproutes")]
 
@@ -179,4 +181,4 @@ def source_of(package: str) -> Source:
         finally:
             del sys.path[: len(places)]
 
-    return Source(package, package, "1", module)
+    return PluginSource(package, package, "1", module)

@@ -8,7 +8,7 @@ import trio
 
 from liqod.apimachinery.kinds import PODS
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.peers import Peer, peer
@@ -22,7 +22,7 @@ class Followed:
         self.server = server
         self.client = client
         self.informer = informer
-        self.changes: list[Change] = []
+        self.changes: list[StoreChange] = []
         informer.subscribe(self.changes.append)
 
     def names(self) -> set[str]:

@@ -6,13 +6,13 @@ import trio.testing
 
 from liqod.errors import ProtocolError, Unreachable
 from liqod.kube.failures import TooLarge
-from liqod.kube.http.connection import MAX_HEAD, Closed, Connection
+from liqod.kube.http.connection import MAX_HEAD, ConnectionClosed, HttpConnection
 from tests.unit.kube.peers import MemoryWire
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-async def answered(data: bytes, *, step: int = 0) -> Connection:
+async def answered(data: bytes, *, step: int = 0) -> HttpConnection:
     """A connection whose server says this, byte by byte if asked, and closes."""
     ours, theirs = trio.testing.memory_stream_pair()
     parts = [data[i : i + step] for i in range(0, len(data), step)] if step else [data]
@@ -24,7 +24,7 @@ async def answered(data: bytes, *, step: int = 0) -> Connection:
             return await super().receive()
 
     await theirs.send_stream.aclose()
-    return Connection(Stepwise(ours))
+    return HttpConnection(Stepwise(ours))
 
 
 @pytest.mark.parametrize("step", [0, 1, 7])
@@ -92,7 +92,7 @@ async def test_a_truncated_body_is_no_body(data: bytes) -> None:
 
 async def test_nothing_at_all_is_told_apart() -> None:
     connection = await answered(b"")
-    with pytest.raises(Closed) as caught:
+    with pytest.raises(ConnectionClosed) as caught:
         await connection.exchange(REQUEST)
     assert caught.value.sent
 
@@ -101,7 +101,7 @@ async def test_a_truncated_head_is_not_nothing() -> None:
     connection = await answered(b"HTTP/1.1 200 OK\r\nContent-")
     with pytest.raises(Unreachable) as caught:
         await connection.exchange(REQUEST)
-    assert not isinstance(caught.value, Closed)
+    assert not isinstance(caught.value, ConnectionClosed)
 
 
 @pytest.mark.parametrize(

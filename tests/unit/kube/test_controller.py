@@ -15,12 +15,12 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.errors import Conflict
 from liqod.kube.cache.informers import Informers
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.deletion import delete_all, set_finalizers
-from liqod.kube.http.cpubudget import Budget
+from liqod.kube.http.cpubudget import CpuBudget
 from liqod.kube.queue import RunningQueue
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key, by_name
@@ -101,7 +101,7 @@ async def test_everything_has_been_read_before_the_first_key_is_looked_at():
     async with cluster() as (_, context):
         await context.client.create(CONFIG_MAPS, config_map("a"), "place")
 
-        def both(change: Change) -> Iterator[str]:
+        def both(change: StoreChange) -> Iterator[str]:
             yield f"{len(secrets.store)} of {change.key[1]}"
 
         maps = Watched(CONFIG_MAPS, both, within=("place",), selection=Selection(labels=CASE))
@@ -183,7 +183,7 @@ async def test_what_fails_comes_again_and_is_published():
 async def test_what_is_waited_for_brings_keys_and_a_budget_is_charged():
     async with cluster() as (_, context):
         changed = trio.Event()
-        budget = Budget()
+        budget = CpuBudget()
         room = Looks(context, budget=budget)
         before = budget._credit
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import trio
 import trio.testing
 
-from liqod.kube.http.cpubudget import SHARE, TURN_OBJECTS, Budget, Turn
+from liqod.kube.http.cpubudget import SHARE, TURN_OBJECTS, CpuBudget, Turn
 from liqod.peers.peer import WORK_SHARE
 
 
@@ -23,7 +23,7 @@ async def read(turn: Turn, until: float, *, backlog: bool = True) -> float:
 
 
 async def test_all_backlogs_of_a_peer_together_take_their_share_of_the_time():
-    budget = Budget()
+    budget = CpuBudget()
     until = time.perf_counter() + 1.5
     took: list[float] = []
 
@@ -39,7 +39,7 @@ async def test_all_backlogs_of_a_peer_together_take_their_share_of_the_time():
 
 async def test_who_keeps_up_does_not_pause():
     began = time.perf_counter()
-    turn = Turn(Budget())
+    turn = Turn(CpuBudget())
     for _ in range(10 * TURN_OBJECTS):
         await turn.spend(1, backlog=False)
     for _ in range(TURN_OBJECTS - 1):
@@ -66,7 +66,7 @@ async def test_this_clusters_own_api_server_is_read_at_full_speed():
 
 
 async def test_waiting_is_no_work():
-    budget = Budget()
+    budget = CpuBudget()
     turn = Turn(budget)
     began = time.thread_time()
     await trio.sleep(0.3)
@@ -80,7 +80,7 @@ async def test_waiting_is_no_work():
 async def test_what_other_programs_do_meanwhile_is_not_charged(
     autojump_clock: trio.testing.MockClock,
 ):
-    budget = Budget(credit=0.1)
+    budget = CpuBudget(credit=0.1)
     turn = Turn(budget)
     time.sleep(0.3)  # noqa: ASYNC251  # the processor is another program's
     for _ in range(TURN_OBJECTS):
@@ -91,7 +91,7 @@ async def test_what_other_programs_do_meanwhile_is_not_charged(
 async def test_reading_and_the_work_that_follows_stay_below_a_twentieth_together(
     autojump_clock: trio.testing.MockClock,
 ):
-    reading, work = Budget(credit=0.0), Budget(credit=0.0, share=WORK_SHARE)
+    reading, work = CpuBudget(credit=0.0), CpuBudget(credit=0.0, share=WORK_SHARE)
     turn, lasts, used = 0.3, 600.0, 0.0  # turns of the largest objects
 
     async def go_on(pause: Callable[[float], Awaitable[None]]) -> None:

@@ -11,10 +11,10 @@ import pytest
 import trio
 
 from liqod.kube.http import cpubudget
-from liqod.kube.http.connection import Connection
-from liqod.kube.http.cpubudget import Budget, Metered
-from liqod.kube.http.transport import ClientStats, Stream
-from liqod.kube.watch import Watch
+from liqod.kube.http.connection import HttpConnection
+from liqod.kube.http.cpubudget import CpuBudget, Metered
+from liqod.kube.http.transport import ApiStream, ClientStats
+from liqod.kube.watch import WatchStream
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 WINDOW = 1.0
@@ -82,11 +82,11 @@ class Tap:
         pass
 
 
-async def follow(data: Iterator[bytes], budget: Budget) -> None:
+async def follow(data: Iterator[bytes], budget: CpuBudget) -> None:
     """Watch, as long as the server sends what can be watched."""
-    connection = Connection(Tap(data), budget)
+    connection = HttpConnection(Tap(data), budget)
     head = await connection.exchange(b"GET / HTTP/1.1\r\n\r\n")
-    watch = Watch(Stream(head, connection, ClientStats()), budget)
+    watch = WatchStream(ApiStream(head, connection, ClientStats()), budget)
     while await watch.next(60.0) is not None:
         pass
 
@@ -107,7 +107,7 @@ async def spent(data: Iterator[bytes], seconds: float) -> tuple[float, float]:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(beat)
-        nursery.start_soon(follow, data, Budget())
+        nursery.start_soon(follow, data, CpuBudget())
         before = time.process_time()
         began = time.perf_counter()
         await trio.sleep(seconds)
@@ -134,7 +134,7 @@ async def test_others_have_most_of_the_time_while_there_is_credit(sent: str):
 
 async def test_credit_comes_back(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cpubudget, "CREDIT", 0.01)
-    budget = Budget()
+    budget = CpuBudget()
     began = trio.current_time()
     await budget.spend(0.015)
     assert trio.current_time() - began > 0.2

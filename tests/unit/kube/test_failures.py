@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.kube.failures import MAX_MESSAGE, Status, error_of, read_status
+from liqod.kube.failures import MAX_MESSAGE, ApiStatus, error_of, read_status
 
 
 @pytest.mark.parametrize("code", [401, 403, 404, 409, 410, 418, 422, 429, 503])
@@ -21,4 +21,4 @@ def test_disruption_budgets_of_any_number_are_cut_too():
 
 
 def test_what_is_short_is_said_word_for_word():
-    assert str(error_of(Status(code=403, message="may not"))) == "may not"
+    assert str(error_of(ApiStatus(code=403, message="may not"))) == "may not"

@@ -7,7 +7,7 @@ import trio.testing
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, PODS
 from liqod.kube.cache.informers import Informers
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.following import followed, settle
 from tests.unit.kube.peers import Asked, Steps, peer
@@ -109,8 +109,8 @@ async def test_subscribers_of_one_namespace_and_late_ones(autojump_clock):
     cluster = Cluster(1)
     async with followed(cluster) as it:
         await it.informer.synced()
-        mine: list[Change] = []
-        others: list[Change] = []
+        mine: list[StoreChange] = []
+        others: list[StoreChange] = []
         stop = it.informer.subscribe(mine.append, namespace="a")
         it.informer.subscribe(others.append, namespace="b")
         assert [change.key for change in mine] == [("a", "p0")]
@@ -128,11 +128,11 @@ async def test_a_handler_that_fails_hurts_nobody(autojump_clock, caplog):
     cluster = Cluster(0)
     async with followed(cluster) as it:
 
-        def fail(change: Change) -> None:
+        def fail(change: StoreChange) -> None:
             raise ValueError("broken handler")
 
         it.informer.subscribe(fail)
-        after: list[Change] = []
+        after: list[StoreChange] = []
         it.informer.subscribe(after.append)
         cluster.put("p1")
         await settle()

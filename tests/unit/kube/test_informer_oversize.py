@@ -4,7 +4,7 @@ import json
 
 from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.objects import MAX_OBJECT
-from liqod.kube.cache.troublelog import MOST_NAMED, Telling
+from liqod.kube.cache.troublelog import MOST_NAMED, TroubleLog
 from liqod.kube.client import Client
 from liqod.kube.watch import AFTER_SKIP
 from tests.unit.kube.cluster import Cluster
@@ -71,7 +71,7 @@ async def test_an_object_nested_too_deeply_hides_no_others(autojump_clock, caplo
 
 async def test_of_ever_more_unreadable_objects_only_so_many_are_named(autojump_clock, caplog):
     client = Client(CREDENTIALS)
-    telling = Telling(client, PODS, lambda: None)
+    telling = TroubleLog(client, PODS, lambda: None)
     for number in range(2 * MOST_NAMED):
         telling.oversize(f"a/huge-{number}")
     telling.oversize("a/huge-0")

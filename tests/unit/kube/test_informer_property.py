@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from liqod.apimachinery.kinds import PODS
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.peers import CREDENTIALS, Asked, Peer
@@ -74,7 +74,7 @@ def test_the_store_becomes_what_the_server_has(steps, watch_list, count):
         cluster = Cluster(count, watch_list=watch_list)
         told: dict[str, bytes] = {}
 
-        def hear(change: Change) -> None:
+        def hear(change: StoreChange) -> None:
             assert told.get(change.key[1]) == change.old
             if change.new is None:
                 del told[change.key[1]]

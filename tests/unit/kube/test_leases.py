@@ -8,7 +8,7 @@ import trio
 
 from liqod.kube import leaderelection
 from liqod.kube.client import Client
-from liqod.kube.leaderelection import Election, LeadershipLost, Sighting, observe
+from liqod.kube.leaderelection import LeaderElection, LeadershipLost, LeaseObservation, observe
 from liqod.kube.leases import Lease, LeaseSpec
 from tests.unit.kube.peers import CREDENTIALS, Asked, Peer
 
@@ -95,7 +95,7 @@ class Candidates:
         self.events: list[tuple[float, str, str]] = []
         self.leading: set[str] = set()
         self.scopes: dict[str, trio.CancelScope] = {}
-        self.elections: dict[str, Election] = {}
+        self.elections: dict[str, LeaderElection] = {}
         self.told: list[tuple[str, str]] = []
 
     def start(self, name: str) -> None:
@@ -107,7 +107,7 @@ class Candidates:
 
     async def _run(self, name: str) -> None:
         client = Client(CREDENTIALS, dial=self.peer.dial, user_agent=name)
-        election = self.elections[name] = Election(
+        election = self.elections[name] = LeaderElection(
             client,
             "daemon",
             "liqo",
@@ -287,7 +287,7 @@ async def test_errors_of_the_body_let_go_too(autojump_clock):
         peer = Peer(nursery, server)
         client = Client(CREDENTIALS, dial=peer.dial)
         with pytest.raises(ExceptionGroup) as caught:
-            async with Election(client, "daemon", "liqo", "one").held():
+            async with LeaderElection(client, "daemon", "liqo", "one").held():
                 raise ValueError("broken")
         assert caught.group_contains(ValueError, match="broken")
         assert server.lease is not None
@@ -318,7 +318,7 @@ async def test_at_rest_a_standby_sends_nothing(autojump_clock):
     ],
 )
 def test_when_a_lease_is_free(spec, free):
-    assert Sighting(Lease(spec=spec), 100).free_at() == free
+    assert LeaseObservation(Lease(spec=spec), 100).free_at() == free
 
 
 def test_the_clock_runs_from_when_it_was_seen_to_change():

@@ -5,10 +5,10 @@ import pytest
 
 from liqod.apimachinery.objects import Key, Slim
 from liqod.errors import ProtocolError
-from liqod.kube.cache.memoryquota import OVERHEAD, Holdings, cost, everything, nothing
-from liqod.kube.cache.relist import Listed
+from liqod.kube.cache.memoryquota import OVERHEAD, MemoryQuota, cost, drop_excess, keep_excess
+from liqod.kube.cache.relist import Relist
 from liqod.kube.cache.store import Store
-from liqod.kube.http.cpubudget import Budget
+from liqod.kube.http.cpubudget import CpuBudget
 
 SIZE = 1000
 ROOM = 10 * (SIZE + OVERHEAD + 2)
@@ -36,7 +36,7 @@ def whole(store: Store, namespace: str) -> int:
 
 
 def test_what_is_beyond_is_a_stub_and_what_is_far_beyond_is_not_kept(caplog):
-    holdings = Holdings(ROOM, "guests.max_bytes")
+    holdings = MemoryQuota(ROOM, "guests.max_bytes")
     store = Store(part=holdings.part(small))
     fill(store, "shop", 100)
     assert whole(store, "shop") == 10
@@ -47,8 +47,8 @@ def test_what_is_beyond_is_a_stub_and_what_is_far_beyond_is_not_kept(caplog):
 
 
 def test_all_namespaces_and_stores_of_a_peer_are_one_sum():
-    holdings = Holdings(ROOM, "")
-    pods, slices = Store(part=holdings.part(nothing)), Store(part=holdings.part(nothing))
+    holdings = MemoryQuota(ROOM, "")
+    pods, slices = Store(part=holdings.part(drop_excess)), Store(part=holdings.part(drop_excess))
     for space in ("a", "b", "tenant"):
         holdings.belongs(space, "milan")
     fill(pods, "a", 4)
@@ -60,8 +60,8 @@ def test_all_namespaces_and_stores_of_a_peer_are_one_sum():
 
 
 def test_a_namespace_brings_along_what_was_held_of_it():
-    holdings = Holdings(ROOM, "")
-    store = Store(part=holdings.part(nothing))
+    holdings = MemoryQuota(ROOM, "")
+    store = Store(part=holdings.part(drop_excess))
     fill(store, "a", 6)
     fill(store, "b", 6)
     holdings.belongs("a", "milan")
@@ -78,7 +78,7 @@ def test_a_namespace_brings_along_what_was_held_of_it():
 
 
 def test_what_goes_makes_room_and_growing_counts():
-    holdings = Holdings(ROOM, "")
+    holdings = MemoryQuota(ROOM, "")
     store = Store(part=holdings.part(small))
     fill(store, "shop", 11)
     assert whole(store, "shop") == 10
@@ -92,8 +92,8 @@ def test_what_goes_makes_room_and_growing_counts():
 
 
 def test_what_is_not_kept_any_more_is_no_end():
-    holdings = Holdings(ROOM, "")
-    store = Store(part=holdings.part(nothing))
+    holdings = MemoryQuota(ROOM, "")
+    store = Store(part=holdings.part(drop_excess))
     fill(store, "shop", 10)
     change = store.put(("shop", "0"), body(0, 5 * SIZE))
     assert change is not None
@@ -103,9 +103,9 @@ def test_what_is_not_kept_any_more_is_no_end():
 
 
 def test_what_only_counts_is_always_kept():
-    holdings = Holdings(ROOM, "")
+    holdings = MemoryQuota(ROOM, "")
     holdings.belongs("shop", "milan")
-    made, asked = Store(part=holdings.part(everything)), Store(part=holdings.part(small))
+    made, asked = Store(part=holdings.part(keep_excess)), Store(part=holdings.part(small))
     fill(made, "shop", 15)
     assert whole(made, "shop") == 15
     fill(asked, "shop", 1)
@@ -114,8 +114,8 @@ def test_what_only_counts_is_always_kept():
 
 def test_by_a_label_alone_nobody_has_ever_more_held():
     """A user of this cluster's own, whose objects say that they were made for a peer."""
-    holdings = Holdings(ROOM, "")
-    made = Store(part=holdings.part(everything))
+    holdings = MemoryQuota(ROOM, "")
+    made = Store(part=holdings.part(keep_excess))
     fill(made, "theirs", 50)
     assert len(made) == 12
     listed(made, {("theirs", f"more-{number}"): body(number) for number in range(50)})
@@ -123,8 +123,8 @@ def test_by_a_label_alone_nobody_has_ever_more_held():
 
 
 def test_a_namespace_that_is_called_like_a_peer_is_not_that_peer_s():
-    holdings = Holdings(ROOM, "")
-    made = Store(part=holdings.part(everything))
+    holdings = MemoryQuota(ROOM, "")
+    made = Store(part=holdings.part(keep_excess))
     holdings.belongs("of-milan", "milan")
     fill(made, "milan", 10)
     assert holdings.held("milan") == 0
@@ -132,15 +132,15 @@ def test_a_namespace_that_is_called_like_a_peer_is_not_that_peer_s():
     assert holdings.held("milan") > 0
 
 
-def listed(store: Store, bodies: dict[Key, bytes]) -> Listed:
-    made = Listed(store)
+def listed(store: Store, bodies: dict[Key, bytes]) -> Relist:
+    made = Relist(store)
     for key, each in bodies.items():
         made.add(Slim(key, "1", each))
     return made
 
 
 def test_a_list_is_bounded_while_it_comes_in():
-    holdings = Holdings(ROOM, "")
+    holdings = MemoryQuota(ROOM, "")
     store = Store(part=holdings.part(small))
     fill(store, "shop", 8)
     new = {("shop", f"new-{number}"): body(number) for number in range(100)}
@@ -153,9 +153,9 @@ def test_a_list_is_bounded_while_it_comes_in():
 
 
 def test_a_list_that_names_an_object_twice_counts_it_once():
-    holdings = Holdings(ROOM, "")
+    holdings = MemoryQuota(ROOM, "")
     store = Store(part=holdings.part(small))
-    found = Listed(store)
+    found = Relist(store)
     for _ in range(50):
         found.add(Slim(("shop", "1"), "1", body(1)))
     assert len(found.found["shop", "1"]) == SIZE
@@ -164,7 +164,7 @@ def test_a_list_that_names_an_object_twice_counts_it_once():
 
 
 def test_a_store_that_goes_gives_back_what_it_held():
-    holdings = Holdings(ROOM, "")
+    holdings = MemoryQuota(ROOM, "")
     part = holdings.part(small)
     fill(Store(part=part), "shop", 5)
     part.leave()
@@ -172,11 +172,11 @@ def test_a_store_that_goes_gives_back_what_it_held():
 
 
 def test_a_provider_that_has_too_much_is_not_followed():
-    budget = Budget(Holdings(ROOM, "consumer.max_bytes", owner="milan"))
+    budget = CpuBudget(MemoryQuota(ROOM, "consumer.max_bytes", owner="milan"))
     store = Store(part=budget.part())
     fill(store, "a", 5)
     fill(store, "b", 5)
     with pytest.raises(ProtocolError, match=r"\(consumer\.max_bytes\)"):
         fill(store, "c", 1)
     assert len(store) == 10
-    assert Budget().part() is None
+    assert CpuBudget().part() is None

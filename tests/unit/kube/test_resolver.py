@@ -6,7 +6,7 @@ import threading
 import pytest
 import trio
 
-from liqod.kube.http.resolver import AT_ONCE, Resolver
+from liqod.kube.http.resolver import AT_ONCE, HostResolver
 
 FOUND = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 443))]
 
@@ -36,7 +36,7 @@ async def give_up(host):
 
 async def test_a_name_without_an_answer_delays_no_other(zones):
     asked, answer = zones
-    resolver = Resolver()
+    resolver = HostResolver()
     trio.socket.set_custom_hostname_resolver(resolver)
     async with trio.open_nursery() as nursery:
         for number in range(100):
@@ -51,7 +51,7 @@ async def test_a_name_without_an_answer_delays_no_other(zones):
 
 
 async def test_nothing_is_kept_of_names_that_were_answered(zones):
-    resolver = Resolver()
+    resolver = HostResolver()
     for number in range(10):
         assert await resolver.getaddrinfo(f"peer-{number}.example".encode(), 443) == FOUND
     assert not resolver._limits

@@ -13,15 +13,17 @@ import pytest
 import trio
 
 from liqod.identity import certificates
-from liqod.kube.http.server import Drop, Limits, Request, Response, Silence, serve
-from liqod.runtime.connectionlimit import Places
+from liqod.kube.http.server import Drop, HttpRequest, HttpResponse, Limits, Silence, serve
+from liqod.runtime.connectionlimit import ConnectionLimiter
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
-async def echo(request: Request) -> Response:
+async def echo(request: HttpRequest) -> HttpResponse:
     """Answers what was asked, as JSON."""
-    return Response(body=msgspec.json.encode(request), headers={"content-type": "application/json"})
+    return HttpResponse(
+        body=msgspec.json.encode(request), headers={"content-type": "application/json"}
+    )
 
 
 @asynccontextmanager
@@ -194,7 +196,7 @@ async def test_trickled_body_is_timed_out() -> None:
 
 
 async def test_full_server_drops_the_longest_idle() -> None:
-    async with running(places=Places(2)) as port:
+    async with running(places=ConnectionLimiter(2)) as port:
         first, second = await dial(port), await dial(port)
         async with first, second:
             for stream in (first, second):
@@ -206,10 +208,10 @@ async def test_full_server_drops_the_longest_idle() -> None:
 
 
 async def test_full_server_of_busy_clients_refuses() -> None:
-    async def hold(request: Request) -> Response:
+    async def hold(request: HttpRequest) -> HttpResponse:
         raise Silence
 
-    async with running(hold, places=Places(1)) as port, await dial(port) as first:
+    async with running(hold, places=ConnectionLimiter(1)) as port, await dial(port) as first:
         await first.send_all(GET)
         await trio.testing.wait_all_tasks_blocked(0.05)
         with trio.fail_after(2):
@@ -217,12 +219,12 @@ async def test_full_server_of_busy_clients_refuses() -> None:
 
 
 async def test_broken_handler_costs_its_request(caplog: pytest.LogCaptureFixture) -> None:
-    async def broken(request: Request) -> Response:
+    async def broken(request: HttpRequest) -> HttpResponse:
         if request.path == "/drop":
             raise Drop
         if request.path == "/bad":
             raise RuntimeError("oops")
-        return Response()
+        return HttpResponse()
 
     caplog.set_level(logging.CRITICAL)
     async with running(broken) as port, await dial(port) as stream:
@@ -245,8 +247,8 @@ async def counting(closed: trio.Event) -> AsyncIterator[bytes]:
 async def test_streamed_answer_ends_when_the_client_leaves() -> None:
     closed = trio.Event()
 
-    async def stream_numbers(request: Request) -> Response:
-        return Response(body=counting(closed))
+    async def stream_numbers(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(body=counting(closed))
 
     async with running(stream_numbers) as port:
         async with await dial(port) as stream:
@@ -265,8 +267,8 @@ async def test_streamed_answer_then_another_request() -> None:
         yield b""
         yield b"two"
 
-    async def handler(request: Request) -> Response:
-        return Response(body=pieces()) if request.path == "/s" else Response(body=b"plain")
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(body=pieces()) if request.path == "/s" else HttpResponse(body=b"plain")
 
     async with running(handler) as port:
         last = GET.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")
@@ -285,8 +287,8 @@ async def test_reader_that_does_not_read_is_cut() -> None:
         finally:
             closed.set()
 
-    async def handler(request: Request) -> Response:
-        return Response(body=flood())
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(body=flood())
 
     async with running(handler, Limits(write=0.2)) as port, await dial(port) as stream:
         await stream.send_all(GET)
@@ -297,12 +299,12 @@ async def test_reader_that_does_not_read_is_cut() -> None:
 async def test_stop_lets_requests_finish_and_ends_streams() -> None:
     stop, entered, proceed = trio.Event(), trio.Event(), trio.Event()
 
-    async def handler(request: Request) -> Response:
+    async def handler(request: HttpRequest) -> HttpResponse:
         if request.path == "/s":
-            return Response(body=counting(trio.Event()))
+            return HttpResponse(body=counting(trio.Event()))
         entered.set()
         await proceed.wait()
-        return Response(body=b"done")
+        return HttpResponse(body=b"done")
 
     async with trio.open_nursery() as nursery:
         port = await nursery.start(partial(serve, handler, stop=stop))

@@ -12,12 +12,12 @@ import trio
 
 from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.healthz import LIMITS as HEALTH
-from liqod.healthz import Health
+from liqod.healthz import HealthServer
 from liqod.kube.http import cpubudget
 from liqod.kube.http.parser import RequestParser
-from liqod.kube.http.server import Handler, Limits, Request, Response
+from liqod.kube.http.server import Handler, HttpRequest, HttpResponse, Limits
 from liqod.runtime.account import Account
-from liqod.runtime.connectionlimit import Places
+from liqod.runtime.connectionlimit import ConnectionLimiter
 from tests.unit.kube.test_server import GET, ask, dial, read_all, running
 
 MIB = 1 << 20
@@ -36,7 +36,10 @@ async def test_unfinished_requests_hold_so_much_together():
     half = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 200000\r\n\r\n" + body
     tracemalloc.start()
     try:
-        async with running(places=Places(4096, held=MIB)) as port, trio.open_nursery() as nursery:
+        async with (
+            running(places=ConnectionLimiter(4096, held=MIB)) as port,
+            trio.open_nursery() as nursery,
+        ):
             before = tracemalloc.get_traced_memory()[0]
             for _ in range(100):
                 nursery.start_soon(send_half, port, half)
@@ -53,11 +56,11 @@ async def test_unfinished_requests_hold_so_much_together():
 def busy(status: int) -> Handler:
     """A handler that works for two milliseconds on each request, then answers with this status."""
 
-    async def work(request: Request) -> Response:
+    async def work(request: HttpRequest) -> HttpResponse:
         until = time.thread_time() + 0.002
         while time.thread_time() < until:
             pass
-        return Response(status)
+        return HttpResponse(status)
 
     return work
 
@@ -103,8 +106,8 @@ async def test_a_burst_of_ordinary_questions_uses_up_no_credit(monkeypatch: pyte
         "liqod.kube.http.cpubudget.ASKERS_SHARE", 1e-6
     )  # nothing comes back by waiting
 
-    async def answer(request: Request) -> Response:
-        return Response(200)
+    async def answer(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200)
 
     async with running(answer, Limits(paced=True)) as port:
         with trio.fail_after(30):
@@ -118,7 +121,7 @@ async def test_a_burst_of_ordinary_questions_uses_up_no_credit(monkeypatch: pyte
 
 
 async def test_those_who_say_nothing_take_no_place_of_who_was_answered():
-    strangers, known = Places(4), Places(2)
+    strangers, known = ConnectionLimiter(4), ConnectionLimiter(2)
     async with running(places=strangers, known=known) as port, await dial(port) as kept:
         await kept.send_all(GET)
         await kept.receive_some(65536)
@@ -133,7 +136,7 @@ async def test_those_who_say_nothing_take_no_place_of_who_was_answered():
 
 
 async def test_who_is_refused_stays_a_stranger():
-    strangers, known = Places(4), Places(2)
+    strangers, known = ConnectionLimiter(4), ConnectionLimiter(2)
     async with (
         running(busy(401), places=strangers, known=known) as port,
         await dial(port) as stream,
@@ -144,14 +147,14 @@ async def test_who_is_refused_stays_a_stranger():
 
 
 async def test_where_all_that_were_answered_are_busy_one_more_is_refused():
-    async def endless(request: Request) -> Response:
+    async def endless(request: HttpRequest) -> HttpResponse:
         async def body() -> AsyncIterator[bytes]:
             yield b"x"
             await trio.sleep_forever()
 
-        return Response(200, body())
+        return HttpResponse(200, body())
 
-    async with running(endless, places=Places(4), known=Places(1)) as port:
+    async with running(endless, places=ConnectionLimiter(4), known=ConnectionLimiter(1)) as port:
         first, second = await dial(port), await dial(port)
         async with first, second:
             await first.send_all(GET)
@@ -182,7 +185,7 @@ async def test_nothing_of_an_answered_request_is_kept():
     ],
 )
 async def test_a_probe_has_no_body(sent: bytes):
-    async with running(Health().answer, HEALTH) as port:
+    async with running(HealthServer().answer, HEALTH) as port:
         assert (await ask(port, sent)).startswith(b"HTTP/1.1 413")
         own = b"GET /healthz HTTP/1.1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
         assert (await ask(port, own)).startswith(b"HTTP/1.1 200")
@@ -194,7 +197,7 @@ async def test_the_same_fault_is_told_now_and_then(
     class Fault(Exception):
         pass
 
-    async def broken(request: Request) -> Response:
+    async def broken(request: HttpRequest) -> HttpResponse:
         raise Fault(request.path)
 
     async with running(broken) as port:
@@ -219,7 +222,7 @@ async def test_a_malformed_review_is_refused_in_one_line_now_and_then(
 ):
     served = PodWebhook(None, Account())  # type: ignore[arg-type]  # it asks nothing of this cluster
     for body in odd_reviews() * 3:
-        request = Request("POST", "/mutate-pod", {}, {}, body=body)
+        request = HttpRequest("POST", "/mutate-pod", {}, {}, body=body)
         assert (await served.answer(request)).status == 400
     assert len(caplog.records) == 1
     assert caplog.records[0].exc_info is None

@@ -17,7 +17,13 @@ import yaml
 from liqod.errors import ConfigError, Unauthorized
 from liqod.kube.credentials import source
 from liqod.kube.credentials.credentials import Credentials, ExecPlugin, from_files, from_kubeconfig
-from liqod.kube.credentials.source import CHECK_EVERY, PLUGIN_PAUSE, Issued, Source, run_plugin
+from liqod.kube.credentials.source import (
+    CHECK_EVERY,
+    PLUGIN_PAUSE,
+    CredentialSource,
+    IssuedCredentials,
+    run_plugin,
+)
 from tests.unit.kube.test_credentials import KEY, PEM, config
 
 PLUGIN = ExecPlugin("aws", "{}", "")
@@ -33,7 +39,7 @@ def write(path: Path, value: Any) -> None:
 async def test_a_changed_kubeconfig_is_read_again(autojump_clock, tmp_path, caplog):
     path = tmp_path / "config"
     write(path, config(user={"token": "one"}))
-    it = Source(from_files((path,)))
+    it = CredentialSource(from_files((path,)))
     assert (await it.current()).token == "one"
     write(path, config(user={"token": "two"}))
     assert (await it.current()).token == "one"  # looked at a moment ago
@@ -51,7 +57,7 @@ async def test_a_changed_kubeconfig_is_read_again(autojump_clock, tmp_path, capl
 async def test_a_token_file_is_read_again(autojump_clock, tmp_path):
     token = tmp_path / "token"
     write(token, "one\n")
-    it = Source(Credentials("https://x", token_file=str(token)))
+    it = CredentialSource(Credentials("https://x", token_file=str(token)))
     assert (await it.current()).token == "one"
     write(token, "two\n")
     await trio.sleep(CHECK_EVERY)
@@ -66,7 +72,7 @@ async def test_files_named_by_the_kubeconfig_count_too(autojump_clock, tmp_path)
     (tmp_path / "key").write_bytes(KEY)
     path = tmp_path / "config"
     write(path, config(user={"client-certificate": "cert", "client-key": "key"}))
-    it = Source(from_files((path,)))
+    it = CredentialSource(from_files((path,)))
     first = await it.current()
     write(tmp_path / "cert", PEM.decode() + PEM.decode())
     await trio.sleep(CHECK_EVERY)
@@ -77,13 +83,15 @@ async def test_files_named_by_the_kubeconfig_count_too(autojump_clock, tmp_path)
 async def test_a_plugin_is_asked_once_and_again_before_the_end(autojump_clock):
     asked = 0
 
-    async def ask(plugin: ExecPlugin) -> Issued:
+    async def ask(plugin: ExecPlugin) -> IssuedCredentials:
         nonlocal asked
         asked += 1
         await trio.sleep(1)
-        return Issued(token=f"t{asked}", expires=time.time() + (3600 if asked > 1 else 30))
+        return IssuedCredentials(
+            token=f"t{asked}", expires=time.time() + (3600 if asked > 1 else 30)
+        )
 
-    it = Source(Credentials("https://x", exec=PLUGIN), ask)
+    it = CredentialSource(Credentials("https://x", exec=PLUGIN), ask)
     found: list[str | None] = []
 
     async def use() -> None:
@@ -99,12 +107,16 @@ async def test_a_plugin_is_asked_once_and_again_before_the_end(autojump_clock):
 
 
 async def test_refused_credentials_make_a_plugin_be_asked(autojump_clock):
-    answers = [Issued(token="old"), Issued(token="new"), Issued(token="new")]
+    answers = [
+        IssuedCredentials(token="old"),
+        IssuedCredentials(token="new"),
+        IssuedCredentials(token="new"),
+    ]
 
-    async def ask(plugin: ExecPlugin) -> Issued:
+    async def ask(plugin: ExecPlugin) -> IssuedCredentials:
         return answers.pop(0)
 
-    it = Source(Credentials("https://x", exec=PLUGIN), ask)
+    it = CredentialSource(Credentials("https://x", exec=PLUGIN), ask)
     used = await it.current()
     assert await it.refused(used) is True
     assert await it.refused(used) is True  # another task had the old ones too: no need to ask
@@ -114,20 +126,20 @@ async def test_refused_credentials_make_a_plugin_be_asked(autojump_clock):
 
 
 async def test_refused_credentials_without_a_source_stay():
-    it = Source(Credentials("https://x", token="t"))
+    it = CredentialSource(Credentials("https://x", token="t"))
     assert await it.refused(await it.current()) is False
 
 
 async def test_a_plugin_that_fails_is_asked_once_by_many(autojump_clock):
     asked = 0
 
-    async def ask(plugin: ExecPlugin) -> Issued:
+    async def ask(plugin: ExecPlugin) -> IssuedCredentials:
         nonlocal asked
         asked += 1
         await trio.sleep(1)
         raise Unauthorized("no smart card")
 
-    it = Source(Credentials("https://x", exec=PLUGIN), ask)
+    it = CredentialSource(Credentials("https://x", exec=PLUGIN), ask)
 
     async def use() -> None:
         with pytest.raises(Unauthorized, match="no smart card"):
@@ -143,23 +155,23 @@ async def test_a_plugin_that_fails_is_asked_once_by_many(autojump_clock):
 
 
 async def test_what_is_still_valid_is_used_while_the_plugin_fails(autojump_clock):
-    answers = [Issued(token="t", expires=time.time() + 30)]
+    answers = [IssuedCredentials(token="t", expires=time.time() + 30)]
 
-    async def ask(plugin: ExecPlugin) -> Issued:
+    async def ask(plugin: ExecPlugin) -> IssuedCredentials:
         if not answers:
             raise Unauthorized("no smart card")
         return answers.pop()
 
-    it = Source(Credentials("https://x", exec=PLUGIN), ask)
+    it = CredentialSource(Credentials("https://x", exec=PLUGIN), ask)
     assert (await it.current()).token == "t"
     assert (await it.current()).token == "t"
 
 
 async def test_a_plugin_gives_certificates(autojump_clock):
-    async def ask(plugin: ExecPlugin) -> Issued:
-        return Issued(client_cert=PEM.decode(), client_key=KEY.decode())
+    async def ask(plugin: ExecPlugin) -> IssuedCredentials:
+        return IssuedCredentials(client_cert=PEM.decode(), client_key=KEY.decode())
 
-    it = Source(Credentials("https://x", exec=PLUGIN), ask)
+    it = CredentialSource(Credentials("https://x", exec=PLUGIN), ask)
     found = await it.current()
     assert (found.client_cert, found.client_key, found.token) == (PEM, KEY, None)
 

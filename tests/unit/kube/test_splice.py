@@ -11,7 +11,7 @@ import trio.testing
 
 from liqod.identity import certificates
 from liqod.kube.http import tls
-from liqod.kube.http.cpubudget import Budget
+from liqod.kube.http.cpubudget import CpuBudget
 from liqod.kube.http.splice import PIECE, Broken, Silent, splice
 from liqod.kube.http.wire import SocketWire, StreamWire, TlsWire, Wire
 
@@ -153,7 +153,7 @@ async def test_silence_has_an_end(autojump_clock: trio.testing.MockClock) -> Non
 async def test_the_time_is_somebodys() -> None:
     spent = []
 
-    class Bearing(Budget):
+    class Bearing(CpuBudget):
         async def spend(self, used: float, *, backlog: bool = False) -> None:
             spent.append((used, backlog))
 

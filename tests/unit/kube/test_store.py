@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from liqod.apimachinery.meta import Partial
 from liqod.errors import ProtocolError
-from liqod.kube.cache.store import Change, Store
+from liqod.kube.cache.store import Store, StoreChange
 
 KEYS = st.tuples(st.sampled_from(["", "a", "b"]), st.sampled_from("xyz"))
 VALUES = st.lists(st.sampled_from("123"), max_size=2)
@@ -34,11 +34,11 @@ def test_it_is_a_dict_with_indexes(steps, late):
         old = model.pop(key, None)
         if values is None:
             change = store.remove(key)
-            assert change == (Change(key, old, None) if old else None)
+            assert change == (StoreChange(key, old, None) if old else None)
         else:
             model[key] = body(values)
             change = store.put(key, model[key])
-            assert change == (Change(key, old, model[key]) if old != model[key] else None)
+            assert change == (StoreChange(key, old, model[key]) if old != model[key] else None)
     assert {key: store.get(key) for key in store} == model
     assert set(store.keys()) == set(model)
     assert len(store) == len(model)
@@ -56,8 +56,8 @@ def test_it_is_a_dict_with_indexes(steps, late):
 def test_what_nobody_claims_is_not_kept():
     store = Store(keep=lambda obj: b"mine" in obj)
     assert store.put(("a", "x"), b'{"no":1}') is None
-    assert store.put(("a", "x"), b'{"mine":1}') == Change(("a", "x"), None, b'{"mine":1}')
-    assert store.put(("a", "x"), b'{"no":1}') == Change(("a", "x"), b'{"mine":1}', None)
+    assert store.put(("a", "x"), b'{"mine":1}') == StoreChange(("a", "x"), None, b'{"mine":1}')
+    assert store.put(("a", "x"), b'{"no":1}') == StoreChange(("a", "x"), b'{"mine":1}', None)
     assert len(store) == 0
 
 

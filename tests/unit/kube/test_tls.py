@@ -16,7 +16,7 @@ from liqod.identity import certificates
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import tls, wire
-from liqod.kube.http.server import Request, Response, serve
+from liqod.kube.http.server import HttpRequest, HttpResponse, serve
 from liqod.kube.http.tls import client_context
 from liqod.kube.http.wire import KeepAlive, SocketWire, TlsWire, connect
 
@@ -26,14 +26,14 @@ SERVER = certificates.make_server(CA, ["127.0.0.1", "api.internal"])
 CLIENT = certificates.make_client(CA, "someone", ("group",))
 
 
-async def whoami(request: Request) -> Response:
+async def whoami(request: HttpRequest) -> HttpResponse:
     if request.path == "/slow":
         await trio.sleep(0.2)
     if request.path == "/big":
-        return Response(body=b"x" * (1 << 20))
+        return HttpResponse(body=b"x" * (1 << 20))
     subject: Any = (request.peer_certificate or {}).get("subject", ())
     names = [value for part in subject for name, value in part if name == "commonName"]
-    return Response(body=",".join(names).encode())
+    return HttpResponse(body=",".join(names).encode())
 
 
 def server_context(*, ask: bool = True) -> ssl.SSLContext:

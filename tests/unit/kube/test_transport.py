@@ -7,7 +7,7 @@ import trio.testing
 from liqod.apimachinery.kinds import CONFIG_MAPS, LEASES, PODS
 from liqod.errors import Overloaded, Unauthorized, Unreachable
 from liqod.kube.credentials.credentials import Credentials, ExecPlugin
-from liqod.kube.credentials.source import Issued
+from liqod.kube.credentials.source import IssuedCredentials
 from liqod.kube.failures import EvictionBlocked, TooLarge
 from tests.unit.kube.peers import Asked, peer, pod
 
@@ -383,5 +383,10 @@ async def test_a_stream_that_is_refused_or_late(autojump_clock):
 def test_credentials_do_not_show_secrets():
     secret = Credentials("https://x", token="hunter2", client_key=b"hunter2")
     plugin = ExecPlugin("aws", '{"token": "hunter2"}', "")
-    shown = [repr(secret), repr(plugin), repr(Issued("hunter2")), str(secret.__rich_repr__())]
+    shown = [
+        repr(secret),
+        repr(plugin),
+        repr(IssuedCredentials("hunter2")),
+        str(secret.__rich_repr__()),
+    ]
     assert "hunter2" not in "".join(shown)

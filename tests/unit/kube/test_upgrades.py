@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from liqod.errors import Forbidden, ProtocolError, Unreachable
-from liqod.kube.http.server import Limits, Request, Response, serve
+from liqod.kube.http.server import HttpRequest, HttpResponse, Limits, serve
 from liqod.kube.http.wire import Wire
 from tests.unit.kube.peers import Asked, peer
 
@@ -86,10 +86,10 @@ async def talk(limits: Limits, *said: bytes) -> tuple[bytes, Echo]:
     """The answer of a server that switches protocols."""
     echo = Echo()
 
-    async def switch(request: Request) -> Response:
+    async def switch(request: HttpRequest) -> HttpResponse:
         if not request.upgrade:
-            return Response(200, b"plain")
-        return Response(101, headers={"connection": "Upgrade", "upgrade": "x"}, takeover=echo)
+            return HttpResponse(200, b"plain")
+        return HttpResponse(101, headers={"connection": "Upgrade", "upgrade": "x"}, takeover=echo)
 
     found = b""
     async with trio.open_nursery() as nursery:
@@ -123,13 +123,15 @@ async def test_nothing_of_the_request_is_held_meanwhile() -> None:
     class Looking(Echo):
         async def run(self, wire: Wire, early: bytes, /) -> None:
             gc.collect()
-            kept = (each for each in gc.get_objects() if isinstance(each, Request | Response))
+            kept = (
+                each for each in gc.get_objects() if isinstance(each, HttpRequest | HttpResponse)
+            )
             held.extend(each for each in kept if "x-ours" in each.headers)
             await super().run(wire, early)
 
-    async def switch(request: Request) -> Response:
+    async def switch(request: HttpRequest) -> HttpResponse:
         assert request.headers["x-ours"] == "1"
-        return Response(101, headers={"x-ours": "2"}, takeover=Looking())
+        return HttpResponse(101, headers={"x-ours": "2"}, takeover=Looking())
 
     async with trio.open_nursery() as nursery:
         port = await nursery.start(partial(serve, switch))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from liqod import errors
 from liqod.apimachinery.kinds import PODS
 from liqod.apimachinery.objects import slim_raw
-from liqod.kube.watch import Bookmark, Event, Lines, parse
+from liqod.kube.watch import Bookmark, Lines, WatchEvent, parse
 from tests.unit.kube.peers import pod
 
 
@@ -21,7 +21,7 @@ def line(kind: str, obj: object) -> bytes:
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
 def test_events(kind):
     event = parse(line(kind, pod("p", version=9, spec={"a": [1, "é"]})))
-    assert isinstance(event, Event)
+    assert isinstance(event, WatchEvent)
     assert event.type == kind
     assert event.item.key == ("a", "p")
     assert event.item.resource_version == "9"
@@ -33,7 +33,7 @@ def test_events(kind):
 
 def test_an_object_without_a_namespace():
     event = parse(line("ADDED", {"metadata": {"name": "n"}}))
-    assert isinstance(event, Event)
+    assert isinstance(event, WatchEvent)
     assert event.item.key == ("", "n")
 
 

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from liqod.model.network.remapping import arrived
+from liqod.model.network.remapping import remap_received
 from liqod.model.objects.patches import merged
 from liqod.model.objects.podstatus import merge
 
@@ -56,7 +56,7 @@ def remote_pod(*containers, uid="1", ready="True", phase="Running", **status) ->
 
 
 def cross(address):
-    return arrived(address, None, ("10.20.0.0/16",))
+    return remap_received(address, None, ("10.20.0.0/16",))
 
 
 def run(pod, other, **options):

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model.objects.disruption import PART, SETTLED, Pod, Size, step
+from liqod.model.objects.disruption import PART, SETTLED, EvictablePod, Size, drain_step
 
 GONE, OTHER = "milan", "rome-node"
 
@@ -28,34 +28,34 @@ def pod(
         "status": {"phase": more.pop("phase", "Running"), "conditions": conditions},
     }
     assert not more
-    return msgspec.convert(value, Pod)
+    return msgspec.convert(value, EvictablePod)
 
 
-def names(pods: list[Pod]) -> list[str]:
+def names(pods: list[EvictablePod]) -> list[str]:
     return [each.metadata.name for each in pods]
 
 
 def test_one_of_a_few_goes_and_the_others_wait_for_its_replacement():
     here = [pod("a"), pod("b"), pod("c")]
-    first = step(here, {GONE}, {}, 0.0)
+    first = drain_step(here, {GONE}, {}, 0.0)
     assert (names(first.go), names(first.held)) == (["a"], ["b", "c"])
     # Its controller has not made another yet, then it has, then that one is ready.
-    second = step(here[1:], {GONE}, first.sizes, 1.0)
+    second = drain_step(here[1:], {GONE}, first.sizes, 1.0)
     assert (names(second.go), names(second.held)) == ([], ["b", "c"])
-    starting = step([*here[1:], pod("d", OTHER, ready=False)], {GONE}, second.sizes, 2.0)
+    starting = drain_step([*here[1:], pod("d", OTHER, ready=False)], {GONE}, second.sizes, 2.0)
     assert names(starting.go) == []
-    ready = step([*here[1:], pod("d", OTHER)], {GONE}, starting.sizes, 3.0)
+    ready = drain_step([*here[1:], pod("d", OTHER)], {GONE}, starting.sizes, 3.0)
     assert (names(ready.go), names(ready.held)) == (["b"], ["c"])
 
 
 def test_one_that_has_gone_is_missing_until_it_is_replaced_or_not_wanted_any_more():
     here = [pod("a"), pod("b"), pod("c")]
-    sizes = step(here, {GONE}, {}, 0.0).sizes
+    sizes = drain_step(here, {GONE}, {}, 0.0).sizes
     for now in (1.0, 2.0, SETTLED - 1):
-        found = step(here[1:], {GONE}, sizes, now)
+        found = drain_step(here[1:], {GONE}, sizes, now)
         assert names(found.go) == []
         sizes = found.sizes
-    scaled = step(here[1:], {GONE}, sizes, SETTLED)
+    scaled = drain_step(here[1:], {GONE}, sizes, SETTLED)
     assert names(scaled.go) == ["b"]
 
 
@@ -64,27 +64,27 @@ def test_a_pod_of_a_stateful_set_that_ends_is_missing_for_as_long_as_that_takes(
     here = [pod("web-0", **web), pod("web-1", **web), pod("web-2", ending=True, **web)]
     sizes = {"sts": Size(3, 0.0)}
     for now in (1.0, SETTLED + 1, 3 * SETTLED):
-        found = step(here, {GONE}, sizes, now)
+        found = drain_step(here, {GONE}, sizes, now)
         assert (names(found.go), names(found.held)) == ([], ["web-0", "web-1"])
         sizes = dict(found.sizes)
-    gone = step(here[:2], {GONE}, sizes, 3 * SETTLED + 1)
+    gone = drain_step(here[:2], {GONE}, sizes, 3 * SETTLED + 1)
     assert names(gone.go) == []
 
 
 def test_a_quarter_of_many_goes_at_once():
     many = [pod(str(number)) for number in range(100)]
-    assert len(step(many, {GONE}, {}, 0.0).go) == 100 // PART
+    assert len(drain_step(many, {GONE}, {}, 0.0).go) == 100 // PART
 
 
 def test_a_replacement_without_a_node_is_not_waited_for():
     waiting = [pod("d", "", ready=False, unschedulable=True)]
-    assert names(step([pod("b"), pod("c"), *waiting], {GONE}, {"rs": Size(3, 0.0)}, 1.0).go) == [
-        "b"
-    ]
+    assert names(
+        drain_step([pod("b"), pod("c"), *waiting], {GONE}, {"rs": Size(3, 0.0)}, 1.0).go
+    ) == ["b"]
 
 
 def test_one_that_does_not_serve_goes_and_one_that_nobody_makes_again_too():
-    found = step([pod("a", ready=False), pod("b"), pod("c", controller="")], {GONE}, {}, 0.0)
+    found = drain_step([pod("a", ready=False), pod("b"), pod("c", controller="")], {GONE}, {}, 0.0)
     assert sorted(names(found.go)) == ["a", "b", "c"]
 
 
@@ -95,18 +95,18 @@ def test_what_stays_stays():
         pod("ending", ending=True),
         pod("elsewhere", OTHER),
     ]
-    assert step(staying, {GONE}, {}, 0.0)[:2] == ([], [])
+    assert drain_step(staying, {GONE}, {}, 0.0)[:2] == ([], [])
 
 
 def test_controllers_do_not_wait_for_each_other():
-    found = step([pod("a"), pod("b", controller="other")], {GONE}, {}, 0.0)
+    found = drain_step([pod("a"), pod("b", controller="other")], {GONE}, {}, 0.0)
     assert names(found.go) == ["a", "b"]
 
 
 @given(st.lists(st.tuples(st.sampled_from((GONE, OTHER)), st.booleans()), max_size=40))
 def test_no_more_than_a_part_is_ever_missing(group: list[tuple[str, bool]]):
     pods = [pod(str(number), node, ready=ready) for number, (node, ready) in enumerate(group)]
-    found = step(pods, {GONE}, {}, 0.0)
+    found = drain_step(pods, {GONE}, {}, 0.0)
     serving = [each for each in pods if each.ready]
     lost = [each for each in found.go if each.ready]
     missing = sum(not each.ready for each in pods if each.spec.node_name == OTHER)

@@ -10,7 +10,7 @@ from liqod.model.peering.foreigncluster import (
     REFUSES,
     UNTRUSTED,
     UNUSABLE,
-    Facts,
+    ForeignClusterFacts,
     Joined,
     role,
     status,
@@ -43,7 +43,7 @@ def node(kubelet="Running", node="Running", **spec):
 
 
 def test_a_provider_looks_as_in_liqo():
-    facts = Facts(
+    facts = ForeignClusterFacts(
         lends=True,
         identity_ready=True,
         api_server="https://127.0.0.1:20112",
@@ -57,7 +57,9 @@ def test_a_provider_looks_as_in_liqo():
 
 
 def test_a_consumer_looks_as_in_liqo():
-    facts = Facts(borrows=True, tenant_ready=True, local="liqo-tenant-ly", generation=1)
+    facts = ForeignClusterFacts(
+        borrows=True, tenant_ready=True, local="liqo-tenant-ly", generation=1
+    )
     assert status(facts) == timeless(load("provider", "foreignclusters")["status"])
 
 
@@ -71,7 +73,7 @@ def test_a_consumer_looks_as_in_liqo():
     ],
 )
 def test_roles(lends, borrows, expected):
-    assert role(Facts(lends=lends, borrows=borrows)) == expected
+    assert role(ForeignClusterFacts(lends=lends, borrows=borrows)) == expected
 
 
 def of(found, module):
@@ -80,7 +82,7 @@ def of(found, module):
 
 def test_what_is_not_ready_says_so():
     found = status(
-        Facts(
+        ForeignClusterFacts(
             lends=True,
             borrows=True,
             identity_ready=True,
@@ -98,13 +100,13 @@ def test_what_is_not_ready_says_so():
         "OffloadingVirtualNodeStatus": "SomeNotReady",
         "OffloadingNodeStatus": "SomeNotReady",
     }
-    none = status(Facts(lends=True, virtual_nodes=(node("None", "None"),)))
+    none = status(ForeignClusterFacts(lends=True, virtual_nodes=(node("None", "None"),)))
     assert of(none, "offloading") == {
         "OffloadingVirtualNodeStatus": "NotReady",
         "OffloadingNodeStatus": "NotReady",
     }
     # A virtual node without a Node counts for the first only.
-    bare = status(Facts(lends=True, virtual_nodes=(node(createNode=False),)))
+    bare = status(ForeignClusterFacts(lends=True, virtual_nodes=(node(createNode=False),)))
     assert of(bare, "offloading") == {"OffloadingVirtualNodeStatus": "Ready"}
 
 
@@ -121,14 +123,16 @@ def test_the_reason_says_what_kind_of_trouble_it_is(problem, degraded, reason):
     link = LinkFacts(state="down", reason="no", problem=problem)
     if degraded:
         link = LinkFacts(state="up", degraded="no", grave=True)
-    facts = Facts(lends=True, identity_ready=True, link=link)
+    facts = ForeignClusterFacts(lends=True, identity_ready=True, link=link)
     (condition,) = status(facts)["conditions"]
     assert (condition["status"], condition["reason"]) == ("Error", reason)
 
 
 def test_nothing_is_said_of_a_server_that_nobody_asked():
-    assert "conditions" not in status(Facts(lends=True, identity_ready=True, link=LinkFacts()))
-    assert "conditions" not in status(Facts(borrows=True, link=LinkFacts(state="up")))
+    assert "conditions" not in status(
+        ForeignClusterFacts(lends=True, identity_ready=True, link=LinkFacts())
+    )
+    assert "conditions" not in status(ForeignClusterFacts(borrows=True, link=LinkFacts(state="up")))
 
 
 @pytest.mark.parametrize(
@@ -164,6 +168,6 @@ def test_nothing_is_said_of_a_server_that_nobody_asked():
     ],
 )
 def test_the_network_in_liqos_words(network, expected):
-    found = status(Facts(lends=True, network=network))
+    found = status(ForeignClusterFacts(lends=True, network=network))
     assert of(found, "networking") == expected
     assert found["modules"]["networking"]["enabled"] is (network is not None)

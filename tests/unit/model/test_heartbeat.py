@@ -2,15 +2,15 @@
 
 import pytest
 
-from liqod.model.peering.heartbeat import Beat, Sight, judge, observe
+from liqod.model.peering.heartbeat import Heartbeat, HeartbeatView, judge, observe
 
-A, B, C = (Beat("host-1", renewed) for renewed in ("a", "b", "c"))
-STOPPED = Beat("", "d")
+A, B, C = (Heartbeat("host-1", renewed) for renewed in ("a", "b", "c"))
+STOPPED = Heartbeat("", "d")
 
 
-def seen(*looks: tuple[float, Beat, float | None]) -> Sight:
+def seen(*looks: tuple[float, Heartbeat, float | None]) -> HeartbeatView:
     """The observation after looks at times, each with the age by the server's clock."""
-    sight: Sight | None = None
+    sight: HeartbeatView | None = None
     for at, beat, ago in looks:
         sight = observe(sight, beat, at, ago)
     assert sight is not None

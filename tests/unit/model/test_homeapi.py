@@ -7,8 +7,8 @@ import pytest
 
 from liqod.apimachinery import labels
 from liqod.model import ids
-from liqod.model.network.apiaddress import leads_home, place, translated, way_home
-from liqod.model.network.ranges import Entrance, PeerRanges, Ranges
+from liqod.model.network.apiaddress import is_api_server, place, remapped_api_server, translated
+from liqod.model.network.ranges import ClusterCidrs, Entrance, PeerRanges
 from liqod.model.objects import homeapi
 from liqod.model.objects.homeapi import HomeApi
 from liqod.model.objects.podspec import shadow_spec
@@ -208,7 +208,7 @@ def test_containers_find_home():
 
 
 def test_by_a_configured_place_no_name_is_told():
-    api = way_home("home", "api.example.org:6443", None)
+    api = remapped_api_server("home", "api.example.org:6443", None)
     spec = shadow_spec(pod(), consumer="rome", home=api)
     told = {each["name"]: each["value"] for each in spec["containers"][0]["env"]}
     assert told["KUBERNETES_SERVICE_HOST"] == "api.example.org"
@@ -231,9 +231,9 @@ def test_without_a_way_no_token_goes_and_the_pod_runs():
 # --- The way --------------------------------------------------------------------------------------
 
 AT_ROME = PeerRanges(
-    own=Ranges(("10.244.0.0/16",), ("10.70.0.0/20",)),
-    peer=Ranges(("10.244.0.0/16",), ("10.70.0.0/20",)),
-    seen=Ranges(("10.71.0.0/16",), ("10.72.0.0/20",)),
+    own=ClusterCidrs(("10.244.0.0/16",), ("10.70.0.0/20",)),
+    peer=ClusterCidrs(("10.244.0.0/16",), ("10.70.0.0/20",)),
+    seen=ClusterCidrs(("10.71.0.0/16",), ("10.72.0.0/20",)),
     entrances=(
         Entrance("10.70.0.1", "tcp", 6443, "172.20.0.1", 6443),
         Entrance("10.70.0.1", "tcp", 443, "172.20.0.1", 6443),
@@ -242,11 +242,11 @@ AT_ROME = PeerRanges(
 
 
 def test_the_way_is_what_was_opened_for_pods():
-    assert way_home("home", "", AT_ROME) == ALIAS
+    assert remapped_api_server("home", "", AT_ROME) == ALIAS
     closed = PeerRanges(entrances=AT_ROME.entrances[:1])
-    assert way_home("home", "", closed, begun=True) == HomeApi(mode="home", awaited=True)
-    assert way_home("home", "", None) == HomeApi(mode="home")
-    assert way_home("none", "api:1", AT_ROME, begun=True) == HomeApi()
+    assert remapped_api_server("home", "", closed, begun=True) == HomeApi(mode="home", awaited=True)
+    assert remapped_api_server("home", "", None) == HomeApi(mode="home")
+    assert remapped_api_server("none", "api:1", AT_ROME, begun=True) == HomeApi()
 
 
 @pytest.mark.parametrize(
@@ -293,5 +293,5 @@ def test_what_a_consumer_writes_otherwise_is_left_as_it_is(alias):
 
 @pytest.mark.parametrize("spec", [{}, {"hostAliases": None}, {"hostAliases": "x"}])
 def test_most_pods_lead_nowhere(spec):
-    assert not leads_home(spec)
+    assert not is_api_server(spec)
     assert translated(spec, AT_ROME) is spec

@@ -12,7 +12,7 @@ from liqod.model.objects.patches import merged
 from liqod.model.objects.podchanges import (
     MUTABLE,
     NOT_TAKEN_OVER,
-    Problem,
+    PodChangeProblem,
     behind,
     changes,
     note,
@@ -106,11 +106,11 @@ def test_a_state_is_that_of_what_can_be_changed() -> None:
 
 
 def test_a_note_says_the_state_and_the_problem() -> None:
-    problem = Problem("OverQuota", "cpu: too much: 1 left")
+    problem = PodChangeProblem("OverQuota", "cpu: too much: 1 left")
     assert noted(note("abc", problem)) == ("abc", problem)
     assert noted(note("abc", None)) == ("abc", None)
     assert noted("") == ("", None)
-    assert len(note("abc", Problem("Refused", "x" * 5000))) <= 1024
+    assert len(note("abc", PodChangeProblem("Refused", "x" * 5000))) <= 1024
 
 
 def remote_pod(said: str = "") -> Json:
@@ -121,8 +121,10 @@ def test_what_is_behind_is_what_the_peer_says_or_what_is_seen() -> None:
     wanted = web(image="web:2")
     assert behind(remote_pod(), web(), "milan") is None
     assert behind(remote_pod(state(wanted)), wanted, "milan") is None
-    found = behind(remote_pod(note(state(wanted), Problem("OverQuota", "cpu"))), wanted, "milan")
-    assert found == Problem("OverQuota", "milan: cpu")
+    found = behind(
+        remote_pod(note(state(wanted), PodChangeProblem("OverQuota", "cpu"))), wanted, "milan"
+    )
+    assert found == PodChangeProblem("OverQuota", "milan: cpu")
     found = behind(remote_pod(state(web())), wanted, "milan")
     assert found is not None
     assert found.reason == NOT_TAKEN_OVER
@@ -167,5 +169,5 @@ def test_nonsense_breaks_nothing(there: Json, wanted: Json) -> None:
     changes(there, wanted)
     state(wanted)
     behind({"spec": there}, wanted, "milan")
-    after = fieldpaths.laid(there, wanted, MUTABLE)
-    assert fieldpaths.laid(after, wanted, MUTABLE) == after
+    after = fieldpaths.overlay(there, wanted, MUTABLE)
+    assert fieldpaths.overlay(after, wanted, MUTABLE) == after

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from liqod.model.network.rangechecks import refuse_lent, refuse_range, refuse_ranges
-from liqod.model.network.ranges import Ranges
+from liqod.model.network.ranges import ClusterCidrs
 
 NODES = frozenset({"192.168.1.10", "2001:db8:1::10"})
 API_SERVER = "172.20.0.1"
@@ -60,14 +60,14 @@ def test_an_ordinary_range_is_believed(text: str) -> None:
 
 
 def test_ranges_of_one_cluster_do_not_overlap() -> None:
-    found = refuse_ranges(Ranges(("10.244.0.0/16", "fd00::/64"), ("10.244.128.0/17",)))
+    found = refuse_ranges(ClusterCidrs(("10.244.0.0/16", "fd00::/64"), ("10.244.128.0/17",)))
     assert found == "10.244.128.0/17 overlaps 10.244.0.0/16 of the same cluster"
-    assert refuse_ranges(Ranges(("10.244.0.0/16", "fd00::/64"), ("10.70.0.0/16",))) == ""
+    assert refuse_ranges(ClusterCidrs(("10.244.0.0/16", "fd00::/64"), ("10.70.0.0/16",))) == ""
 
 
 def test_a_cluster_has_only_so_many() -> None:
     many = tuple(f"10.{each}.0.0/16" for each in range(17))
-    assert "17 ranges" in refuse_ranges(Ranges(many))
+    assert "17 ranges" in refuse_ranges(ClusterCidrs(many))
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model.network.ranges import Ranges, holds, translate
+from liqod.model.network.ranges import ClusterCidrs, holds, translate
 
-PEER = Ranges(pod=("10.244.0.0/16", "fd00:10:244::/56"), external=("10.70.0.0/16",))
-SEEN = Ranges(pod=("10.71.0.0/16", "fd00:71:0::/56"), external=("10.72.0.0/16",))
+PEER = ClusterCidrs(pod=("10.244.0.0/16", "fd00:10:244::/56"), external=("10.70.0.0/16",))
+SEEN = ClusterCidrs(pod=("10.71.0.0/16", "fd00:71:0::/56"), external=("10.72.0.0/16",))
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,13 @@ def test_translate(address, alias):
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        (Ranges(pod=("10.244.0.0/16",)), Ranges()),
-        (Ranges(pod=("10.244.0.0/16",)), Ranges(pod=("10.71.0.0/24",))),
-        (Ranges(pod=("10.244.0.0/16",)), Ranges(pod=("fd00::/16",))),
-        (Ranges(pod=("10.244.0.0/16",)), Ranges(external=("10.71.0.0/16",))),
-        (Ranges(pod=("10.244.0.1/16",)), Ranges(pod=("10.71.0.0/16",))),
-        (Ranges(pod=("nonsense",)), Ranges(pod=("10.71.0.0/16",))),
-        (Ranges(pod=("10.244.0.0/16",)), Ranges(pod=("nonsense",))),
+        (ClusterCidrs(pod=("10.244.0.0/16",)), ClusterCidrs()),
+        (ClusterCidrs(pod=("10.244.0.0/16",)), ClusterCidrs(pod=("10.71.0.0/24",))),
+        (ClusterCidrs(pod=("10.244.0.0/16",)), ClusterCidrs(pod=("fd00::/16",))),
+        (ClusterCidrs(pod=("10.244.0.0/16",)), ClusterCidrs(external=("10.71.0.0/16",))),
+        (ClusterCidrs(pod=("10.244.0.1/16",)), ClusterCidrs(pod=("10.71.0.0/16",))),
+        (ClusterCidrs(pod=("nonsense",)), ClusterCidrs(pod=("10.71.0.0/16",))),
+        (ClusterCidrs(pod=("10.244.0.0/16",)), ClusterCidrs(pod=("nonsense",))),
     ],
 )
 def test_ranges_that_do_not_go_together(source, target):
@@ -66,7 +66,7 @@ def test_there_and_back(place):
     one = make(((first % (1 << length)) * hosts, length))
     other = make(((second % (1 << length)) * hosts, length))
     address = str(one[host % hosts])
-    source, target = Ranges(pod=(str(one),)), Ranges(pod=(str(other),))
+    source, target = ClusterCidrs(pod=(str(one),)), ClusterCidrs(pod=(str(other),))
     if getattr(one[host % hosts], "ipv4_mapped", None) or getattr(
         other[host % hosts], "ipv4_mapped", None
     ):

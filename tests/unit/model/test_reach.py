@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.model.peering.reach import SERVER, THROUGH, TUNNEL, Facts, unreachable
+from liqod.model.peering.reach import SERVER, THROUGH, TUNNEL, ReachFacts, unreachable
 
 UNKNOWN = None
 
@@ -12,7 +12,9 @@ UNKNOWN = None
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_tunnel_decides_whatever_the_api_server_does(asked, answers, settled):
     def said(stands):
-        facts = Facts(tunnel=True, stands=stands, asked=asked, answers=answers, settled=settled)
+        facts = ReachFacts(
+            tunnel=True, stands=stands, asked=asked, answers=answers, settled=settled
+        )
         return unreachable(facts)
 
     assert said(True) == THROUGH
@@ -24,13 +26,13 @@ def test_a_tunnel_decides_whatever_the_api_server_does(asked, answers, settled):
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        (Facts(asked=True, answers=True), THROUGH),
-        (Facts(asked=True, answers=False), SERVER),
-        (Facts(asked=True, answers=False, settled=True), SERVER),
-        (Facts(), UNKNOWN),
-        (Facts(settled=True), THROUGH),  # nothing is borrowed, and nobody asks
-        (Facts(tunnel=True, settled=True, asked=True, answers=False), SERVER),
-        (Facts(tunnel=True, settled=True, asked=True), THROUGH),
+        (ReachFacts(asked=True, answers=True), THROUGH),
+        (ReachFacts(asked=True, answers=False), SERVER),
+        (ReachFacts(asked=True, answers=False, settled=True), SERVER),
+        (ReachFacts(), UNKNOWN),
+        (ReachFacts(settled=True), THROUGH),  # nothing is borrowed, and nobody asks
+        (ReachFacts(tunnel=True, settled=True, asked=True, answers=False), SERVER),
+        (ReachFacts(tunnel=True, settled=True, asked=True), THROUGH),
     ],
 )
 def test_where_no_tunnel_is_or_nobody_has_looked_at_it(facts, expected):

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.model.crossing import usage
-from liqod.model.crossing.usage import Counters, NodeReading, PodMetrics, Running, samples
+from liqod.model.crossing.usage import Counters, NodeReading, PodMetrics, RunningPod, samples
 
 START = 1_700_000_000.0
-WEB = Running("shop", "web", "u1", START - 100, {"main": START - 100})
+WEB = RunningPod("shop", "web", "u1", START - 100, {"main": START - 100})
 
 
 def item(stamp: str = "1", cpu: Any = "250m", memory: Any = "64Mi", name: str = "main") -> Any:
@@ -28,7 +28,7 @@ def sampled(*items: Any) -> dict[str, usage.Sample]:
     return samples([msgspec.convert(each, PodMetrics) for each in items])
 
 
-def told(counters: Counters, now: float, *items: Any, pod: Running = WEB) -> NodeReading:
+def told(counters: Counters, now: float, *items: Any, pod: RunningPod = WEB) -> NodeReading:
     known = {("shop", name): each for name, each in sampled(*items).items()}
     return counters.take("milan", [pod], known, now)
 

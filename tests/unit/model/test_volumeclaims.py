@@ -7,7 +7,7 @@ import pytest
 from liqod.errors import ConfigError
 from liqod.model.objects import podspec, scheduling, volumeclaims
 from liqod.model.objects.scheduling import Placement
-from liqod.model.objects.volumeclaims import Sight
+from liqod.model.objects.volumeclaims import ClaimView
 
 CLAIM: dict[str, Any] = {
     "metadata": {
@@ -151,7 +151,7 @@ def ephemeral(name: str) -> dict[str, Any]:
     return {"ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": name}}}}
 
 
-def placement(strategy: Any = "LocalAndRemote", **found: Sight) -> Placement:
+def placement(strategy: Any = "LocalAndRemote", **found: ClaimView) -> Placement:
     return Placement(strategy, storage_class="liqo", claims=found)
 
 
@@ -174,7 +174,7 @@ def terms(value: dict[str, Any], placed: Placement) -> list[Any]:
     ],
 )
 def test_which_volumes_keep_a_pod_here(volume, reason):
-    placed = placement(db=Sight("liqo"), nfs=Sight("nfs", bound=True))
+    placed = placement(db=ClaimView("liqo"), nfs=ClaimView("nfs", bound=True))
     verdict = scheduling.blocked(pod(volume), placed)
     assert (verdict.reason if verdict else None) == reason
     assert scheduling.needs_toleration(pod(volume), placed) == (reason is None)
@@ -187,21 +187,21 @@ def test_without_storage_no_claim_follows():
 
 
 def test_peers_without_storage_are_left_out_while_there_is_no_volume():
-    assert terms(pod(of("db")), placement(db=Sight("liqo"))) == [[STORING]]
+    assert terms(pod(of("db")), placement(db=ClaimView("liqo"))) == [[STORING]]
     assert terms(pod(of("db")), placement()) == [[STORING]]
-    assert terms(pod(of("db")), placement(db=Sight("liqo", bound=True))) == []
+    assert terms(pod(of("db")), placement(db=ClaimView("liqo", bound=True))) == []
     assert terms(pod(ephemeral("liqo")), placement()) == [[STORING]]
-    (both,) = terms(pod(of("db")), placement("Remote", db=Sight("liqo")))
+    (both,) = terms(pod(of("db")), placement("Remote", db=ClaimView("liqo")))
     assert STORING in both
     assert len(both) == 2
-    assert terms(pod(of("db")), placement("Local", db=Sight("liqo"))) == []
+    assert terms(pod(of("db")), placement("Local", db=ClaimView("liqo"))) == []
 
 
 def test_a_pod_whose_claim_came_late_gets_its_toleration():
     value = pod(of("db"), affinity=scheduling.placed_affinity(pod(of("db")), placement()))
     value["metadata"]["resourceVersion"] = "1"
     assert scheduling.late_patch(value, placement()) is None
-    assert scheduling.late_patch(value, placement(db=Sight("liqo"))) is not None
+    assert scheduling.late_patch(value, placement(db=ClaimView("liqo"))) is not None
 
 
 def test_an_ephemeral_volume_is_the_claim_that_was_made_of_it():

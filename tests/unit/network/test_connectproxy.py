@@ -16,7 +16,7 @@ from liqod.kube.http.wire import SocketWire, Wire
 from liqod.network import connectproxy
 from liqod.network.connectproxy import ConnectProxy, place_of
 from liqod.network.dataplane.names import Names
-from liqod.runtime.connectionlimit import Places
+from liqod.runtime.connectionlimit import ConnectionLimiter
 
 R = TypeVar("R")
 
@@ -32,7 +32,7 @@ class Milan:
         self.connections = 0
         self.servers: list[SocketWire] = []
         self.wires: list[SocketWire] = []
-        self.proxy = ConnectProxy(SERVER, self.dial, here, Places(4), 900.0)
+        self.proxy = ConnectProxy(SERVER, self.dial, here, ConnectionLimiter(4), 900.0)
 
     def pair(self) -> tuple[SocketWire, SocketWire]:
         one, other = (SocketWire(each) for each in socket.socketpair())
@@ -192,7 +192,7 @@ async def test_an_api_server_that_is_not_there_is_said_to_be_so(milan: Milan) ->
 
 
 async def test_a_connection_that_says_nothing_ends(milan: Milan) -> None:
-    milan.proxy = ConnectProxy(SERVER, milan.dial, here, Places(4), idle=0.1)
+    milan.proxy = ConnectProxy(SERVER, milan.dial, here, ConnectionLimiter(4), idle=0.1)
     with trio.fail_after(2):
         answer = await milan.answer(OPEN)
     assert b" 200 " in answer
@@ -211,7 +211,7 @@ async def test_one_that_breaks_off_takes_its_other_half_along(milan: Milan) -> N
 async def test_one_peer_has_so_many_connections_and_others_theirs(
     milan: Milan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    milan.proxy = ConnectProxy(SERVER, milan.dial, here, Places(9, of_one=3), idle=900.0)
+    milan.proxy = ConnectProxy(SERVER, milan.dial, here, ConnectionLimiter(9, of_one=3), idle=900.0)
     monkeypatch.setattr(connectproxy, "HALF_IDLE", 0.05)
     sockets: dict[str, socket.socket] = {}
     streams: list[trio.SocketStream] = []

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network.dataplane.names import Names
 from liqod.network.gateway.connections import TunnelState
@@ -19,7 +19,9 @@ GATEWAY = Gateway(
     side="client", backend="wireguard", name="g", uid="u", mtu=1340, endpoints=("192.0.2.1:51840",)
 )
 ENDS = TunnelEndpoints(gateway=GATEWAY, waits="", looked=True)
-RANGES = PeerRanges(peer=Ranges(pod=("10.244.0.0/16",)), seen=Ranges(pod=("10.64.0.0/16",)))
+RANGES = PeerRanges(
+    peer=ClusterCidrs(pod=("10.244.0.0/16",)), seen=ClusterCidrs(pod=("10.64.0.0/16",))
+)
 CONNECTED = TunnelState("Connected", latency=0.001)
 
 
@@ -31,7 +33,7 @@ def test_a_network_that_stands():
 
 
 def test_own_ranges_are_shown_as_the_other_side_says_that_it_sees_them():
-    own = Ranges(pod=("10.244.0.0/16",), external=("10.70.0.0/16",))
+    own = ClusterCidrs(pod=("10.244.0.0/16",), external=("10.70.0.0/16",))
     ranges = PeerRanges(own=own, peer=RANGES.peer, seen=RANGES.seen)
     told = PeerHello(seen_as=("10.65.0.0/16", "10.66.0.0/16", "10.67.0.0/16"))
     found = facts("", ENDS, ranges, "", CONNECTED, ProbeResult(True, told=told), None)

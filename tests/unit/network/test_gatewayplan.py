@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from liqod.config import Config
-from liqod.configsections import Handshake, Webhook
+from liqod.configsections import HandshakeSettings, WebhookSettings
 from liqod.network.gateway.gatewayplan import (
     PORT,
     Listening,
@@ -171,7 +171,7 @@ def test_nor_is_a_udp_port(port: int, which: str):
 @pytest.mark.parametrize("port", [6446, 8118, 9443, 10270, 10271, 10272, 12346, 20443])
 def test_a_port_of_this_daemon_is_no_gateway_s(port: int):
     """It may be down, as for an upgrade: the next owner of its port then gets the requests."""
-    config = Config(webhook=Webhook(port=20443)) if port == 20443 else Config()
+    config = Config(webhook=WebhookSettings(port=20443)) if port == 20443 else Config()
     how = Listening(transport="TCP", port=443, shared=True)
     here = msgspec.structs.replace(HERE, backends={"websocket": how}, kept=own_ports(config))
     one = server(ref=template("server", "websocket-server"), **asked(port, "port"))
@@ -179,7 +179,7 @@ def test_a_port_of_this_daemon_is_no_gateway_s(port: int):
     assert why is not None
     assert why.reason == "PortKept"
     # One that is shared with the handshake, as at 443, is the backend's own.
-    shared = own_ports(Config(handshake=Handshake(port=443)))
+    shared = own_ports(Config(handshake=HandshakeSettings(port=443)))
     one = server(ref=template("server", "websocket-server"), **asked(443, "port"))
     assert refusal(one, PEER, msgspec.structs.replace(here, kept=shared)) is None
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from liqod.errors import NetworkError, PluginError
-from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.network.dataplane.names import Names, Side
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.gatewayhost import PeerHello, ProbeResult
@@ -27,9 +27,9 @@ from liqod.plugins.providers import TunnelSpec, TunnelStatus
 
 NAMES = Names("rome", "milan")
 RANGES = PeerRanges(
-    own=Ranges(pod=("10.244.0.0/16",)),
-    peer=Ranges(pod=("10.244.0.0/16", "fd00::/64")),
-    seen=Ranges(pod=("10.71.0.0/16", "fd71::/64")),
+    own=ClusterCidrs(pod=("10.244.0.0/16",)),
+    peer=ClusterCidrs(pod=("10.244.0.0/16", "fd00::/64")),
+    seen=ClusterCidrs(pod=("10.71.0.0/16", "fd71::/64")),
 )
 ALIVE = ProbeResult(True, 0.001, told=PeerHello("10.244.3.1"))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liqod.model.network.ranges import Entrance, PeerRanges, Ranges
+from liqod.model.network.ranges import ClusterCidrs, Entrance, PeerRanges
 from liqod.network.dataplane import names
 from liqod.network.dataplane.families import families, family_of
 from liqod.network.dataplane.names import Names
@@ -19,9 +19,9 @@ SAID = Path(__file__).parents[2] / "fixtures" / "network" / "peerplan.txt"
 """A whole plan, to be read. Where it is meant to change, the test's message has the new one."""
 
 BOTH = PeerRanges(
-    own=Ranges(("10.244.0.0/16", "fd00:244::/56"), ("10.70.0.0/16", "fd00:70::/112")),
-    peer=Ranges(("10.244.0.0/16", "fd00:244::/56"), ("10.90.0.0/16", "fd00:70::/112")),
-    seen=Ranges(("10.71.0.0/16", "fd00:71::/56"), ("10.90.0.0/16", "fd00:72::/112")),
+    own=ClusterCidrs(("10.244.0.0/16", "fd00:244::/56"), ("10.70.0.0/16", "fd00:70::/112")),
+    peer=ClusterCidrs(("10.244.0.0/16", "fd00:244::/56"), ("10.90.0.0/16", "fd00:70::/112")),
+    seen=ClusterCidrs(("10.71.0.0/16", "fd00:71::/56"), ("10.90.0.0/16", "fd00:72::/112")),
     lent={"10.70.0.1": "192.168.7.9", "fd00:70::1": "fd00:7::9"},
     unmasked=("fd00:7::9",),
     entrances=(
@@ -83,9 +83,9 @@ def ranges(draw: st.DrawFn) -> PeerRanges:
             seen[which].append(draw(networks(family, ipaddress.ip_network(other).prefixlen)))
     lent = {str(ipaddress.ip_network(each)[1]): "192.0.2.9" for each in own[1] if "." in each}
     return PeerRanges(
-        own=Ranges(tuple(own[0]), tuple(own[1])),
-        peer=Ranges(tuple(peer[0]), tuple(peer[1])),
-        seen=Ranges(tuple(seen[0]), tuple(seen[1])),
+        own=ClusterCidrs(tuple(own[0]), tuple(own[1])),
+        peer=ClusterCidrs(tuple(peer[0]), tuple(peer[1])),
+        seen=ClusterCidrs(tuple(seen[0]), tuple(seen[1])),
         lent=lent if draw(st.booleans()) else {},
     )
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import trio
 
-from liqod.model.network.ranges import Ranges
+from liqod.model.network.ranges import ClusterCidrs
 from liqod.network.dataplane.names import Names
 from liqod.network.gatewayhost import PeerHello, ProbeResult
 from liqod.network.probing import conncheck
@@ -207,7 +207,7 @@ async def test_a_server_says_whether_it_takes_websockets(monkeypatch: pytest.Mon
 
 async def test_own_ranges_are_told_to_who_speaks_as_liqod_does(monkeypatch: pytest.MonkeyPatch):
     """Liqo, and who has not said anything yet, are sent nothing that they do not know."""
-    own = Ranges(("10.244.0.0/16", "10.246.0.0/16"), ("10.70.0.0/20",))
+    own = ClusterCidrs(("10.244.0.0/16", "10.246.0.0/16"), ("10.70.0.0/20",))
     tells = PeerHello("10.244.3.1", ("10.65.0.0/16",) * 6, own)
     verdicts: list[ProbeResult] = []
     async with probing(monkeypatch, verdicts.append, tells) as other:
@@ -228,7 +228,7 @@ async def test_own_ranges_are_told_to_who_speaks_as_liqod_does(monkeypatch: pyte
             await until(lambda: bool(verdicts) and bool(verdicts[-1].told.own.pod), 5.0)
             nursery.cancel_scope.cancel()
         said = verdicts[-1].told
-        assert said.own == Ranges(("10.1.0.0/16", "10.2.0.0/16"), ("10.9.0.0/24",))
+        assert said.own == ClusterCidrs(("10.1.0.0/16", "10.2.0.0/16"), ("10.9.0.0/24",))
         assert said.seen_as == ("10.66.0.0/16",)
 
 

@@ -12,8 +12,8 @@ import trio
 
 from liqod.errors import PluginError, Unreachable
 from liqod.plugins import callguard, exceptions
-from liqod.plugins.callguard import Calls, Gauge
-from liqod.plugins.currentplugin import Running, running
+from liqod.plugins.callguard import CallGuard, CallGuards
+from liqod.plugins.currentplugin import RunningPlugin, running
 from tests.unit.plugins.broken import Speechless
 
 
@@ -51,7 +51,7 @@ def slow(monkeypatch) -> Callable[[float], Callable[[], None]]:
     ids=lambda each: type(each).__name__,
 )
 async def test_what_a_plugin_raises_names_it_and_ends_nothing(error: BaseException, said: str):
-    gauge = Gauge("reflector", "gadgets")
+    gauge = CallGuard("reflector", "gadgets")
     with pytest.raises(PluginError) as caught:
         gauge.ask(raising(error))
     assert str(caught.value) == f"the reflector gadgets raised {said}"
@@ -65,7 +65,7 @@ async def test_what_a_plugin_raises_names_it_and_ends_nothing(error: BaseExcepti
 
 
 async def test_what_a_plugins_own_tasks_raise_is_told_without_the_cancellations():
-    gauge = Gauge("discovery", "dns")
+    gauge = CallGuard("discovery", "dns")
 
     async def run() -> None:
         async with trio.open_nursery() as nursery:
@@ -81,11 +81,11 @@ async def test_an_error_on_purpose_stays_what_it_is():
         raise Unreachable("no route")
 
     with pytest.raises(Unreachable):
-        await Gauge("discovery", "dns").run(run)
+        await CallGuard("discovery", "dns").run(run)
 
 
 async def test_a_cancellation_passes():
-    gauge = Gauge("discovery", "dns")
+    gauge = CallGuard("discovery", "dns")
     with trio.CancelScope() as scope:
         scope.cancel()
         await gauge.run(trio.sleep_forever)
@@ -108,7 +108,7 @@ async def cancelled() -> trio.Cancelled:
 
 
 async def test_a_cancellation_that_a_plugin_makes_up_is_a_failure_like_any_other():
-    gauge, error = Gauge("discovery", "dns"), await cancelled()
+    gauge, error = CallGuard("discovery", "dns"), await cancelled()
 
     async def waits() -> None:
         raise error
@@ -140,7 +140,7 @@ async def swallowing() -> None:
 async def test_who_does_not_end_is_left_behind_and_not_called_meanwhile(
     clinging: Callable[[], Coroutine[Any, Any, None]], autojump_clock, caplog
 ):
-    gauge = Gauge("discovery", "dns")
+    gauge = CallGuard("discovery", "dns")
     with trio.move_on_after(5) as scope:
         await gauge.run(clinging)
     assert scope.cancelled_caught
@@ -156,7 +156,7 @@ async def test_who_does_not_end_is_left_behind_and_not_called_meanwhile(
 
 
 async def test_what_liqod_brings_is_waited_for(autojump_clock):
-    gauge = Gauge("network", "wireguard", own=True)
+    gauge = CallGuard("network", "wireguard", own=True)
     with trio.move_on_after(5):
         await gauge.run(shielded)
     assert trio.current_time() == 60
@@ -164,7 +164,7 @@ async def test_what_liqod_brings_is_waited_for(autojump_clock):
 
 
 async def test_what_has_to_come_back_in_time_is_named_when_it_does_not(autojump_clock):
-    gauge = Gauge("network", "rope")
+    gauge = CallGuard("network", "rope")
     with pytest.raises(PluginError, match="the network rope has not come back from sleep_forever"):
         await gauge.run(trio.sleep_forever, within=10)
     assert trio.current_time() == 10
@@ -172,7 +172,7 @@ async def test_what_has_to_come_back_in_time_is_named_when_it_does_not(autojump_
 
 
 async def test_each_stretch_between_two_waits_is_timed(slow):
-    gauge = Gauge("discovery", "dns")
+    gauge = CallGuard("discovery", "dns")
 
     async def now_and_then() -> str:
         for _ in range(callguard.PATIENCE):
@@ -190,11 +190,11 @@ async def test_each_stretch_between_two_waits_is_timed(slow):
 
 async def test_what_is_not_to_be_awaited_is_said():
     with pytest.raises(PluginError, match="it is to be awaited, and gave int"):
-        await Gauge("check", "etcd").run(int)  # type: ignore[arg-type]  # the fault under test
+        await CallGuard("check", "etcd").run(int)  # type: ignore[arg-type]  # the fault under test
 
 
 async def test_calls_are_timed(slow):
-    gauge = Calls().of("reflector", "gadgets")
+    gauge = CallGuards().of("reflector", "gadgets")
     for seconds in (0.1, 0.3, 0.2):
         gauge.ask(slow(seconds))
     assert gauge.calls == 3
@@ -204,7 +204,7 @@ async def test_calls_are_timed(slow):
 
 
 async def test_who_is_slow_again_and_again_is_parked_ever_longer(slow, autojump_clock):
-    gauge = Gauge("reflector", "gadgets")
+    gauge = CallGuard("reflector", "gadgets")
     for _ in range(callguard.PATIENCE):
         gauge.ask(slow(callguard.SLOW))
     assert not gauge.rests
@@ -221,7 +221,7 @@ async def test_who_is_slow_again_and_again_is_parked_ever_longer(slow, autojump_
 
 
 async def test_who_is_slow_now_and_then_is_not_parked(slow, autojump_clock):
-    gauge = Gauge("reflector", "gadgets")
+    gauge = CallGuard("reflector", "gadgets")
     for _ in range(20):
         gauge.ask(slow(callguard.SLOW))
         await trio.sleep(callguard.WITHIN / 2)
@@ -229,7 +229,7 @@ async def test_who_is_slow_now_and_then_is_not_parked(slow, autojump_clock):
 
 
 async def test_one_that_gets_stuck_is_parked_at_once_but_for_what_is_liqods_own(slow, caplog):
-    gauge, own = Gauge("reflector", "gadgets"), Gauge("reflector", "pods", own=True)
+    gauge, own = CallGuard("reflector", "gadgets"), CallGuard("reflector", "pods", own=True)
     gauge.ask(slow(callguard.STUCK))
     own.ask(slow(callguard.STUCK))
     assert gauge.rests
@@ -238,7 +238,7 @@ async def test_one_that_gets_stuck_is_parked_at_once_but_for_what_is_liqods_own(
 
 
 async def test_who_always_fails_is_shown_and_one_success_ends_that():
-    everyone = Calls()
+    everyone = CallGuards()
     gauge = everyone.of("check", "gadgets")
     for _ in range(callguard.FAILING):
         assert not everyone.troubles()
@@ -251,7 +251,7 @@ async def test_who_always_fails_is_shown_and_one_success_ends_that():
 
 
 async def test_objects_that_rest_are_counted_until_their_peer_goes():
-    gauge = Gauge("reflector", "gadgets")
+    gauge = CallGuard("reflector", "gadgets")
     gauge.rest(("milan", "shop", "lamp"), "odd")
     gauge.rest(("turin", "shop", "lamp"), "odd")
     assert gauge.trouble == "shop/lamp and 1 other cannot be worked on: odd"
@@ -260,11 +260,11 @@ async def test_objects_that_rest_are_counted_until_their_peer_goes():
 
 
 def test_who_is_running_is_found_in_the_frames():
-    def look() -> Running | None:
+    def look() -> RunningPlugin | None:
         return running(sys._getframe())
 
     assert look() is None
-    named = Gauge("check", "etcd").ask(look)
+    named = CallGuard("check", "etcd").ask(look)
     assert named is not None
     assert str(named.gauge) == "the check etcd"
     assert "test_callguard.py" in named.place
@@ -272,11 +272,11 @@ def test_who_is_running_is_found_in_the_frames():
 
 
 async def test_who_is_running_is_found_behind_what_is_awaited():
-    async def look() -> Running | None:
+    async def look() -> RunningPlugin | None:
         await trio.lowlevel.checkpoint()
         return running(sys._getframe())
 
-    named = await Gauge("check", "etcd").run(look)
+    named = await CallGuard("check", "etcd").run(look)
     assert named is not None
     assert str(named.gauge) == "the check etcd"
     assert named.place.endswith("in look")
@@ -284,7 +284,7 @@ async def test_who_is_running_is_found_behind_what_is_awaited():
 
 def test_the_wall_costs_little():
     """A call through the wall takes microseconds, of which a pod's reflection has thousands."""
-    gauge, rounds = Gauge("reflector", "gadgets"), 20_000
+    gauge, rounds = CallGuard("reflector", "gadgets"), 20_000
     began = perf_counter()
     for _ in range(rounds):
         gauge.ask(int)
@@ -292,7 +292,7 @@ def test_the_wall_costs_little():
 
 
 async def test_an_error_that_has_no_text_is_held_and_a_long_one_is_told_in_a_line():
-    gauge = Gauge("reflector", "gadgets")
+    gauge = CallGuard("reflector", "gadgets")
     with pytest.raises(PluginError, match="raised Speechless: it has no text"):
         gauge.ask(raising(Speechless()))
 
@@ -312,14 +312,14 @@ async def test_an_answer_that_breaks_whoever_looks_at_it_is_nonsense():
     def looks(answer: object) -> str | None:
         raise SystemExit(4)
 
-    gauge = Gauge("reflector", "gadgets")
+    gauge = CallGuard("reflector", "gadgets")
     with pytest.raises(PluginError, match=r"from .*: it cannot be looked at: Sys"):
         gauge.judge(looks, object)
 
 
 async def test_a_task_that_a_plugin_begins_is_its_own(slow, autojump_clock):
-    gauge, other = Gauge("discovery", "hosts"), Gauge("discovery", "other")
-    seen: list[Running | None] = []
+    gauge, other = CallGuard("discovery", "hosts"), CallGuard("discovery", "other")
+    seen: list[RunningPlugin | None] = []
 
     async def beside(seconds: float) -> None:
         await trio.sleep(1)
@@ -349,7 +349,7 @@ async def test_a_task_that_a_plugin_begins_is_its_own(slow, autojump_clock):
 
 
 async def test_what_a_task_of_a_plugin_raises_is_raised_by_the_plugin():
-    gauge = Gauge("discovery", "hosts")
+    gauge = CallGuard("discovery", "hosts")
 
     async def beside() -> None:
         await trio.lowlevel.checkpoint()
@@ -366,7 +366,7 @@ async def test_what_a_task_of_a_plugin_raises_is_raised_by_the_plugin():
 
 @pytest.mark.parametrize("beside", [False, True])
 async def test_what_goes_on_and_is_parked_is_ended_at_once(slow, autojump_clock, beside: bool):
-    gauge, blocked = Gauge("discovery", "hosts"), list[float]()
+    gauge, blocked = CallGuard("discovery", "hosts"), list[float]()
 
     async def blocks() -> None:
         while True:
@@ -388,7 +388,7 @@ async def test_what_goes_on_and_is_parked_is_ended_at_once(slow, autojump_clock,
 async def test_one_that_is_parked_and_does_not_end_is_left_behind_and_parked_once(
     slow, autojump_clock
 ):
-    gauge = Gauge("discovery", "hosts")
+    gauge = CallGuard("discovery", "hosts")
 
     async def shields() -> None:
         with trio.CancelScope(shield=True):

@@ -51,7 +51,7 @@ def said(pod: Json, plan: Plan) -> tuple[str, str]:
 
 def test_what_the_provider_notes_is_said_at_once_and_taken_back() -> None:
     pod = changed()
-    note = podchanges.note(state(pod), podchanges.Problem("OverQuota", "cpu: too much"))
+    note = podchanges.note(state(pod), podchanges.PodChangeProblem("OverQuota", "cpu: too much"))
     plan = seen(pod, there(note))
     assert said(pod, plan) == ("OverQuota", "milan: cpu: too much")
     assert [(each.code, each.message) for each in plan.reasons] == [
@@ -69,7 +69,7 @@ def test_a_debugger_that_is_refused_waits_and_says_why() -> None:
     debuggers = [{"name": name, "image": "busybox"} for name in ("first", "second")]
     pod = changed(ephemeralContainers=debuggers)
     word = "ephemeralContainers: must not include SYS_PTRACE"
-    remote = there(podchanges.note(state(pod), podchanges.Problem("Refused", word)))
+    remote = there(podchanges.note(state(pod), podchanges.PodChangeProblem("Refused", word)))
     remote["spec"]["ephemeralContainers"] = debuggers[:1]
     running = {"name": "first", "state": {"running": {}}}
     remote["status"]["ephemeralContainerStatuses"] = [running]

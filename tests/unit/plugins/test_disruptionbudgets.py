@@ -13,7 +13,7 @@ from liqod.plugins.reflectors import disruptionbudgets
 from liqod.plugins.reflectors.disruptionbudgets import (
     POD_DISRUPTION_BUDGETS,
     REFLECTOR,
-    Status,
+    DisruptionBudgetStatus,
     available,
     share,
 )
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 SELECTOR = {"matchLabels": {"app": "shop"}}
 
 
-def budget(status: Status | None = None, generation: int = 1, **spec: Any) -> Json:
+def budget(status: DisruptionBudgetStatus | None = None, generation: int = 1, **spec: Any) -> Json:
     made: Json = {
         "apiVersion": POD_DISRUPTION_BUDGETS.api_version,
         "kind": "PodDisruptionBudget",
@@ -42,9 +42,9 @@ def budget(status: Status | None = None, generation: int = 1, **spec: Any) -> Js
     return made
 
 
-def counted(expected: int, healthy: int, desired: int) -> Status:
+def counted(expected: int, healthy: int, desired: int) -> DisruptionBudgetStatus:
     """A status as Kubernetes' controller writes it."""
-    return Status(expected, healthy, desired, max(0, healthy - desired), 1)
+    return DisruptionBudgetStatus(expected, healthy, desired, max(0, healthy - desired), 1)
 
 
 def there(expected: int, healthy: int, minimum: int) -> Json:
@@ -122,7 +122,7 @@ places = st.lists(
 """Of each place its pods, and those of them that are Ready; the first is this cluster."""
 
 
-def allowed(here: Status, pods: int, ready: int) -> int:
+def allowed(here: DisruptionBudgetStatus, pods: int, ready: int) -> int:
     """How many evictions a peer's own controller allows, when it has taken up what we write."""
     return max(0, ready - available(here, counted(pods, ready, 0)))
 
@@ -184,6 +184,6 @@ def test_what_one_side_does_not_know_yet_allows_nothing_more(pods: int, told: in
 
 
 def test_shares_follow_the_pods():
-    here = Status(10, 10, 4, 6, 1)
+    here = DisruptionBudgetStatus(10, 10, 4, 6, 1)
     assert [share(here, pods) for pods in (0, 1, 5, 10, 20)] == [0, 1, 3, 6, 6]
-    assert share(Status(10, 4, 4, 0, 1), 10) == 0
+    assert share(DisruptionBudgetStatus(10, 4, 4, 0, 1), 10) == 0

@@ -7,7 +7,7 @@ import trio
 from liqod.errors import TransientError
 from liqod.plugins import loader
 from liqod.plugins.discovery import dns_srv, texts
-from liqod.plugins.discovery.dns_srv import PATIENCE, SOONEST, Answer, DnsSrv, Settings
+from liqod.plugins.discovery.dns_srv import PATIENCE, SOONEST, DnsAnswer, DnsSrv, Settings
 from liqod.plugins.providers import MOST_ADVERT, Sighting
 from simulator.suites import DiscoveryContract
 from tests.unit.plugins.nameserver import NameServer
@@ -123,13 +123,13 @@ async def test_of_a_domain_with_ever_more_records_so_many_are_looked_at(monkeypa
     monkeypatch.setattr(dns_srv, "MOST_TARGETS", 4)
 
     class Endless:
-        async def ask(self, name: str, kind: str) -> Answer:
+        async def ask(self, name: str, kind: str) -> DnsAnswer:
             import dns.rdata
 
             if kind == "TXT":
-                return Answer((), 60.0, secure=False)
+                return DnsAnswer((), 60.0, secure=False)
             made = (dns.rdata.from_text("IN", "SRV", f"0 0 1 h{n}.example.") for n in range(50))
-            return Answer(tuple(made), 60.0, secure=False)
+            return DnsAnswer(tuple(made), 60.0, secure=False)
 
     plugin = DnsSrv(Settings(domains=("example.org",)), Endless())  # type: ignore[arg-type]
     seen: list[Sighting] = []
@@ -144,11 +144,11 @@ class Counting:
         self.times: list[float] = []
         self._fails = fails
 
-    async def ask(self, name: str, kind: str) -> Answer:
+    async def ask(self, name: str, kind: str) -> DnsAnswer:
         self.times.append(trio.current_time())
         if self._fails:
             raise TransientError("no name server answers")
-        return Answer((), 0.0, secure=False)
+        return DnsAnswer((), 0.0, secure=False)
 
 
 async def test_a_ttl_of_nothing_is_no_reason_to_ask_without_end(autojump_clock):

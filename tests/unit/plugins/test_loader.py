@@ -13,7 +13,7 @@ from liqod.plugins.contracts import NOTHING, Governor, Reflector, RemoteKind, Se
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.discovery import manual
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.loader import Source
+from liqod.plugins.loader import PluginSource
 from liqod.plugins.providers import DiscoveryProvider
 
 
@@ -38,7 +38,7 @@ def plugin(*provided):
 
 
 def source(name, load):
-    return Source(name, f"{name}-package", "1.2", load)
+    return PluginSource(name, f"{name}-package", "1.2", load)
 
 
 def load(*sources, blocked=(), settings=None):
@@ -279,7 +279,7 @@ def test_what_is_left_out_is_named_in_one_line(caplog):
 
     plugins = load(source("broken", explode))
     assert why(plugins, "broken") == "ValueError: one \\x1b[31mtwo"
-    loader.tell(plugins)
+    loader.log_loaded(plugins)
     assert "the plugin broken of broken-package is left out: ValueError: one" in caplog.text
 
 

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
-from liqod.kube.cache.store import Change, Store
+from liqod.kube.cache.store import Store, StoreChange
 from liqod.kube.selection import EVERY
 from liqod.plugins.discovery.manual import build, liqod_discovery
 from liqod.plugins.providers import (
@@ -19,7 +19,7 @@ from liqod.plugins.providers import (
     Services,
     Sighting,
 )
-from liqod.plugins.validation import odd
+from liqod.plugins.validation import sighting_problem
 from simulator.suites import DiscoveryContract
 
 NAME = "kubeconfig-controlplane"
@@ -34,7 +34,7 @@ class FakeInformer:
         self.handlers.append(handler)
         known = list(self.store.keys())
         for key in known:
-            handler(Change(key, None, self.store.get(key)))
+            handler(StoreChange(key, None, self.store.get(key)))
         return lambda: self.handlers.remove(handler)
 
     def put(self, namespace: str, name: str, labels: dict[str, str]) -> None:
@@ -44,7 +44,7 @@ class FakeInformer:
     def remove(self, namespace: str, name: str) -> None:
         self._tell(self.store.remove((namespace, name)))
 
-    def _tell(self, change: Change | None) -> None:
+    def _tell(self, change: StoreChange | None) -> None:
         for handler in list(self.handlers):
             if change is not None:
                 handler(change)
@@ -147,7 +147,7 @@ async def test_a_configured_cluster_is_seen_where_the_operator_says_that_it_is(n
     await made.tenant("milan")
     made.secret("milan", "liqo-tenant-milan")
     assert [each.addresses for each in made.seen] == [places[:MOST_ADDRESSES]] * 2
-    assert [odd(each) for each in made.seen] == [None, None]
+    assert [sighting_problem(each) for each in made.seen] == [None, None]
     nursery.cancel_scope.cancel()
 
 

@@ -10,13 +10,13 @@ from liqod.errors import TransientError
 from liqod.plugins import loader
 from liqod.plugins.discovery import mdns, texts
 from liqod.plugins.discovery.mdns import LONGEST, SHORTEST, Mdns, Settings, sighting
-from liqod.plugins.discovery.mdnsedge import RENEWED, Edge, Heard, News
+from liqod.plugins.discovery.mdnsedge import RENEWED, Edge, MdnsService, News
 from liqod.plugins.providers import Announcement, Services, Sighting
 from simulator.suites import DiscoveryContract
 from simulator.suites.providers import share
 
 
-def heard(cluster: str = "milan", name: str = "", **more: Any) -> Heard:
+def heard(cluster: str = "milan", name: str = "", **more: Any) -> MdnsService:
     told: dict[str, Any] = {
         "name": name or cluster,
         "server": "liqod-1.local.",
@@ -25,7 +25,7 @@ def heard(cluster: str = "milan", name: str = "", **more: Any) -> Heard:
         "strings": tuple(texts.pack(cluster, f"v1.of-{cluster}")),
         "ttl": 180.0,
     }
-    return Heard(**(told | more))
+    return MdnsService(**(told | more))
 
 
 MILAN = Sighting(
@@ -60,7 +60,7 @@ class StaticEdge:
         news, self.news = self.news, {}
         return news
 
-    def is_own(self, found: Heard) -> bool:
+    def is_own(self, found: MdnsService) -> bool:
         return found.server == self.own
 
     def announce(self, name: str, strings: list[bytes], port: int, ttl: int) -> None:

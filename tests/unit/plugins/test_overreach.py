@@ -21,7 +21,7 @@ from liqod.plugins.contracts import (
     Right,
     Validation,
 )
-from liqod.plugins.loader import Source
+from liqod.plugins.loader import PluginSource
 from liqod.plugins.overreach import overreach
 from liqod.plugins.reflectors import ingresses
 
@@ -171,6 +171,6 @@ def plugin(reflector: Reflector) -> type:
 
 def test_a_daemon_goes_on_with_a_package_s_own_version_of_a_built_in_reflector():
     """The daemon has its rights anyway: declared ones are granted by an installation alone."""
-    source = Source("ingresses", "liqod-ingresses", "1", lambda: plugin(ingresses.REFLECTOR))
+    source = PluginSource("ingresses", "liqod-ingresses", "1", lambda: plugin(ingresses.REFLECTOR))
     assert loader.load(sources=[source]).reflectors == (ingresses.REFLECTOR,)
     assert "no package is granted" in (overreach(ingresses.REFLECTOR) or "")

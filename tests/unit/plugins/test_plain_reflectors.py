@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, ENDPOINT_SLICES, SECRETS, SERVICES
-from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.plugins.contracts import NOTHING, Refusal, VirtualNode
 from liqod.plugins.crossing import crossing_labels
 from liqod.plugins.reflectors import configmaps, endpointslices, secrets, services
@@ -242,7 +242,7 @@ def test_a_service_keeps_what_means_the_same_there():
 )
 def test_a_service_of_ipv6_is_one_where_the_peer_would_make_another(families, theirs, crosses):
     service = {**WEB, "spec": {**WEB["spec"], "ipFamilies": families}}
-    ranges = None if theirs is None else PeerRanges(peer=Ranges(pod=theirs))
+    ranges = None if theirs is None else PeerRanges(peer=ClusterCidrs(pod=theirs))
     names = msgspec.structs.replace(NAMES, pod_network="tunnel", ranges=ranges)
     (wanted,) = out(services.REFLECTOR, service, names=names).remote
     assert wanted["spec"].get("ipFamilies") == crosses
@@ -336,9 +336,9 @@ def test_no_endpoints_cross_where_addresses_do_not():
 
 
 JOINED = PeerRanges(
-    own=Ranges(pod=("10.10.0.0/16",), external=("10.70.0.0/16",)),
-    peer=Ranges(pod=("10.10.0.0/16",)),
-    seen=Ranges(pod=("10.71.0.0/16",)),
+    own=ClusterCidrs(pod=("10.10.0.0/16",), external=("10.70.0.0/16",)),
+    peer=ClusterCidrs(pod=("10.10.0.0/16",)),
+    seen=ClusterCidrs(pod=("10.71.0.0/16",)),
     lent={"10.70.0.4": "192.0.2.7"},
 )
 

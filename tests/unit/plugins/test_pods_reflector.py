@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 
 from liqod.apimachinery.kinds import NODES
-from liqod.model.network.ranges import PeerRanges, Ranges
-from liqod.model.network.remapping import Crossed
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges
+from liqod.model.network.remapping import Remapped
 from liqod.model.objects.podstatus import merge
 from liqod.plugins.contracts import NOTHING, Absence, Plan, Refusal
 from liqod.plugins.reflectors import pods
@@ -77,7 +77,7 @@ def test_a_pod_that_cannot_go_says_why_once(spec, word):
 
 def test_the_status_of_the_remote_pod_is_merged():
     plan = pods.incoming(pod(), (remote_pod(),), view())
-    expected = merge(pod(), remote_pod(), node_address="127.0.0.1", now=NOW, cross=Crossed)
+    expected = merge(pod(), remote_pod(), node_address="127.0.0.1", now=NOW, cross=Remapped)
     assert plan.status == expected.status
     assert plan.debounce == 0.0
 
@@ -152,9 +152,9 @@ def test_no_address_is_shown_where_addresses_do_not_cross():
 
 
 JOINED = PeerRanges(
-    own=Ranges(pod=("10.10.0.0/16",)),
-    peer=Ranges(pod=("10.10.0.0/16", "fd00:10::/64")),
-    seen=Ranges(pod=("10.71.0.0/16", "fd00:71::/64")),
+    own=ClusterCidrs(pod=("10.10.0.0/16",)),
+    peer=ClusterCidrs(pod=("10.10.0.0/16", "fd00:10::/64")),
+    seen=ClusterCidrs(pod=("10.71.0.0/16", "fd00:71::/64")),
 )
 
 

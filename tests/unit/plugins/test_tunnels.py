@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from liqod.plugins.providers import TunnelProvider, TunnelSpec
-from liqod.plugins.validation import fault
+from liqod.plugins.validation import provided_problem
 
 
 def provider(**changed: Any) -> TunnelProvider:
@@ -14,8 +14,8 @@ def provider(**changed: Any) -> TunnelProvider:
 
 
 def test_a_tunnel_backend_fits():
-    assert fault(provider()) is None
-    assert fault(provider(encrypted=False, on_request=True)) is None
+    assert provided_problem(provider()) is None
+    assert provided_problem(provider(encrypted=False, on_request=True)) is None
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_tunnel_backend_fits():
     ],
 )
 def test_one_that_does_not_is_named_by_its_field(changed: dict[str, Any], said: str):
-    assert said in (fault(provider(**changed)) or "")
+    assert said in (provided_problem(provider(**changed)) or "")
 
 
 def test_a_spec_does_not_show_its_key():

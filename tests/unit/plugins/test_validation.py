@@ -20,7 +20,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
-from liqod.plugins.validation import fault, strange
+from liqod.plugins.validation import plan_problem, provided_problem
 from simulator.suites.reflectors import stiff
 from tests.unit.plugins import broken
 
@@ -28,8 +28,10 @@ GOOD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
 
 def test_a_plan_is_none():
-    assert strange(NOTHING) is None
-    assert strange(Plan(remote=(GOOD,), local=(GOOD,), requeue_after=1, status={"a": 1})) is None
+    assert plan_problem(NOTHING) is None
+    assert (
+        plan_problem(Plan(remote=(GOOD,), local=(GOOD,), requeue_after=1, status={"a": 1})) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def test_a_plan_is_none():
     ],
 )
 def test_what_is_no_plan_is_named_by_its_field(plan, said):
-    found = strange(plan)
+    found = plan_problem(plan)
     assert found is not None
     assert said in found
 
@@ -83,7 +85,7 @@ def test_what_follows_is_named_by_paths(remote: RemoteKind, said: str | None) ->
     reflector = Reflector(
         name="notes", kind=CONFIG_MAPS, outgoing=lambda source, view: NOTHING, remote=(remote,)
     )
-    found = fault(reflector)
+    found = provided_problem(reflector)
     assert found is None if said is None else said in (found or "")
 
 
@@ -142,15 +144,15 @@ def test_a_function_that_cannot_be_called_as_it_will_be_is_named(
     def wants_more(*values: object, something: str) -> None:
         """Take more than is given."""
 
-    assert fault(with_function(struct, field, waits if awaited else takes)) is None
-    said = fault(with_function(struct, field, wants_more)) or ""
+    assert provided_problem(with_function(struct, field, waits if awaited else takes)) is None
+    said = provided_problem(with_function(struct, field, wants_more)) or ""
     assert f"{field} has to take {count} values" in said
     if not awaited:
-        said = fault(with_function(struct, field, waits)) or ""
+        said = provided_problem(with_function(struct, field, waits)) or ""
         assert f"{field} is asynchronous" in said
 
 
 @pytest.mark.parametrize("title", ["", "a\nb", "\x1b[31mred"])
 def test_a_title_that_does_not_show_itself_is_named(title: str) -> None:
     check = msgspec.structs.replace(WHOLE["Check"], title=title)
-    assert fault(check) == "title is to be a line of text that shows itself"
+    assert provided_problem(check) == "title is to be a line of text that shows itself"

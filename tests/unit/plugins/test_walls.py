@@ -32,7 +32,7 @@ from liqod.plugins.contracts import NoSettings
 from liqod.plugins.diagnosis import Check, ClusterFacts, ok
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.host import PluginHost
-from liqod.plugins.loader import Plugins, Source
+from liqod.plugins.loader import Plugins, PluginSource
 from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider, TunnelSpec
 from liqod.runtime.account import Account
 from liqod.telemetry.events import DiscoveryFailed
@@ -327,7 +327,7 @@ def loaded(config_type: Any) -> Plugins:
         for name, kind in (("bad", config_type), ("good", NoSettings))
     ]
     provided = SimpleNamespace(liqod_checks=hookimpl(lambda: checks))
-    return loader.load(sources=[Source("ours", "ours", "1", lambda: provided)])
+    return loader.load(sources=[PluginSource("ours", "ours", "1", lambda: provided)])
 
 
 class Painted(msgspec.Struct, frozen=True):
@@ -368,8 +368,8 @@ async def test_a_hook(hook: str, how: str, monkeypatch: pytest.MonkeyPatch, capl
     provided = SimpleNamespace(liqod_checks=hookimpl(lambda: [good]))
     plugins = loader.load(
         sources=[
-            Source("bad", "theirs", "1", lambda: bad),
-            Source("ours", "ours", "1", lambda: provided),
+            PluginSource("bad", "theirs", "1", lambda: bad),
+            PluginSource("ours", "ours", "1", lambda: provided),
         ]
     )
     assert [each.name for each in plugins.checks] == ["good"]

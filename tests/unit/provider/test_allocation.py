@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.config import Guests
+from liqod.config import GuestSettings
 from liqod.model.objects import quantities
 from liqod.provider.slices.allocation import Allocation, SliceRequest, allocate, within_number
 
-EIGHT = Guests(max_resources={"cpu": "8"})
+EIGHT = GuestSettings(max_resources={"cpu": "8"})
 
 
 def request(name: str, since: str, **resources: str) -> SliceRequest:
@@ -21,7 +21,7 @@ def had(name: str, since: str, granted: dict[str, str], **resources: str) -> Sli
 
 def test_the_oldest_slices_are_kept():
     requests = [request("new", "2026-03"), request("b", "2026-01"), request("a", "2026-01")]
-    assert within_number(requests, Guests(max_slices=2)) == {"a", "b"}
+    assert within_number(requests, GuestSettings(max_slices=2)) == {"a", "b"}
 
 
 def test_slices_share_what_one_consumer_may_have_in_the_order_of_their_age():
@@ -90,7 +90,7 @@ def test_nonsense_is_asked_by_one_that_keeps_what_it_has():
 
 
 def test_a_resource_that_it_never_had_is_left_out():
-    gpus = Guests(max_resources={"gpu": "0"})
+    gpus = GuestSettings(max_resources={"gpu": "0"})
     assert allocate([had("a", "1", {"cpu": "4"}, cpu="4", gpu="1")], gpus)["a"].kept == {"cpu": "4"}
 
 

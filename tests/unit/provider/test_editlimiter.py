@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.queue import KeyedQueue
 from liqod.peers.peer import Peer
 from liqod.provider.workloads import editlimiter
@@ -44,7 +44,7 @@ ENDED = body().replace(b"Running", b"Failed")
 def test_an_edit_is_of_what_was_there_and_stays(
     old: bytes | None, new: bytes | None, told: bool, edit: bool
 ):
-    assert is_edit(Change(KEY, old, new), status=told) is edit
+    assert is_edit(StoreChange(KEY, old, new), status=told) is edit
 
 
 def busy(seconds: float) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.model.network.remapping import Crossed
+from liqod.model.network.remapping import Remapped
 from liqod.provider.workloads.endpointtranslation import translate
 from liqod.resources import ShadowEndpointSlice
 
@@ -32,9 +32,9 @@ def shadow(*endpoints: Any, **more: Any) -> ShadowEndpointSlice:
     )
 
 
-def cross(address: str) -> Crossed:
+def cross(address: str) -> Remapped:
     own = address.startswith("10.96.")
-    return Crossed("", "it is this cluster's") if own else Crossed(address)
+    return Remapped("", "it is this cluster's") if own else Remapped(address)
 
 
 TARGET = {"kind": "RemotePod", "name": "web-1", "namespace": "shop"}
@@ -94,6 +94,6 @@ def test_none_at_all():
 
 def test_an_endpoint_is_relayed_under_its_alias():
     endpoint = {"addresses": ["10.244.0.1"], "nodeName": "worker-1"}
-    made = translate(shadow(endpoint), "rome", up=True, cross=lambda _: Crossed("10.71.0.1"))
+    made = translate(shadow(endpoint), "rome", up=True, cross=lambda _: Remapped("10.71.0.1"))
     assert made.manifest["endpoints"][0]["addresses"] == ["10.71.0.1"]
     assert made.refused == {}

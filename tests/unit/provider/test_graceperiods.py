@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.provider.workloads.graceperiods import GracePeriods
 from liqod.provider.workloads.shadow import GuestPod
 
@@ -44,13 +44,13 @@ GOING = {"deletionTimestamp": "2026-11-21T02:00:00Z", "deletionGracePeriodSecond
 )
 def test_what_is_asked_for_is_given_within_the_cap(asked, grace):
     grace_periods = GracePeriods(60)
-    grace_periods.update(Change(KEY, None, shadow(asked)))
+    grace_periods.update(StoreChange(KEY, None, shadow(asked)))
     assert grace_periods.grace(KEY, pod()) == grace
 
 
 def test_it_holds_when_the_shadow_pod_has_gone_until_its_pod_has():
     grace_periods = GracePeriods(60)
-    grace_periods.update(Change(KEY, shadow("2"), None))
+    grace_periods.update(StoreChange(KEY, shadow("2"), None))
     assert grace_periods.grace(KEY, pod()) == 2
     grace_periods.forget(KEY)
     assert grace_periods.grace(KEY, pod()) is None
@@ -59,14 +59,14 @@ def test_it_holds_when_the_shadow_pod_has_gone_until_its_pod_has():
 
 def test_it_is_for_that_pod_alone():
     grace_periods = GracePeriods(60)
-    grace_periods.update(Change(KEY, None, shadow("2", uid="another")))
+    grace_periods.update(StoreChange(KEY, None, shadow("2", uid="another")))
     assert grace_periods.grace(KEY, pod()) is None
     assert not grace_periods.exceeds(KEY, pod(**GOING))
 
 
 def test_a_pod_that_another_deletes_more_slowly_is_deleted_again_once():
     grace_periods = GracePeriods(60)
-    grace_periods.update(Change(KEY, None, shadow("2")))
+    grace_periods.update(StoreChange(KEY, None, shadow("2")))
     assert not grace_periods.exceeds(KEY, pod())
     assert grace_periods.exceeds(KEY, pod(**GOING))
     assert not grace_periods.exceeds(KEY, pod(**{**GOING, "deletionGracePeriodSeconds": 2}))

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.config import Provider
+from liqod.config import ProviderSettings
 from liqod.provider.slices.allocation import Allocation
 from liqod.provider.slices.granting import SliceVerdict, granted_in, judge, status_of
 from liqod.resources import AuthParams, ResourceSlice, Tenant
@@ -12,7 +12,7 @@ from liqod.resources.authentication import SliceSpec, SliceStatus, TenantSpec
 
 NOW, THEN = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
 GIVEN = AuthParams(api_server="https://milan", signed_crt=b"x")
-SETTINGS = Provider()
+SETTINGS = ProviderSettings()
 
 
 def wanted(class_name="default", **resources):
@@ -84,7 +84,7 @@ def test_nonsense_is_denied_but_authenticated(resources):
 
 
 def test_the_default_class_can_be_switched_off():
-    settings = Provider(accept_default_class=False)
+    settings = ProviderSettings(accept_default_class=False)
     found = judge(wanted(""), tenant(), None, settings, served=False)
     assert verdict_of(status_of({}, found, GIVEN, settings, NOW))["Resources"] == "Denied"
 

@@ -4,7 +4,7 @@ import pytest
 
 from liqod import config
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.config import Guests
+from liqod.config import GuestSettings
 from liqod.errors import ConfigError
 from liqod.model.crossing import keys
 from liqod.provider.policies import guestkeys
@@ -66,33 +66,35 @@ def meta(labels=None, annotations=None):
 
 def test_ordinary_workloads_pass_as_they_are():
     found = meta(ORDINARY_LABELS, ORDINARY_NOTES)
-    assert guestkeys.brought(found, Guests()) is found
-    guestkeys.check_labels(found, Guests())
+    assert guestkeys.brought(found, GuestSettings()) is found
+    guestkeys.check_labels(found, GuestSettings())
 
 
 @pytest.mark.parametrize("key", FOREIGN)
 def test_what_controllers_here_act_on_is_left_out_and_said(key: str):
-    found = guestkeys.brought(meta(ORDINARY_LABELS, {**ORDINARY_NOTES, key: "x"}), Guests())
+    found = guestkeys.brought(meta(ORDINARY_LABELS, {**ORDINARY_NOTES, key: "x"}), GuestSettings())
     assert found.annotations == {**ORDINARY_NOTES, "liqod.io/left-out": key}
-    allowed = Guests(annotations=(*keys.GUEST_ANNOTATIONS, key))
+    allowed = GuestSettings(annotations=(*keys.GUEST_ANNOTATIONS, key))
     assert key in guestkeys.brought(meta({}, {key: "x"}), allowed).annotations
 
 
 def test_the_note_of_what_was_left_out_is_nobody_elses():
-    found = guestkeys.brought(meta({}, {"liqod.io/left-out": "forged"}), Guests())
+    found = guestkeys.brought(meta({}, {"liqod.io/left-out": "forged"}), GuestSettings())
     assert found.annotations == {}
 
 
 def test_a_label_that_is_on_no_list_keeps_the_pod_from_being_made():
     found = meta({"app": "web", "strimzi.io/cluster": "bank", "a.io/b": "x"})
     with pytest.raises(NotAllowed, match=r"a.io/b, strimzi.io/cluster; .*labels under \[guests\]"):
-        guestkeys.check_labels(found, Guests())
-    assert guestkeys.brought(found, Guests()).labels == {"app": "web"}
-    guestkeys.check_labels(found, Guests(labels=("*/*",)))
+        guestkeys.check_labels(found, GuestSettings())
+    assert guestkeys.brought(found, GuestSettings()).labels == {"app": "web"}
+    guestkeys.check_labels(found, GuestSettings(labels=("*/*",)))
 
 
 def test_the_lists_are_written_on_the_consumers_namespaces():
-    found = guestkeys.notes(Guests(ingress_hosts=("*.{peer}.example",), labels=("*",)), "rome")
+    found = guestkeys.notes(
+        GuestSettings(ingress_hosts=("*.{peer}.example",), labels=("*",)), "rome"
+    )
     assert found["liqod.io/allowed-ingress-hosts"] == "*.rome.example"
     assert found["liqod.io/allowed-labels"] == "*"
     assert found["liqod.io/allowed-storage-classes"] == "*"

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.model import ids
 from liqod.provider.slices.ledger import QuotaLedger
 from liqod.provider.slices.quotas import CORDONED, LIMITS_NOT_SET, OVER_QUOTA, UNKNOWN_USER
@@ -31,7 +31,7 @@ def quota(user: str = USER, **spec: Any) -> bytes:
 def books(*quotas: bytes) -> QuotaLedger:
     made = QuotaLedger("rome")
     for one in quotas:
-        made.quota_changed(Change(("t", "q"), None, one))
+        made.quota_changed(StoreChange(("t", "q"), None, one))
     return made
 
 
@@ -77,9 +77,9 @@ def test_enforcement(mode: str, resources: Any, admitted: bool):
 def test_a_quota_that_changes_its_user_or_goes():
     made = books(quota())
     assert made.ask(KEY, shadow(STATED, **CREATOR)).admitted
-    made.quota_changed(Change(("t", "q"), quota(), quota("other")))
+    made.quota_changed(StoreChange(("t", "q"), quota(), quota("other")))
     assert made.ask(("shop-rome", "web-2"), shadow(STATED, **CREATOR)).reason == UNKNOWN_USER
-    made.quota_changed(Change(("t", "q"), quota("other"), None))
+    made.quota_changed(StoreChange(("t", "q"), quota("other"), None))
     assert not made.ask(("shop-rome", "web-3"), shadow(STATED)).admitted
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from liqod.cluster.guestpolicies import GuestPolicies
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import StoreChange
 from liqod.peers.peer import Peer
 from liqod.provider.workloads import shadowendpointslices, shadowpods
 
@@ -53,7 +53,7 @@ async def test_a_namespace_that_went_is_forgotten(make, memories):
     for each in room.watches:
         each._informer = EMPTY
     room._mapped._names.add("shop-rome")
-    (gone,) = {*room._on_namespace(Change(("", "shop-rome"), None, None))}
+    (gone,) = {*room._on_namespace(StoreChange(("", "shop-rome"), None, None))}
     assert gone == KEY
     await room.reconcile(KEY)
     assert all(set(getattr(room, each)) == {OTHER} for each in memories)

@@ -3,7 +3,7 @@
 import pytest
 
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.config import Guests
+from liqod.config import GuestSettings
 from liqod.provider.namespaces import mapping
 
 OWNER = "liqo-tenant-rome/milan"
@@ -27,7 +27,7 @@ def namespace(name, owner=OWNER, peer="rome", original="shop", leaving=False, ui
 
 def plan(desired, *live, **uids):
     by_name = {each.metadata.name: each for each in live}
-    return mapping.plan(desired, by_name, OWNER, "rome", "liqo", Guests(), uids=uids)
+    return mapping.plan(desired, by_name, OWNER, "rome", "liqo", GuestSettings(), uids=uids)
 
 
 def test_a_missing_namespace_is_made_and_ours_is_kept():

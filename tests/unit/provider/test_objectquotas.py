@@ -9,7 +9,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.config import Provider
+from liqod.config import ProviderSettings
 from liqod.errors import Conflict
 from liqod.install.rights import REMOTE_BASE_ROLE, cluster_roles
 from liqod.kube.client import Client
@@ -170,7 +170,7 @@ def made_by(*names: str) -> set[str]:
 
 
 def test_all_that_a_consumer_may_make_is_bounded():
-    assert made_by(REMOTE_BASE_ROLE) <= Provider().object_quota.keys()
+    assert made_by(REMOTE_BASE_ROLE) <= ProviderSettings().object_quota.keys()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from liqod.config import Guests
+from liqod.config import GuestSettings
 from liqod.provider.policies.podrestrictions import (
     NotAllowed,
     check_pod,
@@ -12,7 +12,7 @@ from liqod.provider.policies.podrestrictions import (
     tolerations,
 )
 
-OPEN = Guests(
+OPEN = GuestSettings(
     service_accounts=("*",),
     runtime_classes=("*",),
     tolerations=("*",),
@@ -51,7 +51,7 @@ def projected(*sources: Any) -> Any:
 )
 def test_what_is_refused_names_the_setting_and_can_be_allowed(spec: Any, setting: str):
     with pytest.raises(NotAllowed, match=rf"the provider's administrator can .*\({setting} under"):
-        check_pod(spec, Guests())
+        check_pod(spec, GuestSettings())
     if spec.get("serviceAccountName") != 7:
         check_pod(spec, OPEN)
 
@@ -72,12 +72,12 @@ def test_what_is_refused_names_the_setting_and_can_be_allowed(spec: Any, setting
     ],
 )
 def test_what_is_ordinary_passes_and_nonsense_is_the_api_servers(spec: Any):
-    check_pod(spec, Guests())
+    check_pod(spec, GuestSettings())
 
 
 def test_the_claim_of_a_volume_is_of_a_class_for_guests():
     with pytest.raises(NotAllowed, match=r"volume v is of the class vip, .*storage_classes under"):
-        check_pod(ephemeral(storageClassName="vip"), Guests(storage_classes=("standard",)))
+        check_pod(ephemeral(storageClassName="vip"), GuestSettings(storage_classes=("standard",)))
 
 
 def test_a_taint_that_keeps_guests_off_is_not_tolerated():
@@ -92,13 +92,13 @@ def test_a_taint_that_keeps_guests_off_is_not_tolerated():
             kept,
         ]
     }
-    assert tolerations(spec, Guests()) == [kept]
+    assert tolerations(spec, GuestSettings()) == [kept]
     assert len(tolerations(spec, OPEN)) == 4
     assert tolerations({"tolerations": "nonsense"}, OPEN) == []
 
 
 def test_names_of_namespaces_may_be_asked_to_bear_the_consumers():
-    own = Guests(namespaces=("*-{peer}",))
+    own = GuestSettings(namespaces=("*-{peer}",))
     assert namespace_problem("shop-rome", "rome", own) == ""
     assert "namespaces under [guests]" in namespace_problem("shop", "rome", own)
-    assert namespace_problem("shop", "rome", Guests()) == ""
+    assert namespace_problem("shop", "rome", GuestSettings()) == ""

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from liqod.apimachinery import labels
-from liqod.config import Guests
+from liqod.config import GuestSettings
 from liqod.errors import Invalid
 from liqod.kube import times
-from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.model.objects.podchanges import state
 from liqod.model.objects.realnodes import REQUIRED, on_real_nodes
 from liqod.provider.workloads.podshape import awaits_way, pod_manifest, pod_spec
@@ -85,7 +85,7 @@ def test_the_consumer_chooses_neither_node_nor_priority():
         "spec": {"pod": pod},
     }
     shadow = msgspec.json.decode(msgspec.json.encode(body), type=Shadow)
-    made = pod_manifest(shadow, Guests())
+    made = pod_manifest(shadow, GuestSettings())
     assert set(made["spec"]) == {"containers", "affinity"}
     assert made["spec"]["containers"] == pod["containers"]
     assert made["metadata"]["ownerReferences"][0]["kind"] == "ShadowPod"
@@ -94,16 +94,16 @@ def test_the_consumer_chooses_neither_node_nor_priority():
 def test_the_way_home_is_written_as_it_is_reached_from_here():
     """It is so for a ShadowPod by liqod and for one by Liqo."""
     ranges = PeerRanges(
-        own=Ranges(("10.244.0.0/16",), ("10.70.0.0/20",)),
-        peer=Ranges(("10.244.0.0/16",), ("10.70.0.0/20",)),
-        seen=Ranges(("10.71.0.0/16",), ("10.72.0.0/20",)),
+        own=ClusterCidrs(("10.244.0.0/16",), ("10.70.0.0/20",)),
+        peer=ClusterCidrs(("10.244.0.0/16",), ("10.70.0.0/20",)),
+        seen=ClusterCidrs(("10.71.0.0/16",), ("10.72.0.0/20",)),
     )
     home = {"ip": "10.70.0.1", "hostnames": ["kubernetes.default", "kubernetes.default.svc"]}
     other = {"ip": "10.70.0.1", "hostnames": ["printer"]}
     shadow = shaped({"containers": [], "hostAliases": [other, home]})
-    made = pod_manifest(shadow, Guests(), ranges)["spec"]["hostAliases"]
+    made = pod_manifest(shadow, GuestSettings(), ranges)["spec"]["hostAliases"]
     assert made == [other, {**home, "ip": "10.72.0.1"}]
-    assert pod_manifest(shadow, Guests())["spec"]["hostAliases"] == [other, home]
+    assert pod_manifest(shadow, GuestSettings())["spec"]["hostAliases"] == [other, home]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_only_a_new_pod_that_names_its_api_server_waits_for_networks(names, age,
 def test_a_guest_ends_within_its_bound(asked: int | None, made: int | None):
     spec = {"containers": [], **({} if asked is None else {"terminationGracePeriodSeconds": asked})}
     shadow = shaped(spec)
-    found = pod_manifest(shadow, Guests())["spec"]
+    found = pod_manifest(shadow, GuestSettings())["spec"]
     assert found.get("terminationGracePeriodSeconds") == made
 
 
@@ -139,22 +139,22 @@ def test_images_can_be_asked_for_at_each_start():
     ]
     spec = {"containers": containers, "initContainers": containers, "volumes": volumes}
     shadow = shaped(spec)
-    found = pod_manifest(shadow, Guests(always_pull=True))["spec"]
+    found = pod_manifest(shadow, GuestSettings(always_pull=True))["spec"]
     assert found["volumes"][0]["image"] == {"reference": "bank/data", "pullPolicy": "Always"}
     assert found["volumes"][1] == volumes[1]
     for group in ("containers", "initContainers"):
         assert [each["imagePullPolicy"] for each in found[group]] == ["Always"]
-    assert pod_manifest(shadow, Guests())["spec"]["containers"] == containers
+    assert pod_manifest(shadow, GuestSettings())["spec"]["containers"] == containers
 
 
 def test_a_pod_notes_what_it_was_made_with_and_debuggers_come_later():
     containers = [{"name": "web", "image": "web"}]
-    made = pod_manifest(shaped({"containers": containers}), Guests())
+    made = pod_manifest(shaped({"containers": containers}), GuestSettings())
     assert made["metadata"]["annotations"][labels.CHANGES] == state({"containers": containers})
     debuggers = [{"name": "debugger", "image": "b", "imagePullPolicy": "Never"}]
     asked = {"containers": containers, "ephemeralContainers": debuggers}
-    made = pod_manifest(shaped(asked), Guests())
+    made = pod_manifest(shaped(asked), GuestSettings())
     assert made["metadata"]["annotations"][labels.CHANGES] == MADE
     assert "ephemeralContainers" not in made["spec"]
-    added = pod_spec(asked, Guests(always_pull=True))["ephemeralContainers"]
+    added = pod_spec(asked, GuestSettings(always_pull=True))["ephemeralContainers"]
     assert [each["imagePullPolicy"] for each in added] == ["Always"]

@@ -13,7 +13,7 @@ from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.apimachinery.objects import Slim
 from liqod.errors import Expired, Forbidden, Unreachable
 from liqod.kube.pages import Page
-from liqod.kube.watch import Event
+from liqod.kube.watch import WatchEvent
 from liqod.model.objects.remoteevents import read
 from liqod.reflection.eventwatch import (
     LISTED_EVERY,
@@ -76,7 +76,7 @@ class There:
         async def following(silence):
             if self.more:
                 name = self.more.pop()
-                return Event("ADDED", Slim(("", name), str(self.version_now), event(name)))
+                return WatchEvent("ADDED", Slim(("", name), str(self.version_now), event(name)))
             with trio.move_on_after(seconds):
                 await self.end.wait()
                 if self.early:

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.nodeindex import placement
-from liqod.kube.cache.store import Change, Key
+from liqod.kube.cache.nodeindex import node_index
+from liqod.kube.cache.store import Key, StoreChange
 
 
 class FakeInformer(Informer):
@@ -22,12 +22,12 @@ class FakeInformer(Informer):
             return None if node is None else msgspec.json.encode({"spec": {"nodeName": node}})
 
         for handler in self.handlers:
-            handler(Change(("shop", name), body(old), body(new)))
+            handler(StoreChange(("shop", name), body(old), body(new)))
 
 
 def test_only_those_who_asked_for_a_node_are_told():
     informer = FakeInformer()
-    placed = placement(informer)
+    placed = node_index(informer)
     heard: list[Key] = []
     end = placed.follow("milan", heard.append)
     informer.change("a", None, "")
@@ -46,7 +46,7 @@ def test_only_those_who_asked_for_a_node_are_told():
 
 def test_who_comes_later_is_told_what_is_there():
     informer = FakeInformer()
-    placed = placement(informer)
+    placed = node_index(informer)
     informer.change("a", None, "milan")
     heard: list[Key] = []
     placed.follow("milan", heard.append)
@@ -55,5 +55,5 @@ def test_who_comes_later_is_told_what_is_there():
 
 def test_all_peers_share_one_look_at_each_change():
     informer = FakeInformer()
-    assert placement(informer) is placement(informer)
+    assert node_index(informer) is node_index(informer)
     assert len(informer.handlers) == 1

@@ -9,7 +9,7 @@ import trio
 
 from liqod.errors import LiqodError, ProtocolError
 from liqod.identity import certificates
-from liqod.kube.http.server import Request, Response, serve
+from liqod.kube.http.server import HttpRequest, HttpResponse, serve
 from simulator.access import calls as module
 from simulator.access.calls import Calls
 
@@ -48,9 +48,9 @@ class Webhook:
     async def _greet(self) -> None:
         self.connections += 1
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: HttpRequest) -> HttpResponse:
         await trio.sleep(0.05)  # so long that calls overlap
-        return Response(self.status, request.body)
+        return HttpResponse(self.status, request.body)
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ import msgspec
 
 from liqod.plugins.network.vxlan import VXLAN, vni
 from liqod.plugins.providers import TunnelSpec
-from liqod.plugins.validation import fault
+from liqod.plugins.validation import provided_problem
 
 
 def test_it_is_not_used_where_nothing_is_said():
     assert VXLAN.on_request
     assert not VXLAN.encrypted
-    assert fault(msgspec.structs.replace(VXLAN, on_request=False)) is not None
+    assert provided_problem(msgspec.structs.replace(VXLAN, on_request=False)) is not None
 
 
 def test_both_sides_have_one_number():
