@@ -37,7 +37,7 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
 FEW: Final = 1024
 """Files that a service may have where nobody says more."""
 HEAD: Final = (
-    "| face | who | counted by | places | of one "
+    "| port | who | counted by | places | of one "
     f"| of {FEW:,} files | files of one place | KiB of one place | MiB kept of requests "
     "| in metrics | test |"
 )
@@ -72,7 +72,7 @@ TRIED: Final[dict[str, str]] = {
     ),
 }
 """By which test each face's bound is tried on a whole process."""
-_TABLE: Final = re.compile(r"\| face \| who \| counted by .*\n(?:\|.*\n)+")
+_TABLE: Final = re.compile(r"\| port \| who \| counted by .*\n(?:\|.*\n)+")
 
 
 def render() -> str:
