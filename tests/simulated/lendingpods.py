@@ -20,21 +20,21 @@ LENDER = "liqo-tenant-rome"
 @asynccontextmanager
 async def lending(**options: Any) -> AsyncIterator[tuple[Pair, trio.Nursery]]:
     """Rome and milan with the engine here and the provider's part there."""
-    engine, timings = options.pop("engine", {}), options.pop("timings", ORDINARY)
-    async with pair(**options) as both, lending_to(both, timings, **engine) as nursery:
+    engine, provider = options.pop("engine", {}), options.pop("timings", ORDINARY)
+    async with pair(**options) as both, lending_to(both, provider, **engine) as nursery:
         yield both, nursery
 
 
 @asynccontextmanager
 async def lending_to(
-    both: Pair, timings: ProviderTimings = ORDINARY, **engine: Any
+    both: Pair, provider: ProviderTimings = ORDINARY, /, **engine: Any
 ) -> AsyncIterator[trio.Nursery]:
     """The engine here and the provider's part there, of a pair that is there already."""
     async with trio.open_nursery() as nursery:
         await both.there.create(NAMESPACES, {"metadata": {"name": LENDER}})
         await quota(both, "milan-rome", "10")
         peer = Peer("rome", both.lender, LENDER)
-        await nursery.start(ShadowPods(peer, GuestPolicies(), timings).run)
+        await nursery.start(ShadowPods(peer, GuestPolicies(), provider).run)
         await both.start(nursery, **engine)
         yield nursery
         nursery.cancel_scope.cancel()

@@ -36,7 +36,7 @@ async def site(**network: Any) -> AsyncIterator[Site]:
         config = msgspec.structs.replace(
             context.config, network=msgspec.structs.replace(context.config.network, **network)
         )
-        object.__setattr__(milan.peer, "home", _with(context, config=config, node_address=NODE))
+        object.__setattr__(milan.peer, "context", _with(context, config=config, node_address=NODE))
         ends, exposed, role = Observable(TunnelEndpoints()), Observable(Exposed()), Role()
         wanted = LocalFacts(
             namespace="liqo", backends={"wireguard": Listening()}, networks=("10.244.0.0/16",)

@@ -43,11 +43,11 @@ ELSEWHERE = {
         "simulated/test_claims.py",
         "test_it_grows_and_a_claim_that_is_lost_is_not_made_again",
     ),
-    f"{POD}: its namespace is brought home while volumes lie there": (
+    f"{POD}: its namespace is brought back while volumes lie there": (
         "simulated/test_claims_placed.py",
         "test_volumes_keep_their_namespace_at_a_peer_until_they_are_deleted",
     ),
-    f"{POD}: there is no room for it": (
+    f"{POD}: no node there has room for it": (
         "node/test_ends.py",
         "test_who_is_preempted_there_waits_with_the_peers_words",
     ),
@@ -64,7 +64,7 @@ ELSEWHERE = {
         "simulated/test_pod_tokens.py",
         "test_they_are_renewed_in_time_and_not_by_a_daemon_that_only_begins_again",
     ),
-    f"{TOKENS}: the way home is down": (
+    f"{TOKENS}: the connection to the consumer's API server is down": (
         "simulated/test_pod_tokens.py",
         "test_they_are_renewed_in_time_and_not_by_a_daemon_that_only_begins_again",
     ),
@@ -89,7 +89,7 @@ ELSEWHERE = {
         "simulated/test_pod_changes.py",
         "test_an_api_server_that_knows_no_resizing_says_so_and_the_pod_runs_on",
     ),
-    f"{CHANGES}: its node has no room (`Deferred`), or never will (`Infeasible`)": (
+    f"{CHANGES}: its node has no room now (`Deferred`), or never will (`Infeasible`)": (
         "unit/model/test_podstatus_changes.py",
         "test_how_a_resize_fares_comes_back",
     ),
@@ -123,7 +123,7 @@ ELSEWHERE = {
         "simulated/test_withdrawals.py",
         "test_what_a_daemon_before_withdrew_is_given_back",
     ),
-    f"{POD}: its node there is not heard of any more": (
+    f"{POD}: its node there has stopped reporting": (
         "simulated/test_dead_nodes.py",
         "test_nodes_that_die_at_the_provider_are_shown_here_until_they_are_back",
     ),
@@ -164,7 +164,7 @@ ELSEWHERE = {
         "simulated/test_several_peers.py",
         "test_a_status_that_somebody_else_undoes_is_let_be",
     ),
-    f"{PLUGIN}: the last peer that has an object is left, or its namespace comes home": (
+    f"{PLUGIN}: the last peer that has an object is left, or its namespace comes back": (
         "simulated/test_several_peers.py",
         "test_what_is_made_here_is_the_first_ones_and_goes_with_the_last",
     ),
@@ -188,11 +188,12 @@ ELSEWHERE = {
         "netns/test_heal.py",
         "test_what_is_harmed_under_traffic_is_put_back",
     ),
-    f"{TOLD}: more is told than a kubelet may write (50 a second, 25 at once of one pod)": (
+    f"{TOLD}: there are more Events than a kubelet may write"
+    " (50 a second, 25 at once of one pod)": (
         "unit/reflection/test_eventwriter.py",
         "test_a_flood_is_left_out_counted_and_said_once",
     ),
-    f"{TOLD}: an Event is told again every few seconds, as by a probe": (
+    f"{TOLD}: an Event is repeated every few seconds, as by a probe": (
         "unit/reflection/test_eventwriter.py",
         "test_one_that_is_told_again_and_again_is_written_now_and_then",
     ),

@@ -1,8 +1,7 @@
 """Receives requests: answers the clusters that ask, and writes their requests into the inbox.
 
-Behind it is the :class:`~liqod.handshake.requests.incomingcontroller.IncomingController`: a request
-is written into it, decided at once where a policy or an invitation says so; its answer is its
-status there.
+A request becomes an entry of the inbox (:mod:`liqod.handshake.requests.incomingcontroller`),
+decided at once where a policy or an invitation says so; its answer is the entry's status.
 """
 
 import logging
@@ -90,9 +89,9 @@ class IncomingServer:
         """The answer to a request, as soon as there is one."""
         name = incomingrecord.name_of(peer.cluster_id, peer.key)
         entry = await self._inbox.find(name)
-        if entry is not None and incomingrecord.is_of(entry, peer) and answering.is_barred(entry):
-            return Denied(reason=BARRED)
-        if self._inbox.is_barred(peer.key):  # by another id: an id is what one calls oneself
+        own = entry if entry is not None and incomingrecord.is_of(entry, peer) else None
+        # Also under another id, which anyone may choose.
+        if (own is not None and answering.is_barred(own)) or self._inbox.is_barred(peer.key):
             return Denied(reason=BARRED)
         if entry is None or not incomingrecord.is_about(entry, peer, ask):
             answer = await self._take_in(peer, source, ask)
@@ -122,11 +121,9 @@ class IncomingServer:
     async def _rename(self, entry: IncomingPeering, words: str) -> None:
         """Show the words of this meeting, as the other side does."""
         patch = incomingrecord.status_patch(entry, {"words": words}, {})
-        name, namespace = entry.name, self._inbox.context.namespace
+        name, place = entry.name, self._inbox.context.namespace
         with suppress(Conflict):
-            await self._client.patch(
-                INCOMING_PEERINGS, name, patch, namespace, subresource="status"
-            )
+            await self._client.patch(INCOMING_PEERINGS, name, patch, place, subresource="status")
 
     async def on_attach(self, peer: VerifiedPeer) -> Refused | None:
         """Why this is no tenant with exactly this key; None where it is one."""

@@ -53,11 +53,11 @@ def installation(facts: ClusterFacts) -> Finding | None:
         return None
     faults = tuple(_not_installed(facts))
     if facts.unread:
-        kinds = f"{', '.join(facts.unread)} cannot be read"
+        kinds = ", ".join(facts.unread)
         remedy = "use a kubeconfig whose user has the right to list them"
-        unread = Fault(f"this is not all: {kinds}", remedy, facts.unread, rank=0)
+        unread = Fault(f"this is not all: {kinds} cannot be read", remedy, facts.unread, rank=0)
         if not faults:
-            return unknown(f"{kinds} by this user", unread)
+            return unknown(f"{kinds} cannot be read by this user", unread)
         faults = (*faults, unread)
     return found(faults, "custom resources and policies are there")
 

@@ -153,9 +153,11 @@ def _pods(found: Iterable[Pod], peer: str) -> Iterator[Fault]:
         else:
             yield Fault(f"pod {which}: {reason}", "kubectl describe it", objects, HINTS)
     for name, names in sets.items():
-        what = f"DaemonSet {name} tolerates everything: {len(names)} of its pods wait on virtual"
+        what = (
+            f"DaemonSet {name} tolerates everything: {len(names)} of its pods wait on virtual nodes"
+        )
         remedy = "give it a node affinity with liqo.io/type NotIn [virtual-node]"
-        yield Fault(f"{what} nodes", remedy, (name,), LAST)
+        yield Fault(what, remedy, (name,), LAST)
 
 
 def _named(names: list[str]) -> str:

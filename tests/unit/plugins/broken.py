@@ -117,6 +117,15 @@ class Odd:
         return "odd"
 
 
+def raising(error: BaseException) -> Callable[[], None]:
+    """A function that raises this."""
+
+    def function() -> None:
+        raise error
+
+    return function
+
+
 class Speechless(Exception):
     """An error of which nobody can say what it says."""
 

@@ -14,14 +14,7 @@ from liqod.errors import PluginError, Unreachable
 from liqod.plugins import callguard, exceptions
 from liqod.plugins.callguard import CallGuard, CallGuards
 from liqod.plugins.currentplugin import RunningPlugin, running
-from tests.unit.plugins.broken import Speechless
-
-
-def raising(error: BaseException) -> Callable[[], None]:
-    def function() -> None:
-        raise error
-
-    return function
+from tests.unit.plugins.broken import Speechless, raising
 
 
 @pytest.fixture
