@@ -124,7 +124,7 @@ class Pair:
         others: the other peers, in the order in which they were named.
         arbiter: what rome's peers say of objects there.
         plugins: rome's plugins; ``plugins.calls`` is what their calls came to.
-        home: rome, as the engine has it; ``home.hub.history`` is what was decided and why.
+        context: rome, as the engine has it; ``context.hub.history`` is what was decided and why.
     """
 
     namespace = SHOP
