@@ -58,8 +58,8 @@ def test_a_drain_at_the_peer_waits_for_the_budget_here(peered: Clusters) -> None
     milan.comes_to(budgets(there, "web"), lambda one: least(one) == 2)
     uid = milan.pods(there)[first]["metadata"]["uid"]
     assert evict(milan, there, first) == 201
-    # The nodes of this cluster end a pod at once, so that it may be made again before its disruption
-    # is observed here; that it ends here, too, is tested with a kubelet (tests/node/test_ends.py).
+    # By its UID: it may be made again under its name before its disruption is observed here. That
+    # a pod that is evicted there ends here, too, is tested with a kubelet (tests/node/test_ends.py).
     wait_until("it to be gone", lambda: uid not in uids(milan, there), 40)
     ready(rome, shop, 3)
     milan.comes_to(budgets(there, "web"), lambda one: least(one) == 2)
