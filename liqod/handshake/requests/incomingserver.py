@@ -89,9 +89,9 @@ class IncomingServer:
         """The answer to a request, as soon as there is one."""
         name = incomingrecord.name_of(peer.cluster_id, peer.key)
         entry = await self._inbox.find(name)
-        own = entry if entry is not None and incomingrecord.is_of(entry, peer) else None
-        # Also under another id, which anyone may choose.
-        if (own is not None and answering.is_barred(own)) or self._inbox.is_barred(peer.key):
+        if entry is not None and incomingrecord.is_of(entry, peer) and answering.is_barred(entry):
+            return Denied(reason=BARRED)
+        if self._inbox.is_barred(peer.key):  # by another id: an id is what one calls oneself
             return Denied(reason=BARRED)
         if entry is None or not incomingrecord.is_about(entry, peer, ask):
             answer = await self._take_in(peer, source, ask)
