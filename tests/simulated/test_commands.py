@@ -238,13 +238,14 @@ async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monk
             assert ended.status == 1
             assert "no daemon works for this cluster: last heard of" in ended.err
         await rome.admin.delete(LEASES, labels.LEADER_LEASE, "liqo")
+        monkeypatch.setattr(presence, "SILENT_AFTER", SILENT_AFTER)
         await rome.start()
+        lease["spec"]["holderIdentity"] = ""
         await milan.admin.create(LEASES, lease, "liqo")
         administrator = ("peer", "--remote-kubeconfig", str(milan.kubeconfig))
         ended = await rome.liqod(*administrator, check=False)
         assert ended.status == 1
-        assert "no daemon works for the provider: last heard of" in ended.err
-        monkeypatch.setattr(presence, "SILENT_AFTER", SILENT_AFTER)
+        assert "no daemon works for the provider: it was stopped" in ended.err
         monkeypatch.setattr("liqod.procedures.kubeconfigpeering.DOUBT_AFTER", 0.2)
         monkeypatch.setattr("liqod.procedures.kubeconfigpeering.ANSWERS_WITHIN", 0.5)
         peer = ("peer", "--remote-kubeconfig", str(await milan.user_for("rome")))

@@ -2,11 +2,12 @@
 
 from base64 import b64decode, b64encode
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 import trio
 
-from liqod.apimachinery.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS
+from liqod.apimachinery.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS, Kind
 from liqod.apimachinery.labels import KEYS_SECRET
 from liqod.cluster.tenancy import ensure_tenant_namespace
 from liqod.consumer.identities.clusterkeys import CurrentKeys, cluster_keys
@@ -286,3 +287,36 @@ async def test_peering_users_of_two_consumers_are_apart():
         users = [each["subjects"][0]["name"] for each in left]
         assert len([each for each in users if "rome" in each]) == 1
         assert not [each for each in users if "turin" in each]
+
+
+async def test_what_a_class_of_its_own_wrote_at_the_same_moment_is_not_written_over(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A grant that is written between this side's look at the slice and its own write."""
+    ordinary = Client.patch
+    granted: list[dict[str, Any]] = []
+
+    async def patch(
+        self: Client, kind: Kind, name: str, body: Any, namespace: str | None = None, **more: Any
+    ) -> Any:
+        judged = (
+            kind is RESOURCE_SLICES and name == "gold" and "authParams" in body.get("status", {})
+        )
+        if judged and namespace == "liqo-tenant-rome" and not granted:
+            accepted = {"type": "Resources", "status": "Accepted"}
+            granted.append({"status": {"resources": {"pods": "7"}, "conditions": [accepted]}})
+            await ordinary(self, kind, name, granted[0], namespace, subresource="status")
+        return await ordinary(self, kind, name, body, namespace, **more)
+
+    monkeypatch.setattr(Client, "patch", patch)
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        asked = a_slice("gold") | {"spec": {"class": "gold"}}
+        await rome.admin.create(RESOURCE_SLICES, asked, "liqo-tenant-milan")
+
+        def both(found: dict[str, Any]) -> bool:
+            verdicts = found.get("status", {}).get("conditions", [])
+            return {each["type"] for each in verdicts} == {"Authentication", "Resources"}
+
+        found = await rome.until(RESOURCE_SLICES, "gold", "liqo-tenant-milan", both)
+        assert found["status"]["resources"] == {"pods": "7"}

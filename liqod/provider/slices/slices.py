@@ -13,7 +13,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, SECRETS
-from liqod.apimachinery.meta import Partial, owner_reference
+from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
 from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.memorylimits import KeptSlice
 from liqod.cluster.tenancy import is_from
@@ -94,6 +94,10 @@ def approved_in(namespace: bytes | None) -> dict[str, int | str] | None:
 
 def _cordoned(tenant: Tenant | None) -> bool:
     return tenant is not None and tenant.spec.tenant_condition == CORDONED
+
+
+def _version(metadata: ObjectMeta) -> dict[str, Any]:
+    return {"resourceVersion": metadata.resource_version}
 
 
 def _too_many(wanted: KeptSlice) -> str:
@@ -236,8 +240,11 @@ class LentSlices(Controller[str]):
         if stays:
             await self._keep_quota(wanted, status, tenant, cordoned=cordoned)
         # Before the grant: a consumer that sees that has the rules already.
-        await self._annotate(wanted, tenant, granted_in(status))
-        await self._write(wanted, live, status)
+        try:
+            fence = await self._annotate(wanted, tenant, granted_in(status))
+            await self._write(wanted, live, status, fence)
+        except Conflict:  # its class has written meanwhile: that brings us here again
+            return min(renew_in or self._recheck, self._recheck)
         if not stays:
             await self._withdraw(wanted)
         return min(renew_in or self._recheck, self._recheck) if fenced else renew_in
@@ -353,14 +360,18 @@ class LentSlices(Controller[str]):
         return given, issued.renew_in
 
     async def _write(
-        self, wanted: ResourceSlice, live: dict[str, Any], status: dict[str, Any]
+        self,
+        wanted: ResourceSlice,
+        live: dict[str, Any],
+        status: dict[str, Any],
+        fence: dict[str, Any],
     ) -> None:
         patch = exact_patch(live, status)
         if patch:
             await self._client.patch(
                 RESOURCE_SLICES,
                 wanted.name,
-                {"status": patch},
+                {"status": patch, **({"metadata": fence} if fence else {})},
                 wanted.namespace,
                 subresource="status",
             )
@@ -375,9 +386,18 @@ class LentSlices(Controller[str]):
         wanted: ResourceSlice,
         tenant: Tenant | None,
         granted: dict[str, int | str] | None,
-    ) -> None:
+    ) -> dict[str, Any]:
         """Show on the slice that its tenant is cordoned, what no guest may have here, and what is
-        granted that no nodes have."""
+        granted that no nodes have.
+
+        Returns:
+            the metadata that fences the status: a class of its own writes into the same list of
+            conditions, which a patch replaces whole. Empty for the default class, whose status is
+            this side's alone.
+
+        Raises:
+            Conflict: that class has written since the slice was read.
+        """
         cordoned = _cordoned(tenant)
         config, guests = self._peer.context.config, self._guests
         rules = Rules(
@@ -395,9 +415,12 @@ class LentSlices(Controller[str]):
         }
         before = wanted.metadata.annotations
         changed = {key: value for key, value in told.items() if before.get(key) != value}
-        if changed:
-            patch = {"metadata": {"annotations": changed}}
-            await self._client.patch(RESOURCE_SLICES, wanted.name, patch, wanted.namespace)
+        version = {} if is_default(wanted) else _version(wanted.metadata)
+        if not changed:
+            return version
+        patch = {"metadata": {"annotations": changed, **version}}
+        written = await self._client.patch(RESOURCE_SLICES, wanted.name, patch, wanted.namespace)
+        return version and _version(written.metadata)
 
     async def _keep_quota(
         self,
