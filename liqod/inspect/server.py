@@ -23,6 +23,7 @@ from liqod.config import InspectorSettings as Settings
 from liqod.errors import ConfigError
 from liqod.inspect import access, protocol
 from liqod.inspect.access import Guest, Reviewer
+from liqod.inspect.timings import ORDINARY, InspectorTimings
 from liqod.kube.http.listener import taken
 from liqod.kube.http.wire import TlsWire, Wire, wire_of
 from liqod.model.view import sockets
@@ -33,8 +34,6 @@ from liqod.runtime.supervise import leaves
 from liqod.runtime.tokenbucket import TokenBucket
 from liqod.websocket import UpgradeRefusal, UpgradeRequest, Websocket, WebsocketClosed
 
-HANDSHAKE = 5.0
-"""Seconds for TLS, the websocket's handshake and the review of a token together."""
 REVIEWS = 4
 """Tokens that are reviewed at once."""
 FAULT = (1011, "the daemon has met a fault of its own")
@@ -61,10 +60,17 @@ class Server:
         handler: talks with one client until it returns or the client leaves.
         reviewer: for clients over TCP.
         account: what clients may take.
+        timings: see :class:`.InspectorTimings`.
     """
 
-    def __init__(self, handler: Handler, reviewer: Reviewer, account: Account) -> None:
-        self._account = account
+    def __init__(
+        self,
+        handler: Handler,
+        reviewer: Reviewer,
+        account: Account,
+        timings: InspectorTimings = ORDINARY,
+    ) -> None:
+        self._account, self._timings = account, timings
         self._handler = handler
         self._reviewer = reviewer
         self._reviews = trio.CapacityLimiter(REVIEWS)
@@ -125,7 +131,7 @@ class Server:
             found: tuple[Websocket, Guest] | None = None
             # Strangers who come over the network do not stand in the way of those on this machine.
             places = self._account[account.LOCAL if context is None else account.REMOTE]
-            with places.within(source, HANDSHAKE):
+            with places.within(source, self._timings.greeting):
                 if context is not None:
                     wire = secured = TlsWire(wire, context(), None)
                     await secured.handshake()

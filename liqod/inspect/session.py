@@ -28,12 +28,11 @@ from liqod.inspect.protocol import (
     Unreadable,
 )
 from liqod.inspect.stream import Stream
+from liqod.inspect.timings import ORDINARY, InspectorTimings
 from liqod.runtime.supervise import explain
 from liqod.runtime.tokenbucket import TokenBucket
 from liqod.websocket import Websocket, WebsocketClosed
 
-WRITE = 30.0
-"""Seconds for which a message may wait for a client that does not read."""
 NOWHERE = -1
 
 
@@ -45,15 +44,22 @@ class Session:
         guest: who it is.
         stream: what it may watch.
         answers: answers its requests.
+        timings: see :class:`.InspectorTimings`.
     """
 
     def __init__(
-        self, connection: Websocket, guest: Guest, stream: Stream, answers: Answers
+        self,
+        connection: Websocket,
+        guest: Guest,
+        stream: Stream,
+        answers: Answers,
+        timings: InspectorTimings = ORDINARY,
     ) -> None:
         self._connection = connection
         self._guest = guest
         self._stream = stream
         self._answers = answers
+        self._timings = timings
         self._requests: dict[int, trio.CancelScope] = {}
         self._watching: trio.CancelScope | None = None
 
@@ -159,7 +165,7 @@ class Session:
         Raises:
             Closed: it is.
         """
-        with trio.move_on_after(WRITE) as patience:
+        with trio.move_on_after(self._timings.write) as patience:
             await self._connection.send(text)
         if patience.cancelled_caught:
             await self._goodbye(protocol.TOO_SLOW, "you do not read")

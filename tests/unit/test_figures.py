@@ -7,7 +7,8 @@ import pytest
 
 from liqod import loopwatchdog
 from liqod.consumer.webhook import webhookcontroller as webhook
-from liqod.inspect import doctor, inspector, probing, protocol, server, session
+from liqod.inspect import doctor, inspector, probing, protocol
+from liqod.inspect.timings import InspectorTimings
 from liqod.kube import definitions
 from liqod.model.objects.webhook import TIMEOUT_SECONDS
 from liqod.model.peering import intervals
@@ -57,8 +58,8 @@ KEPT = [
     ("inspector", "| updates that wait for a client | {} |", protocol.BEHIND),
     ("inspector", "| clients | {} |", SHARES[CLIENTS].most),
     ("inspector", "here and over the network | {} each |", SHARES[LOCAL].most),
-    ("inspector", "the websocket's handshake | {} s |", server.HANDSHAKE),
-    ("inspector", "bytes that a client does not take | {} s |", session.WRITE),
+    ("inspector", "the websocket's handshake | {} s |", InspectorTimings().greeting),
+    ("inspector", "bytes that a client does not take | {} s |", InspectorTimings().write),
     ("inspector", "Each layer of each peering is checked every {}", doctor.EVERY),
     ("inspector", "`server`: its API server, asked every {} s", probing.SERVER_EVERY),
     ("inspector", "*failing* after {} s without a sign of life", intervals.FRESH),

@@ -16,6 +16,7 @@ from liqod.inspect.answers import Answers
 from liqod.inspect.protocol import Done, GetHistory, GetLogs, RequestError, Text
 from liqod.inspect.session import Session
 from liqod.inspect.stream import Stream
+from liqod.inspect.timings import ORDINARY, InspectorTimings
 from liqod.model.view.state import State
 from liqod.runtime.account import Account
 from liqod.telemetry.hub import Hub
@@ -88,7 +89,10 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    folder: Path, places: Account | None = None, uid: str = "of-rome"
+    folder: Path,
+    places: Account | None = None,
+    uid: str = "of-rome",
+    timings: InspectorTimings = ORDINARY,
 ) -> AsyncIterator[Served]:
     """A server with one peer in its state, published whenever somebody comes."""
     account = places or Account()
@@ -96,7 +100,7 @@ async def serving(
     served = Served(folder / "i.sock", Stream(hub), hub, state(peer()))
 
     async def talk(connection: Any, guest: Guest) -> None:
-        await Session(connection, guest, served.stream, FakeAnswers(uid)).run()
+        await Session(connection, guest, served.stream, FakeAnswers(uid), timings).run()
 
     async def refresh() -> None:
         while True:
@@ -110,7 +114,7 @@ async def serving(
         trio.open_nursery() as nursery,
     ):
         reviewer: Any = None  # nobody comes over the network
-        serving_by = server.Server(talk, reviewer, account).run
+        serving_by = server.Server(talk, reviewer, account, timings).run
         nursery.start_soon(refresh)
         nursery.start_soon(serving_by, [listener], None)
         yield served

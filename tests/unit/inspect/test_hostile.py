@@ -11,6 +11,7 @@ from trio_websocket import wrap_client_stream as greet
 
 from liqod.inspect import protocol, server
 from liqod.inspect.protocol import Done, GetTasks, Refused, Subscribe
+from liqod.inspect.timings import InspectorTimings
 from liqod.runtime.account import PARTS, Account
 from tests.unit.inspect.serving import GREETING, PATH, eventually, responds, serving
 from tests.unit.model.states import peer, state
@@ -60,9 +61,8 @@ def frame(payload: bytes, opcode: int = 1, size: int | None = None) -> bytes:
     ],
     ids=["tls", "plain", "post", "zeros", "headers", "noise"],
 )
-async def test_garbage_instead_of_a_handshake(tmp_path: Path, said: bytes, monkeypatch):
-    monkeypatch.setattr(server, "HANDSHAKE", 0.5)
-    async with serving(tmp_path) as served:
+async def test_garbage_instead_of_a_handshake(tmp_path: Path, said: bytes):
+    async with serving(tmp_path, timings=InspectorTimings(greeting=0.5)) as served:
         stream = await served.raw()
         with trio.move_on_after(2):
             with suppress(trio.BrokenResourceError):
@@ -78,9 +78,8 @@ async def test_another_path_is_refused(tmp_path: Path):
         assert (await closed(stream)).startswith(b"HTTP/1.1 404 ")
 
 
-async def test_a_slow_handshake_is_cut_off_and_holds_up_nobody(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(server, "HANDSHAKE", 0.5)
-    async with serving(tmp_path) as served:
+async def test_a_slow_handshake_is_cut_off_and_holds_up_nobody(tmp_path: Path):
+    async with serving(tmp_path, timings=InspectorTimings(greeting=0.5)) as served:
         streams = [await served.raw() for _ in range(20)]
         for stream in streams:
             await stream.send_all(GREETING[:-10])
@@ -89,9 +88,11 @@ async def test_a_slow_handshake_is_cut_off_and_holds_up_nobody(tmp_path: Path, m
             await closed(stream)
 
 
-async def test_a_thousand_connections(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(server, "HANDSHAKE", 2.0)
-    async with serving(tmp_path) as served, served.look() as early:
+async def test_a_thousand_connections(tmp_path: Path):
+    async with (
+        serving(tmp_path, timings=InspectorTimings(greeting=2.0)) as served,
+        served.look() as early,
+    ):
         await early.snapshot()
         with trio.fail_after(20):
             taken = [await served.raw() for _ in range(1000)]
@@ -192,9 +193,11 @@ async def test_a_flood_of_pings_is_not_read_faster_than_allowed(tmp_path: Path):
         await responds(served)
 
 
-async def test_one_that_never_reads_is_cut_off_and_the_others_follow(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("liqod.inspect.session.WRITE", 0.5)
-    async with serving(tmp_path) as served, served.look() as keen:
+async def test_one_that_never_reads_is_cut_off_and_the_others_follow(tmp_path: Path):
+    async with (
+        serving(tmp_path, timings=InspectorTimings(write=0.5)) as served,
+        served.look() as keen,
+    ):
         stream = await served.raw()
         stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         await shake(stream)
