@@ -38,7 +38,7 @@ from liqod.kube.http.wire import TlsWire, Wire, connect, wire_of
 from liqod.plugins import loader
 from tests.simulated.borrower import offload
 from tests.simulated.channels import apart
-from tests.simulated.peering import Member
+from tests.simulated.members import Member
 
 MEMORY = Aim("500 kept channels, MiB more", "-", 60.0)
 PIECE = bytes(1 << 16)

@@ -29,7 +29,7 @@ from liqod.plugins import loader
 from liqod.procedures import peeringusers
 from simulator import EmbeddedCluster
 from simulator.access.identities import MASTERS
-from tests.simulated.peering import SETTINGS, served
+from tests.simulated.members import SETTINGS, served
 from tests.simulated.prepared import quiet
 from tests.testbed import workspace
 from tests.testbed.api import Api, wait_until

@@ -18,7 +18,7 @@ import trio
 
 from benchmarks.report import Aim, Report
 from benchmarks.stage import parser, run
-from tests.simulated.isolation import FAULTS, borrowing
+from tests.simulated.provider.isolation import FAULTS, borrowing
 from tests.testbed.latency import HEAD, MEDIAN_RATIO, TAIL_SECONDS, Comparison, preferred, total
 
 RATIO = Aim("median start with a bad peer elsewhere, × that without", "", MEDIAN_RATIO)

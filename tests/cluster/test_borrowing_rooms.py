@@ -13,29 +13,37 @@ import pytest
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from tests.simulated.borrower import define
-from tests.simulated.test_nodes import (
+from tests.simulated.consumer.test_nodes import (
     test_deleted_node_is_made_again as test_deleted_node_is_made_again,
 )
-from tests.simulated.test_nodes import test_drain_evicts_and_leaves_nothing as test_drain_evicts
-from tests.simulated.test_nodes import (
+from tests.simulated.consumer.test_nodes import (
+    test_drain_evicts_and_leaves_nothing as test_drain_evicts,
+)
+from tests.simulated.consumer.test_nodes import (
     test_drain_names_the_budget_and_ends_at_its_deadline as test_drain_names_the_budget,
 )
-from tests.simulated.test_nodes import (
+from tests.simulated.consumer.test_nodes import (
     test_labels_follow_the_virtual_node_and_those_of_people_stay as test_labels_follow,
 )
-from tests.simulated.test_nodes import test_name_of_a_real_node_is_refused as test_name_is_refused
-from tests.simulated.test_nodes import (
+from tests.simulated.consumer.test_nodes import (
+    test_name_of_a_real_node_is_refused as test_name_is_refused,
+)
+from tests.simulated.consumer.test_nodes import (
     test_node_and_lease_appear_and_stay_quiet as test_node_and_lease,
 )
-from tests.simulated.test_nodes import (
+from tests.simulated.consumer.test_nodes import (
     test_ready_follows_the_peer_and_cordon_stays as test_ready_follows_the_peer,
 )
-from tests.simulated.test_offloading import test_life_of_an_offloaded_namespace as test_offloading
-from tests.simulated.test_offloading import (
+from tests.simulated.consumer.test_offloading import (
+    test_life_of_an_offloaded_namespace as test_offloading,
+)
+from tests.simulated.consumer.test_offloading import (
     test_namespace_that_goes_takes_its_entry_along as test_namespace_goes,
 )
-from tests.simulated.test_webhook import test_missed_pod_gets_its_toleration as test_missed_pod
-from tests.simulated.test_webhook import (
+from tests.simulated.consumer.test_webhook import (
+    test_missed_pod_gets_its_toleration as test_missed_pod,
+)
+from tests.simulated.consumer.test_webhook import (
     test_pods_of_offloaded_namespaces_are_changed_and_others_are_not as test_webhook,
 )
 from tests.testbed.controlplane import ControlPlane

@@ -31,7 +31,7 @@ from liqod.procedures.relaying import Relay
 from tests.netns.lab import Cluster, Lab, Pod, run
 from tests.netns.test_rooms import SETTINGS, Site, keeps_ranges, machine_of
 from tests.simulated.borrower import eventually
-from tests.simulated.peering import Member, members
+from tests.simulated.members import Member, members
 
 HUB = "198.51.100.3"
 NATS = {"r": "198.51.100.11", "m": "198.51.100.12"}

@@ -27,7 +27,7 @@ from tests.netns.test_rooms import two
 from tests.netns.test_tunnels import Echoes, flowing
 from tests.netns.websockets import Suite, drops
 from tests.simulated.borrower import eventually
-from tests.simulated.test_networking import join
+from tests.simulated.network.test_networking import join
 from tests.testbed.netns import nft
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]

@@ -23,7 +23,7 @@ from liqod.runtime.account import PROXY, SHARED
 from tests.netns.lab import run
 from tests.netns.nodes import forward
 from tests.simulated.borrower import eventually
-from tests.simulated.crowding import FILES, Figures, figures_in
+from tests.simulated.daemon.crowding import FILES, Figures, figures_in
 from tests.simulated.processes import Site, sites
 from tests.testbed.netns import Networks
 

@@ -47,9 +47,9 @@ from tests.netns.flows import LATE, flowing
 from tests.netns.lab import Lab, Pod, packets, run
 from tests.netns.test_rooms import SETTINGS, end_rooms, keeps_ranges, machine_of
 from tests.simulated.borrower import eventually
-from tests.simulated.peering import Member, members
+from tests.simulated.members import Member, members
+from tests.simulated.network.test_networking import join as joined
 from tests.simulated.processes import sites
-from tests.simulated.test_networking import join as joined
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
 

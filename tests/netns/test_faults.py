@@ -32,7 +32,7 @@ from liqod.resources.networking import CONNECTIONS, PUBLIC_KEYS
 from tests.netns.lab import ping, run
 from tests.netns.test_rooms import Site, two
 from tests.simulated.borrower import eventually
-from tests.simulated.test_networking import join
+from tests.simulated.network.test_networking import join
 from tests.testbed import netns
 from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import give_up

@@ -19,7 +19,7 @@ from tests.netns.test_faults import known
 from tests.netns.test_rooms import Site, two
 from tests.netns.wires import cable
 from tests.simulated.borrower import eventually
-from tests.simulated.test_networking import join
+from tests.simulated.network.test_networking import join
 from tests.testbed import netns
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]

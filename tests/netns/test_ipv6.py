@@ -15,7 +15,7 @@ from tests.netns.lab import run
 from tests.netns.test_nat import BY_ITSELF
 from tests.netns.test_rooms import Site, two
 from tests.simulated.borrower import eventually
-from tests.simulated.test_networking import join
+from tests.simulated.network.test_networking import join
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
 

@@ -42,8 +42,8 @@ from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
 from tests.netns.flows import flowing
 from tests.netns.lab import Lab, Pod, ping, run
 from tests.simulated.borrower import eventually
-from tests.simulated.peering import Member, members
-from tests.simulated.test_networking import join
+from tests.simulated.members import Member, members
+from tests.simulated.network.test_networking import join
 from tests.testbed.netns import nft
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]

@@ -21,7 +21,7 @@ from liqod.network.dataplane.names import Names
 from liqod.network.gatewayhost import GatewayHost
 from simulator import EmbeddedCluster
 from tests.netns.test_datapath import planned
-from tests.simulated.peering import served
+from tests.simulated.members import served
 from tests.simulated.prepared import installed
 from tests.testbed.netns import Networks, inside, state
 

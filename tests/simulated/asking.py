@@ -14,7 +14,7 @@ from liqod.handshake.protocol.outputs import VerifiedPeer
 from liqod.handshake.requests.incomingcontroller import IncomingController
 from liqod.handshake.requests.incomingserver import IncomingServer
 from liqod.identity import keys
-from tests.simulated.peering import Member, members
+from tests.simulated.members import Member, members
 
 Answer = Accepted | Denied | Refused
 

@@ -25,7 +25,7 @@ from liqod.procedures import kubeconfigpeering
 from liqod.procedures.inbandpeering import InBandOptions
 from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import TENANTS, Tenant
-from tests.simulated.peering import Member, members
+from tests.simulated.members import Member, members
 
 Front = Callable[[int], Awaitable[int]]
 

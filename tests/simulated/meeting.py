@@ -23,7 +23,7 @@ from liqod.resources import (
     IncomingPeering,
     OutgoingPeering,
 )
-from tests.simulated.peering import Member, members
+from tests.simulated.members import Member, members
 from tests.simulated.processes import Ended, command
 
 ALONE = """

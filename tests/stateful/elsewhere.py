@@ -12,11 +12,11 @@ TOLD = "What a peer tells of a pod"
 SHARES = "Shares of a consumer's bounds"
 ELSEWHERE = {
     "Changes of a pod that runs: of several ephemeral containers one is refused": (
-        "simulated/test_pod_changes.py",
+        "simulated/reflection/test_pod_changes.py",
         "test_a_debugger_that_is_refused_keeps_no_other_away",
     ),
     f"{PEERS_API}: somebody asks what pods there use (`kubectl top`, an autoscaler)": (
-        "simulated/test_nodepages.py",
+        "simulated/consumer/test_nodepages.py",
         "test_figures_are_the_peers_and_never_zeros",
     ),
     f"{POD}: it is evicted (a node there is drained), preempted, or taken from a lost node": (
@@ -36,15 +36,15 @@ ELSEWHERE = {
         "test_what_a_kubelet_ends_stays_as_on_a_node_here",
     ),
     f"{POD}: it asks for a volume that its peer does not make": (
-        "simulated/test_claims.py",
+        "simulated/consumer/test_claims.py",
         "test_what_the_peer_refuses_is_said_before_the_pod_is_bound",
     ),
     f"{POD}: the claim behind its volume is deleted there": (
-        "simulated/test_claims.py",
+        "simulated/consumer/test_claims.py",
         "test_it_grows_and_a_claim_that_is_lost_is_not_made_again",
     ),
     f"{POD}: its namespace is brought back while volumes lie there": (
-        "simulated/test_claims_placed.py",
+        "simulated/consumer/test_claims_placed.py",
         "test_volumes_keep_their_namespace_at_a_peer_until_they_are_deleted",
     ),
     f"{POD}: no node there has room for it": (
@@ -52,24 +52,24 @@ ELSEWHERE = {
         "test_who_is_preempted_there_waits_with_the_peers_words",
     ),
     f"{TOKENS}: the peer is away when a token is due": (
-        "simulated/test_pod_tokens.py",
+        "simulated/reflection/test_pod_tokens.py",
         "test_a_renewal_that_is_late_as_the_peer_is_away_is_said_on_the_pod",
     ),
     f"{TOKENS}: this cluster gives none: its ServiceAccount is gone, a policy or a missing right"
     " refuses": (
-        "simulated/test_pod_tokens.py",
+        "simulated/reflection/test_pod_tokens.py",
         "test_a_pods_status_comes_home_though_no_token_is_given",
     ),
     f"{TOKENS}: the daemon is away": (
-        "simulated/test_pod_tokens.py",
+        "simulated/reflection/test_pod_tokens.py",
         "test_they_are_renewed_in_time_and_not_by_a_daemon_that_only_begins_again",
     ),
     f"{TOKENS}: the connection to the consumer's API server is down": (
-        "simulated/test_pod_tokens.py",
+        "simulated/reflection/test_pod_tokens.py",
         "test_they_are_renewed_in_time_and_not_by_a_daemon_that_only_begins_again",
     ),
     f"{CHANGES}: a resize is more than the slice has left": (
-        "simulated/test_pod_changes.py",
+        "simulated/reflection/test_pod_changes.py",
         "test_growing_beyond_the_quota_is_refused_and_said_until_it_fits",
     ),
     f"{CHANGES}: the provider's Pod Security, a webhook or a missing right refuses a change": (
@@ -78,15 +78,15 @@ ELSEWHERE = {
     ),
     f"{CHANGES}: the provider's API server cannot accept it (a resize that changes the QoS"
     " class)": (
-        "simulated/test_pod_changes.py",
+        "simulated/reflection/test_pod_changes.py",
         "test_what_no_api_server_takes_is_not_tried_again_until_it_is_another_change",
     ),
     f"{CHANGES}: the provider's settings do not allow it (`[guests]`)": (
-        "simulated/test_pod_changes.py",
+        "simulated/reflection/test_pod_changes.py",
         "test_an_added_toleration_follows_where_guests_may_have_it",
     ),
     f"{CHANGES}: its API server is older than 1.33": (
-        "simulated/test_pod_changes.py",
+        "simulated/reflection/test_pod_changes.py",
         "test_an_api_server_that_knows_no_resizing_says_so_and_the_pod_runs_on",
     ),
     f"{CHANGES}: its node has no room now (`Deferred`), or never will (`Infeasible`)": (
@@ -94,46 +94,46 @@ ELSEWHERE = {
         "test_how_a_resize_fares_comes_back",
     ),
     f"{CHANGES}: the peer runs Liqo, or a liqod before this": (
-        "simulated/test_pod_changes.py",
+        "simulated/reflection/test_pod_changes.py",
         "test_it_is_said_where_the_peer_takes_over_no_change",
     ),
     f"{PEERS_API}: a provider [that dials](handshake.md#when-the-lender-dials) is cut off, or"
     " either daemon is replaced": (
-        "simulated/test_lending.py",
+        "simulated/reachability/test_lending.py",
         "test_after_a_restart_of_either_side_the_lender_dials_again",
     ),
     f"{PEERS_API}: somebody is in a pod there (`kubectl exec`, `attach`, `port-forward`,"
     " `logs -f`)": (
-        "simulated/test_podstreams.py",
+        "simulated/consumer/test_podstreams.py",
         "test_streams_end_with_the_way_and_are_bounded",
     ),
     "The daemon: it may have few files open (`LimitNOFILE`, the container's limit)": (
-        "simulated/test_crowds.py",
+        "simulated/daemon/test_crowds.py",
         "test_whatever_face_a_crowd_stands_at_the_others_and_itself_go_on",
     ),
     f"{OUT_OF_REACH}: the tunnel, whatever the API server does; or, without one, the API server": (
-        "simulated/test_withdrawals.py",
+        "simulated/reflection/test_withdrawals.py",
         "test_pods_follow_the_tunnel_whatever_the_api_server_does",
     ),
     f"{OUT_OF_REACH}: only its API server or its daemon is silent, and the tunnel answers": (
-        "simulated/test_withdrawals.py",
+        "simulated/reflection/test_withdrawals.py",
         "test_pods_follow_the_tunnel_whatever_the_api_server_does",
     ),
     f"{OUT_OF_REACH}: this daemon is replaced meanwhile": (
-        "simulated/test_withdrawals.py",
+        "simulated/reflection/test_withdrawals.py",
         "test_what_a_daemon_before_withdrew_is_given_back",
     ),
     f"{POD}: its node there has stopped reporting": (
-        "simulated/test_dead_nodes.py",
+        "simulated/consumer/test_dead_nodes.py",
         "test_nodes_that_die_at_the_provider_are_shown_here_until_they_are_back",
     ),
     f"{POD}: a Service's EndpointSlice takes more than 1 MiB, which a thousand endpoints do not, or"
     " the peer holds too much of this cluster already (`guests.max_bytes`)": (
-        "simulated/test_shadowendpointslices.py",
+        "simulated/provider/test_shadowendpointslices.py",
         "test_what_was_made_of_a_slice_that_became_too_large_stays",
     ),
     f"{PLUGIN}: the peer has not its kind, or gives no right to it": (
-        "simulated/test_lacking_kinds.py",
+        "simulated/reflection/test_lacking_kinds.py",
         "test_the_peers_node_stays_as_it_is",
     ),
     f"{PLUGIN}: its tunnel breaks, or does not come back in time": (
@@ -145,15 +145,15 @@ ELSEWHERE = {
         "test_a_run_of_a_discovery",
     ),
     f"{PLUGIN}: it holds up the end of the daemon": (
-        "simulated/test_plugins_in_daemons.py",
+        "simulated/plugins/test_plugins_in_daemons.py",
         "test_those_that_do_not_end_are_named_and_hold_neither_the_lease_nor_the_end",
     ),
     f"{PLUGIN}: it raises, also `SystemExit`, or returns something of another type": (
-        "simulated/test_plugin_walls.py",
+        "simulated/plugins/test_plugin_walls.py",
         "test_one_that_exits_ends_nothing_and_is_shown",
     ),
     f"{PLUGIN}: it blocks": (
-        "simulated/test_plugin_walls.py",
+        "simulated/plugins/test_plugin_walls.py",
         "test_one_that_blocks_is_named_while_it_does_and_parked",
     ),
     f"{PLUGIN}: its description or its settings do not fit": (
@@ -161,11 +161,11 @@ ELSEWHERE = {
         "test_a_broken_plugin_is_left_out_and_stops_nobody",
     ),
     f"{PLUGIN}: two peers, or somebody else, write one status": (
-        "simulated/test_several_peers.py",
+        "simulated/reflection/test_several_peers.py",
         "test_a_status_that_somebody_else_undoes_is_let_be",
     ),
     f"{PLUGIN}: the last peer that has an object is left, or its namespace comes back": (
-        "simulated/test_several_peers.py",
+        "simulated/reflection/test_several_peers.py",
         "test_what_is_made_here_is_the_first_ones_and_goes_with_the_last",
     ),
     f"{GATEWAY}: the daemon alone": (
@@ -198,29 +198,29 @@ ELSEWHERE = {
         "test_one_that_is_told_again_and_again_is_written_now_and_then",
     ),
     f"{TOLD}: the peer gives no right to read Events": (
-        "simulated/test_remote_events.py",
+        "simulated/reflection/test_remote_events.py",
         "test_a_peer_that_gives_no_right_to_read_events_is_gone_on_without",
     ),
     f"{TOLD}: the peer does not answer, lets go of Events that were not read yet, or "
     "the daemon is replaced": (
-        "simulated/test_remote_events.py",
+        "simulated/reflection/test_remote_events.py",
         "test_a_daemon_that_starts_anew_tells_what_came_meanwhile_and_nothing_twice",
     ),
     f"{TOLD}: a virtual node is not Ready, its network or its peer's daemon fails, it is cordoned"
     " or drained": (
-        "simulated/test_node_events.py",
+        "simulated/consumer/test_node_events.py",
         "test_the_nodes_own_events_say_why_it_is_not_ready",
     ),
     f"{SHARES}: the provider's quota controller (kube-controller-manager) is away, or late": (
-        "simulated/test_hostile_quotas.py",
+        "simulated/provider/test_hostile_quotas.py",
         "test_many_namespaces_at_once_have_no_more_than_one",
     ),
     f"{SHARES}: the daemon is killed between lowering one share and raising another": (
-        "simulated/test_hostile_quotas.py",
+        "simulated/provider/test_hostile_quotas.py",
         "test_the_next_daemon_gives_what_a_killed_one_had_only_taken",
     ),
     f"{SHARES}: somebody edits a share": (
-        "simulated/test_hostile_quotas.py",
+        "simulated/provider/test_hostile_quotas.py",
         "test_a_share_that_somebody_else_writes_is_put_right",
     ),
 }

@@ -41,13 +41,10 @@ HEAD: Final = (
     f"| of {FEW:,} files | files of one place | KiB of one place | MiB kept of requests "
     "| in metrics | test |"
 )
-_SILENT: Final = (
-    "simulated/test_crowds.py::test_whatever_face_a_crowd_stands_at_the_others_and_itself_go_on"
-)
-_KNOWN: Final = "simulated/test_crowds.py::test_who_has_shown_something_has_so_many_places_too"
-_TENANT: Final = (
-    "simulated/test_crowds.py::test_a_tenant_has_its_share_of_streams_and_everything_else_goes_on"
-)
+_CROWDS: Final = "simulated/daemon/test_crowds.py"
+_SILENT: Final = f"{_CROWDS}::test_whatever_face_a_crowd_stands_at_the_others_and_itself_go_on"
+_KNOWN: Final = f"{_CROWDS}::test_who_has_shown_something_has_so_many_places_too"
+_TENANT: Final = f"{_CROWDS}::test_a_tenant_has_its_share_of_streams_and_everything_else_goes_on"
 _JOINED: Final = (
     "netns/test_crowds.py::test_crowds_at_port_443_and_at_the_proxy_take_their_part_alone"
 )

@@ -1,7 +1,8 @@
 """Every function that a plugin hands over, found in the contracts, and the ways in which it breaks.
 
-Those of reflectors are broken between two clusters (tests/simulated/test_plugin_walls.py), the
-others beside what calls them (test_walls.py); a function that a contract gets has to be in either.
+Those of reflectors are broken between two clusters
+(tests/simulated/plugins/test_plugin_walls.py), the others beside what calls them (test_walls.py); a
+function that a contract gets has to be in either.
 """
 
 import collections.abc

@@ -37,7 +37,7 @@ from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider,
 from liqod.runtime.account import Account
 from liqod.telemetry.events import DiscoveryFailed
 from liqod.telemetry.hub import Hub
-from tests.simulated.test_plugin_walls import BROKEN_BETWEEN_CLUSTERS
+from tests.simulated.plugins.test_plugin_walls import BROKEN_BETWEEN_CLUSTERS
 from tests.unit.plugins.broken import BLOCKS, LONG, awaited_ways, cancelled, handed_over, plain_ways
 
 PLAIN, AWAITED = list(plain_ways(None)), list(awaited_ways(None))  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Commands as people type them, against embedded clusters."""

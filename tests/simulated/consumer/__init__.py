@@ -1,0 +1,1 @@
+"""Borrowing: virtual nodes, offloaded namespaces, claims and streams to pods."""

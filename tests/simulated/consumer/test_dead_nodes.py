@@ -1,0 +1,48 @@
+"""Nodes that die at the provider: seen at the consumer, by its virtual node and by `status`."""
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NODES
+from liqod.plugins import loader
+from liqod.resources import VIRTUAL_NODES
+from tests.simulated.borrower import condition
+from tests.simulated.consumer.test_peer_daemon import SHUT
+from tests.simulated.members import members
+
+
+def node(name):
+    said = [{"type": "Ready", "status": "True"}]
+    return {"metadata": {"name": name}, "status": {"conditions": said}}
+
+
+async def turn(member, name, ready):
+    status = {"conditions": [{"type": "Ready", "status": ready}]}
+    await member.admin.patch(NODES, name, {"status": status}, subresource="status")
+
+
+async def shown(rome, status, *, shut):
+    def holds(found):
+        closed = SHUT in found["spec"]["taints"]
+        return condition(found, labels.PEER_NODES_READY).get("status"), closed
+
+    await rome.until(NODES, "milan", None, lambda found: holds(found) == (status, shut))
+
+
+async def test_nodes_that_die_at_the_provider_are_shown_here_until_they_are_back():
+    plugins = loader.load(sources=loader.built_in())
+    async with members("rome", "milan", plugins=plugins) as [rome, milan]:
+        for name in ("worker-1", "worker-2"):
+            await milan.admin.create(NODES, node(name))
+            await turn(milan, name, "True")
+        await rome.peer(milan)
+        await shown(rome, None, shut=False)
+        await turn(milan, "worker-1", "Unknown")
+        await shown(rome, "False", shut=False)
+        await turn(milan, "worker-2", "False")
+        await shown(rome, "False", shut=True)
+        found = await rome.admin.get(VIRTUAL_NODES, "milan", "liqo-tenant-milan")
+        assert found["metadata"]["annotations"][labels.NODES_READY] == "none"
+        # What runs there runs on where it can: the virtual node itself stays.
+        assert condition(await rome.admin.get(NODES, "milan"), "Ready")["status"] == "True"
+        for name in ("worker-1", "worker-2"):
+            await turn(milan, name, "True")
+        await shown(rome, "True", shut=False)

@@ -1,0 +1,61 @@
+"""A provider whose daemon dies while its API server answers: seen by its Lease, and undone."""
+
+import pytest
+import trio
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES, NODES
+from liqod.consumer import link, peerdaemon
+from liqod.model.peering import heartbeat
+from liqod.resources import FOREIGN_CLUSTERS
+from tests.simulated.borrower import condition
+from tests.simulated.members import members
+
+SHUT = {"key": labels.CLOSED_TAINT, "value": "true", "effect": "NoSchedule"}
+
+
+def daemon_of(node):
+    return condition(node, labels.PEER_DAEMON_READY).get("status"), SHUT in node["spec"]["taints"]
+
+
+@pytest.mark.long
+async def test_new_pods_are_kept_from_it_until_it_is_back(monkeypatch):
+    monkeypatch.setattr(link, "PROBE_EVERY", 0.2)
+    monkeypatch.setattr(peerdaemon, "PEER_DAEMON_EVERY", 0.5)
+    monkeypatch.setattr(heartbeat, "SILENT_AFTER", 4.0)
+    async with members("rome", "milan", leads=True) as [rome, milan]:
+        await rome.peer(milan)
+        await rome.until(NODES, "milan", None, lambda node: daemon_of(node) == ("True", False))
+        noted = {labels.PEER_DAEMON: "true"}
+        await rome.until(
+            *(FOREIGN_CLUSTERS, "milan", None),
+            lambda found: noted.items() <= found["metadata"]["annotations"].items(),
+        )
+        await milan.stop()
+        node = await rome.until(NODES, "milan", None, lambda node: daemon_of(node)[0] == "False")
+        assert condition(node, "Ready")["status"] == "True", "what runs there stays"
+        await rome.until(NODES, "milan", None, lambda node: daemon_of(node) == ("False", True))
+        await rome.until(
+            *(FOREIGN_CLUSTERS, "milan", None),
+            lambda found: (
+                "renewed at" in found["metadata"]["annotations"][labels.PEER_DAEMON]
+                or "stopped at" in found["metadata"]["annotations"][labels.PEER_DAEMON]
+            ),
+        )
+        await rome.stop()
+        await rome.start()
+        await trio.sleep(1)
+        node = await rome.admin.get(NODES, "milan")
+        assert daemon_of(node) == ("False", True), "a daemon that begins anew keeps it"
+        await milan.start()
+        await rome.until(NODES, "milan", None, lambda node: daemon_of(node) == ("True", False))
+
+
+async def test_a_peer_that_does_not_show_its_daemon_has_neither_condition_nor_taint(monkeypatch):
+    monkeypatch.setattr(link, "PROBE_EVERY", 0.1)
+    async with members("rome", "milan") as [rome, milan]:  # no Lease, as with Liqo
+        await rome.peer(milan)
+        await trio.sleep(1)
+        assert daemon_of(await rome.admin.get(NODES, "milan")) == (None, False)
+        assert rome.components.peers["milan"].link.daemon.verdict.state == "untold"
+        assert await milan.admin.find(LEASES, labels.LEADER_LEASE, "liqo") is None

@@ -1,0 +1,1 @@
+"""Clusters that find each other."""

@@ -1,0 +1,1 @@
+"""Requests, invitations and the handshake of two daemons."""

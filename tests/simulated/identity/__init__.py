@@ -1,0 +1,1 @@
+"""Keys, certificates and names: made, pinned, replaced, revoked and kept secret."""

@@ -1,0 +1,1 @@
+"""The inspector of a running daemon, over its socket and over TCP."""

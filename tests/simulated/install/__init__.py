@@ -1,0 +1,1 @@
+"""Installation, upgrades, and the change from Liqo to liqod."""

@@ -1,0 +1,1 @@
+"""Joined networks: addresses, gateways, overlay and tests, without a kernel."""

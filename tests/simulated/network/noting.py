@@ -1,0 +1,208 @@
+"""A peer's network on a machine that only records its calls, and the hands of a test on it."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
+from typing import Any, NoReturn
+
+import pytest
+import trio
+
+from liqod.apimachinery.kinds import Kind
+from liqod.errors import NetworkError
+from liqod.network.backends import backend
+from liqod.network.dataplane import peerplan
+from liqod.network.dataplane.names import Names, Side
+from liqod.network.dataplane.peerplan import PeerPlan
+from liqod.network.dataplane.values import KernelChange, Namespace
+from liqod.network.gateway.gatewayplan import Listening
+from liqod.network.gatewayhost import GatewayHost, PeerHello, ProbeResult
+from liqod.network.joining import join
+from liqod.plugins.callguard import CallGuards
+from liqod.plugins.providers import TunnelProvider, TunnelServices, TunnelSpec, TunnelStatus
+from liqod.resources.networking import (
+    CONFIGURATIONS,
+    CONNECTIONS,
+    GATEWAY_SERVERS,
+    PUBLIC_KEYS,
+)
+from tests.simulated.borrower import Json, eventually
+from tests.simulated.lender import TENANT, Lender, installed_lender
+from tests.simulated.network.test_gateways import MARKS, client, key, server
+
+NOBODY: Any = None
+ALIAS = "10.71.0.0/16"
+
+
+@dataclass
+class Noting:
+    """A machine that records its calls, and a tunnel of it."""
+
+    did: list[str] = field(default_factory=list)
+    specs: list[TunnelSpec] = field(default_factory=list)
+    silent: float = 0.0
+    refuses: str = ""
+    lacks: str = ""
+    disturbed: trio.Event = field(default_factory=trio.Event)
+    heard: Callable[[ProbeResult], None] | None = None
+    says: ProbeResult | None = None
+    broken: str = ""
+    """The function of the tunnel that raises what it should not."""
+    stands: TunnelStatus | None = None
+    looks: int = 0
+    calls: CallGuards = field(default_factory=CallGuards)
+    folder: str = ""
+    carries: bool = False
+    """True if it makes websockets, too, in which the tunnel's datagrams can go."""
+
+    async def begin(self, names: Names) -> None:
+        self.did.append("begin")
+
+    async def apply(self, plan: PeerPlan) -> list[KernelChange]:
+        if self.refuses:
+            raise NetworkError(self.refuses)
+        self.did.append("apply")
+        return []
+
+    async def wait_disturbed(self, names: Names) -> None:
+        disturbed = self.disturbed
+        await disturbed.wait()
+        self.disturbed = trio.Event()
+
+    async def remove(self, names: Names) -> list[str]:
+        self.did.append("remove")
+        return []
+
+    async def probe(
+        self,
+        names: Names,
+        side: Side,
+        heard: Callable[[ProbeResult], None],
+        tells: Callable[[], PeerHello],
+        /,
+    ) -> NoReturn:
+        self.heard, self.tells = heard, tells
+        if self.says is not None:
+            heard(self.says)
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.heard = None
+        raise AssertionError
+
+    async def listens(self) -> bool:
+        return self.heard is not None
+
+    async def problem(self) -> str | None:
+        return self.lacks or None
+
+    async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
+        self._breaks("up")
+        self.did.append("up")
+        self.specs.append(spec)
+        self.silent = silent
+        return float("inf")
+
+    async def status(self) -> TunnelStatus | None:
+        self._breaks("status")
+        self.looks += 1
+        return self.stands
+
+    async def down(self) -> None:
+        self.did.append("down")
+
+    def _breaks(self, function: str) -> None:
+        if function == self.broken:
+            raise ValueError("boom")
+
+    def machine(self) -> GatewayHost:
+        made = TunnelProvider(name="rope", build=lambda *_: self, encrypted=True, overhead=80)
+        services = TunnelServices(cluster_id="milan", host=NOBODY, folder=self.folder)
+        rope = backend(made, None, services, self.calls.of("network", "rope"))
+        also = Listening(transport="TCP", port=443, shared=True)
+        return GatewayHost(
+            addresses=("192.0.2.5",),
+            tunnels={"wireguard": rope} | ({"websocket": rope} if self.carries else {}),
+            listening={"wireguard": Listening(carried=self.carries), "websocket": also},
+            datapath=self,
+            probes=self.probe,
+        )
+
+    async def until(self, *did: str) -> None:
+        """Until exactly that was done since asked last."""
+
+        async def so() -> bool:
+            return self.did == list(did)
+
+        try:
+            await eventually(so, seconds=10)
+        except trio.TooSlowError:
+            assert self.did == list(did)
+        self.did.clear()
+
+
+@dataclass
+class Joined:
+    lender: Lender
+    machine: Noting
+    nursery: trio.Nursery
+    running: trio.CancelScope
+
+    async def make(self, kind: Any, spec: Json) -> None:
+        metadata = {"name": "rome", "labels": MARKS}
+        await self.lender.admin.create(kind, {"metadata": metadata, "spec": spec}, TENANT)
+
+    async def configure(self) -> None:
+        """Be the controller of Configurations."""
+        theirs = {"cidr": {"pod": ["10.244.0.0/16"], "external": ["10.70.0.0/16"]}}
+        ours = {"cidr": {"pod": ["10.244.0.0/16"], "external": ["10.60.0.0/16"]}}
+        await self.make(CONFIGURATIONS, {"remote": theirs, "local": ours})
+        seen = {"cidr": {"pod": [ALIAS], "external": ["10.72.0.0/16"]}}
+        status = {"status": {"remote": seen}}
+        admin = self.lender.admin
+        await admin.patch(CONFIGURATIONS, "rome", status, TENANT, subresource="status")
+
+    async def shows(self, value: str) -> None:
+        async def look() -> bool:
+            found = await self.lender.admin.find(CONNECTIONS, "gw-rome", TENANT)
+            return bool((found or {}).get("status", {}).get("value") == value)
+
+        await eventually(look)
+
+    async def start(self) -> None:
+        self.running = trio.CancelScope()
+
+        async def run(scope: trio.CancelScope) -> None:
+            with scope:
+                await join(self.lender.peer, self.machine.machine())
+
+        self.nursery.start_soon(run, self.running)
+
+    async def crash(self) -> None:
+        self.running.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+
+
+@asynccontextmanager
+async def joined(
+    monkeypatch: pytest.MonkeyPatch, *, carries: bool = False
+) -> AsyncIterator[Joined]:
+    def plan(names: Names, *_: object, **__: object) -> PeerPlan:
+        return PeerPlan(names, Namespace(), Namespace())
+
+    monkeypatch.setattr(peerplan, "plan", plan)
+    with TemporaryDirectory() as folder:
+        async with installed_lender() as (milan, nursery):
+            site = Joined(
+                milan, Noting(folder=folder, carries=carries), nursery, trio.CancelScope()
+            )
+            await site.start()
+            yield site
+
+
+async def stand(site: Joined, gateway: Kind = GATEWAY_SERVERS) -> None:
+    await site.make(gateway, server() if gateway is GATEWAY_SERVERS else client())
+    await site.make(PUBLIC_KEYS, key())
+    await site.configure()
+    await site.machine.until("begin", "up", "apply")

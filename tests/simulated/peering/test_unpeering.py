@@ -1,0 +1,121 @@
+"""The end of a peering between embedded clusters: by either side, and beside one that is dead."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
+    NODES,
+)
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.selection import Selection
+from liqod.procedures import unpeering
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    IDENTITIES,
+    RENEWS,
+    RESOURCE_SLICES,
+    VIRTUAL_NODES,
+)
+from simulator.controllers.garbage import Garbage
+from tests.simulated.members import AT_MILAN, AT_ROME, members, verdicts
+from tests.simulated.prepared import quiet
+from tests.simulated.processes import command
+
+
+async def test_unpeering_waits_for_no_garbage_collector(monkeypatch: pytest.MonkeyPatch):
+    # That of a cluster in which liqod was just installed knows none of its kinds for half a minute.
+    monkeypatch.setattr(Garbage, "reconcile", lambda self, key: None)
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await rome.until(RENEWS, "controlplane-milan", AT_ROME, bool)
+        assert (await rome.unpeer(milan)).complete
+
+
+@pytest.mark.long
+async def test_what_the_other_side_keeps_is_named_and_goes_with_the_rights():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        # A peer without a known Lease of a daemon may run Liqo.
+        forget = {"metadata": {"annotations": {labels.PEER_DAEMON: None}}}
+        await rome.admin.patch(FOREIGN_CLUSTERS, "milan", forget)
+        told = (await unpeering.half(rome.admin, "milan")).summary("milan")
+        assert told.startswith("milan keeps its Tenant rome until `liqod unpeer rome` (where it")
+        assert "`liqoctl force unpeer rome`" in told
+        # With a peering user's rights the provider cannot end what a consumer borrows.
+        async with Client(from_kubeconfig(await rome.peering_user(milan))) as user:
+            assert not await unpeering._borrows_no_more(user, AT_ROME, quiet)
+        with trio.fail_after(60):
+            end = await unpeering.unpeer(milan.admin, "rome", remote=rome.admin, progress=quiet)
+        assert (end.complete, end.summary("rome")) == (True, "unpeered from rome")
+        for kind in (VIRTUAL_NODES, RESOURCE_SLICES, IDENTITIES):
+            assert await rome.admin.list(kind) == []
+        await rome.gone(NODES, "milan")
+
+
+@pytest.mark.long
+async def test_the_command_names_what_the_other_side_keeps_before_and_after(tmp_path: Path):
+    async with members("rome", "milan", leads=True) as [rome, milan]:
+        await rome.peer(milan)
+        forget = {"metadata": {"annotations": {labels.PEER_DAEMON: None}}}
+        await rome.admin.patch(FOREIGN_CLUSTERS, "milan", forget)
+        kubeconfig = tmp_path / "rome.kubeconfig"
+        kubeconfig.write_text(rome.cluster.kubeconfig)
+        words = ("unpeer", "milan", "--kubeconfig", str(kubeconfig))
+        refused = await command(*words)
+        assert refused.status != 0
+        assert "milan keeps its Tenant rome until `liqod unpeer rome` (where it" in refused.err
+        assert await rome.admin.find(NODES, "milan") is not None
+        done = await command(*words, "--yes")
+        assert done.status == 0
+        assert "milan keeps its Tenant rome until" in done.err
+        assert done.out.startswith("unpeered from milan; milan keeps its Tenant rome until")
+        assert "`liqoctl force unpeer rome`" in done.out
+
+
+@pytest.mark.long
+async def test_the_provider_may_end_it():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        end = await milan.unpeer(rome)
+        assert end.complete
+        assert "rome keeps its virtual nodes and slices until `liqod unpeer milan`" in end.summary(
+            "rome"
+        )
+        await rome.gone(NODES, "milan")
+        found = await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME)
+        assert verdicts(found)["Authentication"] == "Denied"
+        assert (await rome.unpeer(milan)).complete
+
+
+@pytest.mark.long
+async def test_a_dead_provider_holds_nothing_up():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await milan.stop()
+        await milan.cluster.stop()
+        await rome.until(
+            FOREIGN_CLUSTERS,
+            "milan",
+            None,
+            lambda fc: any(
+                c["status"] == "Error" for c in fc.get("status", {}).get("conditions", ())
+            ),
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rome.unpeer, milan)
+            await rome.until(
+                FOREIGN_CLUSTERS,
+                "milan",
+                None,
+                lambda fc: "liqod.io/leaving" in fc["metadata"].get("annotations", {}),
+            )
+            await rome.gone(NODES, "milan")
+            await rome.gone(VIRTUAL_NODES, "milan", AT_ROME)
+            # It answers again: the rest is done, and the peer is gone.
+            await milan.cluster.start()
+            await rome.gone(FOREIGN_CLUSTERS, "milan")
+        assert await milan.admin.list(RESOURCE_SLICES, Selection(AT_MILAN)) == []

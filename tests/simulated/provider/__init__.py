@@ -1,0 +1,1 @@
+"""Lending: what consumers have and may do here, hostile ones too."""

@@ -1,0 +1,1 @@
+"""The reflection engine between two embedded clusters."""

@@ -1,0 +1,1 @@
+"""Embedded clusters, the demo and the benchmarks as such."""
