@@ -27,6 +27,7 @@ from liqod.errors import PluginError
 from liqod.model import ids
 from liqod.model.objects.fieldpaths import select
 from liqod.model.objects.patches import merged
+from liqod.plugins.callguard import ORDINARY, CallGuardTimings
 from liqod.plugins.contracts import (
     API,
     SERVER_FIELDS,
@@ -155,6 +156,7 @@ class ReflectorContract:
         names: names and settings; a copy of ``NAMES`` with others in it
             (``msgspec.structs.replace``), where a translation depends on them.
         settings: the reflector's own; if not set, its ``config_type`` with nothing in it.
+        timings: by which its calls are judged; the daemon's, if not set.
     """
 
     reflector: ClassVar[Reflector]
@@ -165,6 +167,7 @@ class ReflectorContract:
     fulfilled: ClassVar[Mapping[Need, Any]] = {}
     names: ClassVar[Names] = NAMES
     settings: ClassVar[Any] = None
+    timings: ClassVar[CallGuardTimings] = ORDINARY
 
     def _view(
         self, *, fulfilled: Mapping[Need, Any] | None = None, names: Names | None = None
@@ -308,14 +311,14 @@ class ReflectorContract:
 
     def test_comes_back_at_once(self) -> None:
         """In the daemon everybody waits for it, and parks who is slow."""
-        reflector, view = type(self).reflector, self._view()
+        reflector, view, slow = type(self).reflector, self._view(), self.timings.slow
         for source in self.sources:
-            quick(reflector.outgoing, copy.deepcopy(source), view)
+            quick(slow, reflector.outgoing, copy.deepcopy(source), view)
             if reflector.incoming is None:
                 continue
-            said = quick(reflector.incoming, self._given(source), self._seen(), view).status
+            said = quick(slow, reflector.incoming, self._given(source), self._seen(), view).status
             if reflector.combine is not None and said:
-                made = quick(reflector.combine, self._given(source), {NAMES.peer: said})
+                made = quick(slow, reflector.combine, self._given(source), {NAMES.peer: said})
                 problem = json_problem(made)
                 assert problem is None, f"combine returned {problem}"
 
@@ -323,10 +326,11 @@ class ReflectorContract:
         offered = type(self).reflector.offered
         for node in self.names.nodes.values():
             if offered is not None:
-                problem = bool_problem(quick(offered, node))
+                problem = bool_problem(quick(self.timings.slow, offered, node))
                 assert problem is None, f"offered returned {problem}"
 
     def test_says_for_how_long_a_change_may_wait(self) -> None:
+        slow = self.timings.slow
         for declared in type(self).reflector.remote:
             if declared.debounce is None:
                 continue
@@ -334,7 +338,8 @@ class ReflectorContract:
             given = [each for each in self.remote if (each["apiVersion"], each["kind"]) == kind]
             assert given, f"put a {declared.kind.name} into `remote`, so that debounce is tried"
             for each in given:
-                problem = seconds_problem(quick(declared.debounce, msgspec.json.encode(each)))
+                said = quick(slow, declared.debounce, msgspec.json.encode(each))
+                problem = seconds_problem(said)
                 assert problem is None, f"debounce returned {problem}"
 
     def test_begins_no_system_task(self) -> None:

@@ -13,7 +13,7 @@ from liqod.kube import definitions
 from liqod.model.objects.webhook import TIMEOUT_SECONDS
 from liqod.model.peering import intervals
 from liqod.network.failover import election
-from liqod.plugins import callguard
+from liqod.plugins.callguard import CallGuardTimings
 from liqod.plugins.reflectors import pods
 from liqod.provider.timings import ORDINARY
 from liqod.reflection import writebackoff
@@ -37,7 +37,11 @@ IN_WORDS = {
 KEPT = [
     ("failures", "Nodes stay Ready for {} s", intervals.NODE_LEASE),
     ("failures", "After {} s the log says who it is", loopwatchdog.LATE),
-    ("failures", "it is parked for a {}, and each time for twice as long", callguard.PARKED),
+    (
+        "failures",
+        "it is parked for a {}, and each time for twice as long",
+        CallGuardTimings().parked,
+    ),
     ("failures", "it is written {} times", writebackoff.TIMES),
     ("failures", "and then left for a {}", ReflectionTimings().contested.first),
     ("failures", "packets go on for 9 to {} s", election.KERNEL),

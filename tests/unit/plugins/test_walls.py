@@ -27,7 +27,8 @@ from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import Names
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost, take_down
-from liqod.plugins import callguard, loader
+from liqod.plugins import loader
+from liqod.plugins.callguard import FAILING, CallGuardTimings
 from liqod.plugins.contracts import NoSettings
 from liqod.plugins.diagnosis import Check, ClusterFacts, ok
 from liqod.plugins.hookspecs import hookimpl
@@ -43,11 +44,8 @@ from tests.unit.plugins.broken import BLOCKS, LONG, awaited_ways, cancelled, han
 PLAIN, AWAITED = list(plain_ways(None)), list(awaited_ways(None))  # type: ignore[arg-type]
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that blocks is parked soon: tests are not to wait for it."""
-    monkeypatch.setattr(callguard, "SLOW", BLOCKS)
-    monkeypatch.setattr(callguard, "STUCK", BLOCKS)
+IMPATIENT = CallGuardTimings(slow=BLOCKS, stuck=BLOCKS)
+"""One that blocks is parked soon: tests are not to wait for it."""
 
 
 async def way(name: str, *, waits: bool) -> Callable[..., Any]:
@@ -63,7 +61,7 @@ def context_of(plugins: Plugins) -> Any:
         cluster_id="rome",
         hub=Hub(),
         config=config.parse(""),
-        plugins=PluginHost(plugins),
+        plugins=PluginHost(plugins, IMPATIENT),
         informers=SimpleNamespace(share=None),
         client=SimpleNamespace(),
         endpoint=ApiEndpoint("https://127.0.0.1:6443", b""),
@@ -94,7 +92,7 @@ async def discovering(build: Callable[..., Any]) -> AsyncIterator[Any]:
         assert room.seen("milan") is not None
         ending = trio.current_time()
         nursery.cancel_scope.cancel()
-    assert trio.current_time() - ending <= callguard.ENDING
+    assert trio.current_time() - ending <= IMPATIENT.ending
 
 
 def named(context: Any, plugin: str = "bad") -> bool:
@@ -161,7 +159,7 @@ def verdicts(doctor: Doctor) -> dict[str, tuple[str, str]]:
 @pytest.mark.parametrize("how", PLAIN)
 async def test_a_look(how: str):
     doctor, context = doctor_of(look=await way(how, waits=False))
-    for _ in range(callguard.FAILING):
+    for _ in range(FAILING):
         await doctor.round()
     found = verdicts(doctor)
     assert found["bad"][0] == "unknown"
@@ -359,9 +357,7 @@ async def test_a_type_that_decodes_settings(how: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("hook", sorted(loader.HOOKS))
 @pytest.mark.parametrize("how", PLAIN)
-async def test_a_hook(hook: str, how: str, monkeypatch: pytest.MonkeyPatch, caplog: Any):
-    if how == "blocks":
-        monkeypatch.setattr(loader, "LATE", BLOCKS / 3)
+async def test_a_hook(hook: str, how: str, caplog: Any):
     breaks = await way(how, waits=False)
     bad = SimpleNamespace(**{hook: hookimpl(lambda: breaks())})
     good = Check(name="good", title="good", scope="cluster", order=2, look=lambda facts: ok("fine"))
@@ -370,7 +366,8 @@ async def test_a_hook(hook: str, how: str, monkeypatch: pytest.MonkeyPatch, capl
         sources=[
             PluginSource("bad", "theirs", "1", lambda: bad),
             PluginSource("ours", "ours", "1", lambda: provided),
-        ]
+        ],
+        late=BLOCKS / 3 if how == "blocks" else loader.LATE,
     )
     assert [each.name for each in plugins.checks] == ["good"]
     assert [each.name for each in plugins.records if each.state == "left out"] == ["bad"]
