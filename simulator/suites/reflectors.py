@@ -78,6 +78,7 @@ class StaticView:
         settings: the reflector's own; its ``config_type`` with nothing set, if not given.
         local: local objects.
         remote: objects at the peer that the object at hand has.
+        gone: what the object at hand lost there.
         fulfilled: what has been fetched, by need.
         refusals: why the last writes failed.
         now: RFC 3339 time.
@@ -91,6 +92,7 @@ class StaticView:
         names: Names = NAMES,
         local: Iterable[Json] = (),
         remote: Iterable[Json] = (),
+        gone: Iterable[Json] = (),
         fulfilled: Mapping[Need, Any] | None = None,
         refusals: tuple[Refusal, ...] = (),
         now: str = NOW,
@@ -105,6 +107,7 @@ class StaticView:
         self._reflector = reflector
         self._local = list(local)
         self._remote = list(remote)
+        self._gone = list(gone)
         self._fulfilled = dict(fulfilled or {})
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Json | None:
@@ -136,6 +139,12 @@ class StaticView:
             for each in self._remote
             if (each["kind"], each["apiVersion"]) == (kind.name, kind.api_version)
         )
+
+    def gone(self, kind: Kind) -> Json | None:
+        """As :meth:`liqod.plugins.contracts.View.gone`."""
+        wanted = (kind.name, kind.api_version)
+        found = [each for each in self._gone if (each["kind"], each["apiVersion"]) == wanted]
+        return found[-1] if found else None
 
     def fulfilled(self, need: Need) -> Any:
         """As :meth:`liqod.plugins.contracts.View.fulfilled`."""
