@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from liqod import loopwatchdog
-from liqod.consumer.webhook import webhookcontroller as webhook
+from liqod.consumer.webhook.timings import WebhookTimings
 from liqod.inspect import doctor, inspector, probing, protocol
 from liqod.inspect.timings import InspectorTimings
 from liqod.kube import definitions
@@ -56,7 +56,7 @@ KEPT = [
         "proves the way at its start (in a cluster as soon as its pod is ready) and every {}",
         intervals.WEBHOOK_PROOF_EVERY,
     ),
-    ("failures", "every {} s where it fails", webhook.PROBE_AGAIN),
+    ("failures", "every {} s where it fails", WebhookTimings().probe_again),
     ("inspector", "Changes are collected for {}", inspector.TICK),
     ("inspector", "| requests under way, of one client | {} |", protocol.REQUESTS),
     ("inspector", "| updates that wait for a client | {} |", protocol.BEHIND),
