@@ -30,6 +30,7 @@ from liqod.handshake.requests.outgoingcontroller import OutgoingController
 from liqod.handshake.requests.outgoingrequest import OutgoingRequest
 from liqod.handshake.requests.policyrequests import ListSeenClusters, PolicyRequests, none_seen
 from liqod.handshake.requests.reverseconnections import ReverseConnections
+from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.handshake.transport.channel import StreamBackend, StreamLimits
 from liqod.handshake.transport.channelmanager import ChannelManager
 from liqod.handshake.transport.localidentity import KnowsFormerKey, LocalIdentities, present_key
@@ -59,6 +60,7 @@ class HandshakeManager:
         look: into what discovery has seen.
         list_seen: all that it has seen.
         shared: folder of root's alone by which programs share :data:`SHARED`; None: nobody does.
+        timings: see :class:`.HandshakeTimings`.
 
     Attributes:
         channels: the channels that are kept.
@@ -76,21 +78,24 @@ class HandshakeManager:
         look: FindSeenCluster = never_seen,
         list_seen: ListSeenClusters = none_seen,
         shared: Path | None = None,
+        timings: HandshakeTimings = ORDINARY,
     ) -> None:
         self._context, self._sighted, self._list_seen = context, DiscoveryLookup(look), list_seen
-        self._callers = callers
+        self._callers, self._timings = callers, timings
         self._own = LocalIdentities(context.cluster_id, private)
         self._listener: PeerListener | None = None
         self.counters = SessionCounters()
         proxy = context.config.handshake.proxy
         bounds = StreamLimits(callers[STREAMS], context.config.handshake.stream_idle)
         self._dialler = PeerDialler(
-            self._own.towards, proxy=proxy, counters=self.counters, bounds=bounds
+            self._own.towards, proxy=proxy, counters=self.counters, bounds=bounds, timings=timings
         )
         self._shared = shared
         self.reverse_connections = ReverseConnections(context)
         present = partial(present_key, context.client)
-        self.channels = ChannelManager(self._dialler.meet, self.reverse_connections.dial, present)
+        self.channels = ChannelManager(
+            self._dialler.meet, self.reverse_connections.dial, present, timings
+        )
         # The tasks that begin from here inherit it: those of peers, above all.
         proxies.CHANNELS.set(self.channels)
         self._incoming: IncomingController | None = None
@@ -119,7 +124,7 @@ class HandshakeManager:
         context = self._context
         async with trio.open_nursery() as nursery:
             await nursery.start(self.channels.run)
-            self._incoming = inbox = IncomingController(context)
+            self._incoming = inbox = IncomingController(context, self._timings)
             await nursery.start(inbox.run)
             await nursery.start(Invitations(context).run)
             reception = IncomingServer(inbox, self._sighted.by)
@@ -128,7 +133,9 @@ class HandshakeManager:
                 context, partial(self._make_request, reception, door), self.reverse_connections.drop
             )
             await nursery.start(asking.run)
-            self._policy_requests = PolicyRequests(context, self._list_seen, asking.requests)
+            self._policy_requests = PolicyRequests(
+                context, self._list_seen, asking.requests, self._timings
+            )
             nursery.start_soon(self._policy_requests.run)
             self._outgoing = asking
             try:
@@ -147,6 +154,7 @@ class HandshakeManager:
                         ),
                         account=self._callers,
                         idle=context.config.handshake.stream_idle,
+                        timings=self._timings,
                     )
                     listener.take(self._own.present, self._own.former)
                     await nursery.start(self._listen, listener)

@@ -27,6 +27,7 @@ from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
 from liqod.consumer.timings import ConsumerTimings
 from liqod.discovery.sightings import SeenCluster
 from liqod.handshake.handshakemanager import HandshakeManager
+from liqod.handshake.timings import HandshakeTimings
 from liqod.identity import keys
 from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.components import Components
@@ -85,6 +86,7 @@ class Member:
     host: PluginHost = field(init=False)
     timings: ProviderTimings = ORDINARY
     consumer_timings: ConsumerTimings = consumer.ORDINARY
+    handshake_timings: HandshakeTimings = field(default_factory=HandshakeTimings)
     around: list[SeenCluster] = field(default_factory=list)
     """Clusters that its discovery sees."""
 
@@ -128,7 +130,8 @@ class Member:
                     pair = await cluster_keys(client)
                     everybody = partial(iter, self.around)
                     self.handshake = HandshakeManager(
-                        context, pair.private, Account(), self._seen, everybody
+                        *(context, pair.private, Account(), self._seen, everybody),
+                        timings=self.handshake_timings,
                     )
                     self.components.handshake = self.handshake
                     await nursery.start(self.handshake.run)
