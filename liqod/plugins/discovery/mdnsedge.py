@@ -101,12 +101,21 @@ class Edge(RecordUpdateListener):
     Args:
         interfaces: names of those that are used; all, if empty.
         wake: called in the thread of zeroconf when there is something new to take.
+        zeroconf: hears and speaks, where one is there already; ``open`` makes one.
+        request: asks for one service, in the thread of zeroconf; by zeroconf, if not given.
 
     Attributes:
         records: how many have been heard, of any service.
     """
 
-    def __init__(self, interfaces: Sequence[str], wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        interfaces: Sequence[str],
+        wake: Callable[[], None],
+        *,
+        zeroconf: Zeroconf | None = None,
+        request: Callable[[str], None] | None = None,
+    ) -> None:
         super().__init__()
         self._names = tuple(interfaces)
         self._wake = wake
@@ -116,7 +125,8 @@ class Edge(RecordUpdateListener):
         self._told: dict[str, _Told] = {}
         self._hosts: dict[str, set[bytes]] = {}
         self._asked = 0
-        self._zeroconf: Zeroconf | None = None
+        self._zeroconf = zeroconf
+        self._request = request or self._ask_zeroconf
         self._browser: AsyncServiceBrowser | None = None
         self._own: ServiceInfo | None = None
         self._server = f"liqod-{secrets.token_hex(4)}.local."
@@ -127,7 +137,9 @@ class Edge(RecordUpdateListener):
         """Begin to listen, and ask who is there. Raises TransientError."""
         self._adapters = self._look()
         try:
-            self._zeroconf = Zeroconf(interfaces=_choice(self._adapters), ip_version=IPVersion.All)
+            self._zeroconf = Zeroconf(
+                interfaces=zeroconf_interfaces(self._adapters), ip_version=IPVersion.All
+            )
         except OSError as error:
             raise TransientError(f"mDNS cannot be listened to: {error}") from error
         self._zeroconf.add_listener(self, None)
@@ -193,7 +205,7 @@ class Edge(RecordUpdateListener):
         if found == self._adapters:
             return False
         self._adapters = found
-        self._zeroconf.update_interfaces(_choice(found))
+        self._zeroconf.update_interfaces(zeroconf_interfaces(found))
         return True
 
     def ask(self, names: Iterable[str]) -> None:
@@ -296,7 +308,7 @@ class Edge(RecordUpdateListener):
             kept = cache.entries_with_name(of) if of else []
             cache.async_remove_records([each for each in kept if each.type in kinds])
 
-    def _request(self, name: str) -> None:
+    def _ask_zeroconf(self, name: str) -> None:
         """Ask for one service; zeroconf's thread."""
         zc = self._zeroconf
         if zc is None or zc.loop is None or zc.done or self._asked >= MOST_ASKED:
@@ -364,7 +376,7 @@ def _differ(known: tuple[int, int, int], told: tuple[int, int, int]) -> bool:
     return any(new and new != old for new, old in zip(told, known, strict=True))
 
 
-def _choice(adapters: tuple[Any, ...]) -> list[str | int]:
+def zeroconf_interfaces(adapters: tuple[Any, ...]) -> list[str | int]:
     """The interfaces as zeroconf wants them: addresses of IPv4, indexes for IPv6."""
     choice: list[str | int] = []
     for _, index, ips in adapters:

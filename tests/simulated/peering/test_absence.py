@@ -111,7 +111,7 @@ async def forgotten(member: Member, kind: Kind, selection: Selection = EVERY) ->
     informer = member.context.informers.find(kind, selection)
     assert informer is not None
     assert len(informer.store)
-    await informer._replace({}, ())
+    await informer.replace({})
 
 
 @pytest.mark.long

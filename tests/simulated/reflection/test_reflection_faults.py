@@ -166,7 +166,7 @@ async def test_a_pod_that_a_list_lacks_is_not_ended_there():
         shadow = await both.comes(SHADOW_PODS, "web")
         informer = engine.context.wide.get(PODS)
         assert informer is not None
-        await informer._replace({}, ())
+        await informer.replace({})
         await trio.sleep(0.5)
         kept = await both.there.get(SHADOW_PODS, "web", THERE)
         assert kept["metadata"]["uid"] == shadow["metadata"]["uid"]

@@ -38,15 +38,14 @@ class Heard:
     """An edge that is told of packets."""
 
     def __init__(self) -> None:
-        self.edge = Edge([], self._wake)
         self.woken = 0
         self.asked: list[str] = []
-        made: Any = self.edge
         loop = SimpleNamespace(call_soon_threadsafe=lambda function, *args: function(*args))
-        self.zc = SimpleNamespace(
+        self.zc: Any = SimpleNamespace(
             cache=DNSCache(), loop=loop, done=False, async_notify_all=lambda: None, started=True
         )
-        made._zeroconf, made._request = self.zc, self.asked.append
+        zeroconf: Any = self.zc
+        self.edge = Edge([], self._wake, zeroconf=zeroconf, request=self.asked.append)
         manager: Any = RecordManager
         self._manager = manager(self.zc)
         self._manager.listeners.add(self.edge)
@@ -204,5 +203,5 @@ def test_interfaces_that_lead_nowhere_are_not_announced(
 
 
 def test_the_loopbacks_own_address_of_ipv6_is_not_bound():
-    assert mdnsedge._choice((("lo", 1, ("127.0.0.1", "::1")),)) == ["127.0.0.1"]
-    assert mdnsedge._choice((("eth0", 2, ("10.0.0.1", "fe80::1")),)) == ["10.0.0.1", 2]
+    assert mdnsedge.zeroconf_interfaces((("lo", 1, ("127.0.0.1", "::1")),)) == ["127.0.0.1"]
+    assert mdnsedge.zeroconf_interfaces((("eth0", 2, ("10.0.0.1", "fe80::1")),)) == ["10.0.0.1", 2]

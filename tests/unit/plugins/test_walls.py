@@ -18,7 +18,7 @@ import trio
 from liqod import config
 from liqod.cluster.context import ApiEndpoint
 from liqod.discovery.discoverymanager import DiscoveryManager
-from liqod.errors import ConfigError, LiqodError, NetworkError
+from liqod.errors import ConfigError, Forbidden, LiqodError, NetworkError
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.probing import Probes
@@ -55,6 +55,11 @@ async def way(name: str, *, waits: bool) -> Callable[..., Any]:
     return found
 
 
+async def refused(method: str, path: str) -> Any:
+    """The answer of an API server that gives no rights."""
+    raise Forbidden(f"no right to {path}")
+
+
 def context_of(plugins: Plugins) -> Any:
     """As much of this cluster as those have who call plugins here."""
     return SimpleNamespace(
@@ -63,7 +68,7 @@ def context_of(plugins: Plugins) -> Any:
         config=config.parse(""),
         plugins=PluginHost(plugins, IMPATIENT),
         informers=SimpleNamespace(share=None),
-        client=SimpleNamespace(),
+        client=SimpleNamespace(raw=refused),
         endpoint=ApiEndpoint("https://127.0.0.1:6443", b""),
         node_address="192.0.2.5",
     )
@@ -173,7 +178,7 @@ async def test_a_probe(how: str, autojump_clock: Any):
     with trio.CancelScope(shield=True):  # it waits for none longer than for its deadline
         for _ in range(2):
             with trio.fail_after(30):
-                await doctor._probes._do(("", "bad"), doctor._probes._check(doctor._checks[0]))
+                await doctor.probe()
     await doctor.round()
     found = verdicts(doctor)
     assert found["good"] == ("ok", "fine")
