@@ -13,8 +13,9 @@ from liqod.consumer.nodes.podusage import PodLocation, PodUsage
 from liqod.consumer.timings import ORDINARY
 from liqod.errors import Forbidden, LiqodError, NotFound, ProtocolError, Unreachable
 from liqod.kube.pages import read_page
-from liqod.model.crossing.usage import STALE, PodMetrics, samples
+from liqod.model.crossing.usage import STALE, Counters, PodMetrics, samples
 from liqod.runtime.gather import gather
+from tests.testbed.held import held
 
 STARTED = {"running": {"startedAt": "2023-11-14T22:12:20Z"}}
 
@@ -114,12 +115,13 @@ async def test_what_nobody_asks_for_is_forgotten(autojump_clock: trio.testing.Mo
     for number in range(20):
         await world.usage.of("milan", [body(f"shop{number}")])
         await trio.sleep(STALE / 2)
-    assert len(world.usage._answers) <= 3
-    assert len(world.usage._locks) <= 3
+    assert len(held(world.usage, trio.Lock)) <= 3
+    assert len({f"shop{number}" for number in range(20)} & {*held(world.usage, str)}) <= 3
     await world.usage.of("turin", [body("shop")])
     await trio.sleep(STALE + 1)
     await world.usage.of("milan", [body("shop")])
-    assert set(world.usage._counters) == {"milan"}
+    assert len(held(world.usage, Counters)) == 1
+    assert "turin" not in held(world.usage, str)
 
 
 async def test_the_list_of_a_real_metrics_server_is_one() -> None:
