@@ -21,13 +21,9 @@ from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Loaded, Plugins
 from liqod.telemetry.hub import Hub
+from tests.unit.inspect.working import refused
 
 FINE = ok("fine")
-
-
-async def refused(method: str, path: str) -> Any:
-    """The answer of an API server that knows nobody."""
-    raise Forbidden(f"no right to {path}")
 
 
 class Patient:

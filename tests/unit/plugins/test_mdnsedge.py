@@ -12,7 +12,7 @@ from zeroconf._handlers.record_manager import RecordManager
 from zeroconf._protocol.incoming import DNSIncoming
 from zeroconf._protocol.outgoing import DNSOutgoing
 
-from liqod.plugins.discovery import mdnsedge
+from liqod.plugins.discovery import adapters, mdnsedge
 from liqod.plugins.discovery.mdnsedge import RENEWED, TYPE, Edge
 
 MILAN = f"milan.{TYPE}"
@@ -197,11 +197,11 @@ def test_interfaces_that_lead_nowhere_are_not_announced(
         (place / what).write_text(f"{text}\n")
     routes = tmp_path / "route"
     routes.write_text(ROUTES.format(way=way))
-    assert mdnsedge.leads_out(name, tmp_path, routes) is used
+    assert adapters.leads_out(name, tmp_path, routes) is used
     # Where nothing is known of it, it may be the only one there is.
-    assert mdnsedge.leads_out("unknown", tmp_path, routes)
+    assert adapters.leads_out("unknown", tmp_path, routes)
 
 
 def test_the_loopbacks_own_address_of_ipv6_is_not_bound():
-    assert mdnsedge.zeroconf_interfaces((("lo", 1, ("127.0.0.1", "::1")),)) == ["127.0.0.1"]
-    assert mdnsedge.zeroconf_interfaces((("eth0", 2, ("10.0.0.1", "fe80::1")),)) == ["10.0.0.1", 2]
+    assert adapters.zeroconf_interfaces((("lo", 1, ("127.0.0.1", "::1")),)) == ["127.0.0.1"]
+    assert adapters.zeroconf_interfaces((("eth0", 2, ("10.0.0.1", "fe80::1")),)) == ["10.0.0.1", 2]

@@ -18,7 +18,7 @@ import trio
 from liqod import config
 from liqod.cluster.context import ApiEndpoint
 from liqod.discovery.discoverymanager import DiscoveryManager
-from liqod.errors import ConfigError, Forbidden, LiqodError, NetworkError
+from liqod.errors import ConfigError, LiqodError, NetworkError
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.probing import Probes
@@ -39,6 +39,7 @@ from liqod.runtime.account import Account
 from liqod.telemetry.events import DiscoveryFailed
 from liqod.telemetry.hub import Hub
 from tests.simulated.plugins.test_plugin_walls import BROKEN_BETWEEN_CLUSTERS
+from tests.unit.inspect.working import refused
 from tests.unit.plugins.broken import BLOCKS, LONG, awaited_ways, cancelled, handed_over, plain_ways
 
 PLAIN, AWAITED = list(plain_ways(None)), list(awaited_ways(None))  # type: ignore[arg-type]
@@ -53,11 +54,6 @@ async def way(name: str, *, waits: bool) -> Callable[..., Any]:
     ways: dict[str, Any] = (awaited_ways if waits else plain_ways)(await cancelled())
     found: Callable[..., Any] = ways[name]
     return found
-
-
-async def refused(method: str, path: str) -> Any:
-    """The answer of an API server that gives no rights."""
-    raise Forbidden(f"no right to {path}")
 
 
 def context_of(plugins: Plugins) -> Any:
