@@ -155,6 +155,7 @@ class Pair:
         self.identities = Identities(**{name: Client(from_kubeconfig(milan.kubeconfig))})
         self.others: tuple[Pair, ...] = ()
         self._engine: trio.CancelScope | None = None
+        self._ended = trio.Event()
 
     async def prepare(self) -> None:
         """Namespaces on both sides, a virtual node, and a map that milan has accepted."""
@@ -212,11 +213,18 @@ class Pair:
 
         async def run(task_status: trio.TaskStatus[None]) -> None:
             self.peer.reach.know(None)  # nothing is known at the start
-            async with trio.open_nursery() as own:
-                self._engine = own.cancel_scope
-                own.start_soon(reachability.follow_reachability, self.peer)
-                await engine.run(task_status=task_status)
+            ended = trio.Event()
+            try:
+                async with trio.open_nursery() as own:
+                    self._engine, self._ended = own.cancel_scope, ended
+                    own.start_soon(reachability.follow_reachability, self.peer)
+                    await engine.run(task_status=task_status)
+            finally:
+                ended.set()
 
+        if self._engine is not None and self._engine.cancel_called:
+            # A new process shares no cache with the one before.
+            await self._ended.wait()
         await nursery.start(lambda task_status: run(task_status))
         return engine
 

@@ -213,21 +213,25 @@ def test_the_servers_of_two_peers_share_a_port():
                 await tunnel.up(both.spec(gateway.side, peer_public_key=other.public, **changed))
             for tunnel in made:
                 await _until(partial(stands, tunnel))
-            # One process has the port: each connection gets to its own all the same.
+            # They have one port: each connection gets to its own all the same.
             for _ in range(12):
                 session = await opened(both)
                 await trio.aclose_forcefully(session._transport)
-            # One process that is killed leaves the other's peer alone.
-            first = await program_of(both.server).process()
-            assert first is not None
+            # One process has both, and takes both with it: each is made anew by who keeps it.
+            (first,) = both.server.processes()
             os.kill(first, signal.SIGKILL)
-            status = await made[0].status()
-            assert status is not None
-            assert status.handshake_age is not None
-            # It has the port now, and gives the first one what comes for it when that is back.
+            await _until(partial(is_gone, made[0]))
             await both.up(both.server)
-            assert await program_of(both.server).process() != first
             await joined(both)
+            changed = {"private_key": ours.private, "public_key": ours.public}
+            await made[0].up(both.spec("server", peer_public_key=theirs.public, **changed))
+            await _until(partial(stands, made[0]))
+            (second,) = both.server.processes()
+            assert second != first
+            # What ends one tunnel leaves the other alone, and so does one whose interface goes.
+            await made[0].down()
+            assert list(both.server.processes()) == [second]
+            assert await both.echo(b"?")
         finally:
             with trio.CancelScope(shield=True):
                 for tunnel in made:
@@ -287,6 +291,10 @@ def test_where_more_is_sent_than_goes_through_what_arrives_is_young():
     between(body)
 
 
+async def is_gone(tunnel: WebSocket) -> bool:
+    return await tunnel.status() is None
+
+
 async def stands(tunnel: WebSocket) -> bool:
     status = await tunnel.status()
     return status is not None and status.handshake_age is not None
@@ -297,8 +305,8 @@ def test_a_process_without_the_right_to_the_port_says_which():
 
     async def body(both: Gateways) -> None:
         less = ["setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service"]
-        interface, folder = both.server.place.interface, both.server.services.folder
-        command = [*less, sys.executable, "-I", "-m", MODULE, interface, folder]
+        socket_ = str(program_of(both.server).control)
+        command = [*less, sys.executable, "-I", "-m", MODULE, socket_]
         start = partial(processes.start, command, {})
         await both.server.services.host.within(both.server.underlay, start)
 

@@ -17,7 +17,6 @@ from liqod.apimachinery.kinds import Kind
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.identities.clusterkeys import ClusterKeys, CurrentKeys, forget_former
 from liqod.consumer.slices.sliceobjects import is_source
-from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import ConfigError
 from liqod.identity import keys
 from liqod.kube.cache.store import StoreChange
@@ -37,6 +36,9 @@ from liqod.resources import (
     Tenant,
 )
 
+KEPT = 60.0
+"""Seconds for which the former key is kept when nobody seems to need it any more: a peering that
+was begun with it may just come about."""
 KEY = "former key"
 
 R = TypeVar("R", bound=Resource)
@@ -127,14 +129,13 @@ class FormerKey(Controller[str]):
 
     Args:
         context: this cluster.
-        timings: how long it waits for what.
 
     Attributes:
         providers: those that know this cluster by its former key alone.
     """
 
-    def __init__(self, context: ClusterContext, timings: ConsumerTimings = ORDINARY) -> None:
-        self._context, self._timings = context, timings
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
         self._own = CurrentKeys(context, KEY)
         self._identities = Watched(IDENTITIES, _always)
         self._slices = Watched(RESOURCE_SLICES, _always)
@@ -164,7 +165,7 @@ class FormerKey(Controller[str]):
         now = trio.current_time()
         if self._idle is None or self._idle[0] != own.former.private:
             self._idle = own.former.private, now
-        left = self._idle[1] + self._timings.former_key_kept - now
+        left = self._idle[1] + KEPT - now
         if left > 0:
             return left
         # No list of before is believed where something is destroyed.

@@ -17,7 +17,6 @@ from liqod.apimachinery.meta import Partial
 from liqod.consumer.link import ProviderPeer
 from liqod.consumer.nodes import nodeplan
 from liqod.consumer.nodes.nodecontroller import NodeController
-from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
@@ -38,11 +37,10 @@ class VirtualNodes(Controller[str]):
 
     Args:
         peer: the provider.
-        timings: how long it waits for what.
     """
 
-    def __init__(self, peer: ProviderPeer, timings: ConsumerTimings = ORDINARY) -> None:
-        self._peer, self._timings = peer, timings
+    def __init__(self, peer: ProviderPeer) -> None:
+        self._peer = peer
         self._keepers: dict[str, NodeController] = {}
         within = (peer.tenant_namespace,)
         self._virtual_nodes = Watched(VIRTUAL_NODES, by_name, within=within)
@@ -71,8 +69,7 @@ class VirtualNodes(Controller[str]):
         if name in self._keepers:
             self._keepers[name].enqueue()
         elif (self._peer.tenant_namespace, name) in self._virtual_nodes.store:
-            stores = self._virtual_nodes.store, self._nodes.store
-            keeper = NodeController(self._peer, name, *stores, self._timings)
+            keeper = NodeController(self._peer, name, self._virtual_nodes.store, self._nodes.store)
             # Here, not in the task: a second look before that has begun would start another.
             self._keepers[name] = keeper
             self._nursery.start_soon(self._keep, keeper, name)

@@ -30,7 +30,6 @@ from liqod.handshake.protocol.outputs import (
     SessionEnd,
 )
 from liqod.handshake.protocol.proof import NONCE
-from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.handshake.transport import websockets
 from liqod.handshake.transport.channel import StreamBackend, StreamLimits
 from liqod.handshake.transport.interfaces import (
@@ -113,7 +112,6 @@ class PeerListener:
         counters: count what meetings come to; None: nobody measures.
         account: what those who come may take; None: as much as may be.
         idle: seconds after which a stream ends by which nothing comes.
-        timings: see :class:`.HandshakeTimings`.
 
     Raises:
         ProtocolError, ConfigError: the key cannot be used.
@@ -128,11 +126,10 @@ class PeerListener:
         counters: SessionCounters | None = None,
         account: Account | None = None,
         idle: float = math.inf,
-        timings: HandshakeTimings = ORDINARY,
     ) -> None:
         self.counters = counters or SessionCounters()
         self.account = account or Account()
-        self.idle, self.timings = idle, timings
+        self.idle = idle
         self.host, self.doors, self.borrower = host, doors, borrower
         self.sides: tuple[ListenerKey, ...] = (ListenerKey.of(own),)
 
@@ -255,10 +252,9 @@ class AcceptedSession(PeerSession):
                 self._machine = self._both = _machine(each)
 
     async def _watch(self, socket: Websocket) -> None:
-        timings = self._listener.timings
-        await websockets.watch(socket, timings, ping=False)
+        await websockets.watch(socket, ping=False)
         self._over(
-            SessionEnd(code="gone", reason=f"nothing came for {timings.silence:g} s", by="us")
+            SessionEnd(code="gone", reason=f"nothing came for {websockets.SILENCE:g} s", by="us")
         )
         self._scope.cancel()
 

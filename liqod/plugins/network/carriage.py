@@ -1,6 +1,6 @@
 """A tunnel's datagrams in a websocket, for where no UDP passes: one more way to the same WireGuard.
 
-On either side a process (:mod:`.websocketd`) stands on loopback in place of the other one. Both
+On either side the process (:mod:`.websocketd`) stands on loopback in place of the other one. Both
 ends of the tunnel stay what they are, with their keys and sessions, so that it goes over from one
 way to the other as to any other endpoint.
 """
@@ -17,11 +17,9 @@ import trio
 from liqod.errors import NetworkError
 from liqod.identity.tunnelcertificates import pinned
 from liqod.plugins.network.endpoints import SILENCE
-from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.proxies import targets
-from liqod.plugins.network.websocketd import wanted
 from liqod.plugins.network.websocketd.datagrams import HOST
-from liqod.plugins.network.websocketd.wanted import DATAGRAMS, Wanted
+from liqod.plugins.network.websocketd.wanted import Wanted
 from liqod.plugins.network.websocketprogram import Program
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
 
@@ -57,9 +55,7 @@ class Carriage:
         self._proxy, self._proxy_ca = proxy, proxy_ca
         self._folder = Path(services.folder)
         self._name = f"{place.interface}-udp"
-        self._program = Program(
-            Interface(services.host, place), self._folder, self._name, DATAGRAMS
-        )
+        self._program = Program(services, place, self._name)
         self.why = self.where = self.failed = ""
 
     async def have(self, spec: TunnelSpec, local: int) -> str:
@@ -70,13 +66,7 @@ class Carriage:
             local: UDP port of the WireGuard here.
         """
         try:
-            said = await self._program.said()
-            if said is None or said.get("version") != wanted.VERSION:
-                await self._program.end()
-                said = await self._program.begin()
-            what = self._wanted(spec, local)
-            if said["digest"] != what.digest:
-                said = await self._program.ask(f"be {wanted.encoded(what)}")
+            said = await self._program.be(self._wanted(spec, local))
         except (OSError, NetworkError) as error:
             self.why = self.failed = str(error)
             self.where = ""
@@ -85,8 +75,8 @@ class Carriage:
 
     async def found(self) -> str:
         """The same of one that is there already, whoever began it; empty where there is none."""
-        said = await self._program.said()
-        if said is None:
+        said = await self._program.status()
+        if said is None or "digest" not in said:
             self.where = ""
             return ""
         return self._note(said)
@@ -94,7 +84,7 @@ class Carriage:
     async def hurry(self) -> None:
         """Have a new connection: nothing comes by the present one."""
         try:
-            await self._program.ask("hurry")
+            await self._program.hurry()
         except OSError:
             return  # there is none
 
@@ -106,8 +96,8 @@ class Carriage:
             left.unlink(missing_ok=True)
 
     async def is_there(self) -> bool:
-        """True if there is a process, no matter who began it."""
-        return await self._program.process() is not None
+        """True if there is one, no matter who began it."""
+        return await self._program.status() is not None
 
     def _note(self, said: dict[str, Any]) -> str:
         self.where = said["endpoint"]

@@ -1,16 +1,13 @@
 """A tunnel's interface: made where its packets travel, then moved into the peer's namespace.
 
-Every backend does that with its own, and those that have a program begin it in the same way.
+Every backend does that with its own.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-import trio
-
-from liqod.errors import NetworkError
-from liqod.plugins.network import links, processes
+from liqod.plugins.network import links
 from liqod.plugins.network.links import Link
 from liqod.plugins.providers import Host, Place
 
@@ -73,43 +70,6 @@ class Interface:
         for namespace in (self._place.underlay, self._place.namespace):
             delete = partial(links.delete, self._place.interface)
             await self._within(namespace, delete, missing=False)
-
-    async def begin(
-        self,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        *,
-        ready: Callable[[], Awaitable[bool]],
-        deadline: float,
-        who: str,
-        late: str,
-    ) -> None:
-        """Begin the program that makes the interface, and wait until it has.
-
-        Args:
-            command, environment: as :func:`.processes.start`'s.
-            ready: says whether it is ready.
-            deadline: seconds after which it is killed.
-            who: the program, in words.
-            late: what is raised then.
-
-        Raises:
-            NetworkError: it has ended, or was not ready in time.
-            OSError: it cannot be begun.
-        """
-        start = partial(processes.start, command, environment)
-        child = await self._host.within(self._place.underlay, start)
-        with trio.move_on_after(deadline):
-            while not await ready():
-                if child.poll() is not None:
-                    raise NetworkError(
-                        f"{who} ended with status {child.returncode}; "
-                        f"`{' '.join(command)}` on this host says why"
-                    )
-                await trio.sleep(0.01)
-            return
-        child.kill()
-        raise NetworkError(late)
 
     async def _find_in(self, namespace: str, kind: str) -> Link | None:
         find = partial(links.find, self._place.interface)

@@ -9,13 +9,15 @@ systemd that takes ``KillMode=process`` (docs/systemd.md), and in a pod the keep
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import trio
 
 from liqod.errors import NetworkError
 from liqod.keeper.client import Begun, keeper
+from liqod.plugins.providers import Host
 
 TERM_PATIENCE = 2.0
 """Seconds for a program to end when it is asked to, before it is killed."""
@@ -70,6 +72,44 @@ def start(
     reap()
     _children.add(began)
     return began
+
+
+async def begin(
+    host: Host,
+    underlay: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    ready: Callable[[], Awaitable[bool]],
+    deadline: float,
+    who: str,
+) -> None:
+    """Begin a program where its packets travel, and wait until it is ready.
+
+    Args:
+        host: the machine.
+        underlay: name of the network namespace; empty for the daemon's own.
+        command, environment: as :func:`start`'s.
+        ready: says whether it is ready.
+        deadline: seconds after which it is killed.
+        who: the program, in words.
+
+    Raises:
+        NetworkError: it has ended, or was not ready in time.
+        OSError: it cannot be begun.
+    """
+    child = await host.within(underlay, partial(start, command, environment))
+    with trio.move_on_after(deadline):
+        while not await ready():
+            if child.poll() is not None:
+                raise NetworkError(
+                    f"{who} ended with status {child.returncode}; "
+                    f"`{' '.join(command)}` on this host says why"
+                )
+            await trio.sleep(0.01)
+        return
+    child.kill()
+    raise NetworkError(f"{who} was not ready in {deadline:.0f} s")
 
 
 def reap() -> None:

@@ -1,14 +1,15 @@
 """Packets in a websocket over TLS on TCP port 443, for networks where nothing else passes.
 
 Also through an HTTP proxy. It is the one backend where packets pass through Python: a process for
-each tunnel (:mod:`.websocketd`), which the daemon begins, finds again, and tells what is wanted.
+all such tunnels (:mod:`.websocketd`), which the daemon begins, finds again, and asks for what is
+wanted.
 Two connections in each other recover loss twice, so where UDP passes, ``wireguard`` is better.
 """
 
 import os
+from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -20,9 +21,8 @@ from liqod.plugins.network import processes, proxies
 from liqod.plugins.network.endpoints import SILENCE
 from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.rights import NET_ADMIN, is_device, may
-from liqod.plugins.network.websocketd import wanted
-from liqod.plugins.network.websocketd.packets import MOST_SEGMENTS
-from liqod.plugins.network.websocketd.wanted import Wanted
+from liqod.plugins.network.websocketd.packets import MOST_SEGMENTS, open_device
+from liqod.plugins.network.websocketd.wanted import VERSION, Wanted
 from liqod.plugins.network.websocketprogram import Program
 from liqod.plugins.providers import (
     Place,
@@ -68,10 +68,10 @@ class WebSocket:
 
     def __init__(self, settings: Settings, services: TunnelServices, place: Place) -> None:
         self._settings = settings
-        self._folder = Path(services.folder)
+        self._host, self._folder = services.host, Path(services.folder)
         self._place = place
         self._interface = Interface(services.host, place)
-        self._program = Program(self._interface, self._folder, place.interface)
+        self._program = Program(services, place, place.interface)
         self._hurried = False
 
     async def problem(self) -> str | None:
@@ -87,20 +87,14 @@ class WebSocket:
         processes.reap()
         interface = self._place.interface
         try:
-            said = await self._program.said()
-            if said is None or said.get("version") != wanted.VERSION:
-                await self._program.end()
-                said = await self._begin()
+            said = await self._program.be(self._wanted(spec), self._open_device)
             await self._interface.settle(spec.mtu, segments=MOST_SEGMENTS)
-            what = self._wanted(spec)
-            if said["digest"] != what.digest:
-                said = await self._program.ask(f"be {wanted.encoded(what)}")
             if silent < SILENCE or spec.quiet:
                 self._hurried = False
             elif not self._hurried:
                 # Once: of a connection that breaks the process knows itself.
                 self._hurried = True
-                await self._program.ask("hurry")
+                await self._program.hurry()
         except OSError as error:
             why = error.strerror or str(error)
             raise NetworkError(f"websocket {interface}: {why}") from error
@@ -111,10 +105,10 @@ class WebSocket:
 
     async def status(self) -> TunnelStatus | None:
         """As :meth:`liqod.plugins.providers.Tunnel.status`."""
-        said, link = await self._program.said(), await self._interface.find()
+        said, link = await self._program.status(), await self._interface.find()
         if said is None or link is None:
             return None
-        if said.get("version") != wanted.VERSION:
+        if said.get("version") != VERSION:
             return TunnelStatus(path="websocket", why="its process is of another release")
         return TunnelStatus(
             path="websocket",
@@ -133,17 +127,19 @@ class WebSocket:
             left.unlink(missing_ok=True)
         await self._interface.delete()
 
-    async def _begin(self) -> dict[str, Any]:
-        """Make the interface where its packets travel.
+    async def _open_device(self) -> int:
+        """Make the interface in its namespace; the file of its packets, the caller's to close.
 
         Raises:
             ConfigError: this machine lacks something.
-            NetworkError, OSError: it could not be made.
+            OSError: it could not be made.
         """
         problem = await self.problem()
         if problem is not None:
             raise ConfigError(problem)
-        return await self._program.begin()
+        await self._interface.delete()
+        make = partial(open_device, self._place.interface)
+        return await self._host.within(self._place.namespace, make)
 
     def _wanted(self, spec: TunnelSpec) -> Wanted:
         pins = pinned(spec.side, spec.private_key, spec.public_key, spec.peer_public_key)

@@ -1,93 +1,165 @@
-"""The process that carries packets in a websocket, as the daemon begins it, asks it and ends it."""
+"""The process that carries packets in websockets, as the daemon begins it, asks it and ends it.
+
+There is one for all tunnels of a machine. It is begun for the first one, and ended with the last.
+"""
 
 import json
 import os
+import socket
 import sys
+from array import array
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import trio
 
 from liqod.plugins.network import processes
-from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.uapi import other
 from liqod.plugins.network.websocketd import wanted
+from liqod.plugins.network.websocketd.wanted import Request, Wanted
+from liqod.plugins.providers import Place, TunnelServices
 
-MODULE = "liqod.plugins.network.websocketd"
-READY_DEADLINE = 10.0
-"""Seconds for the process to make its interface."""
-PATIENCE = 5.0
+MODULE: Final = "liqod.plugins.network.websocketd"
+READY_DEADLINE: Final = 10.0
+"""Seconds for the process to answer, once it is begun."""
+PATIENCE: Final = 5.0
 """Seconds for its answer."""
+_FORMER: Final = ".control"
+"""Suffix of the sockets of an older release's processes, of which each tunnel had one."""
 
 
 class Program:
-    """The process of one tunnel.
+    """The part of one tunnel in the machine's process.
 
     Args:
-        interface: of the tunnel.
-        folder: for its sockets.
-        name: by which it is found again: its sockets' names begin with it.
-        more: words of its command line.
+        services: of the daemon: the machine, and the folder of the sockets.
+        place: of the tunnel: its packets travel where the process is begun.
+        name: of the tunnel, unique on this machine.
+
+    Attributes:
+        control: path of the socket at which the process is asked.
     """
 
-    def __init__(self, interface: Interface, folder: Path, name: str, *more: str) -> None:
-        self._interface, self._folder = interface, folder
-        self._name, self._more = name, more
+    def __init__(self, services: TunnelServices, place: Place, name: str) -> None:
+        self._host, self._folder = services.host, Path(services.folder)
+        self._underlay, self._name = place.underlay, name
+        among = f"-{place.underlay}" if place.underlay else ""
+        self.control = self._folder / f"tunnels{among}.socket"
+        # Of what begins and ends the process there is one at a time.
+        self._turn = _turns.setdefault(str(self.control), trio.Lock())
 
-    async def said(self) -> dict[str, Any] | None:
-        """How the process is, whoever began it; None where there is none that answers."""
+    async def status(self) -> dict[str, Any] | None:
+        """How the tunnel is, whoever began it; None where there is none, or nobody answers."""
         try:
-            return await self.ask("")
+            found = await self._ask(Request(wanted.STATUS, self._name))
         except OSError:
             return None
+        is_there = "digest" in found or found.get("version") != wanted.VERSION
+        return found if is_there else None
 
-    async def end(self) -> None:
-        """End the process, of whichever release, and also one that hangs."""
-        process = await self.process()
-        if process is not None:
-            await processes.end(process, named=self._name)
+    async def be(
+        self, what: Wanted, device: Callable[[], Awaitable[int]] | None = None
+    ) -> dict[str, Any]:
+        """Have the tunnel be as wanted; how it is then.
 
-    async def begin(self) -> dict[str, Any]:
-        """Begin it where its packets travel.
+        Args:
+            what: the wanted state.
+            device: opens the device of a tunnel that is not there; None where it needs none.
 
         Raises:
-            NetworkError, OSError: it could not be begun.
+            OSError, NetworkError: the process cannot be begun, or does not answer.
         """
-        # -I: nothing of the folder it is begun in, nor of anybody's environment, is imported.
-        command = [sys.executable, "-I", "-m", MODULE, self._name, str(self._folder), *self._more]
-        await self._interface.begin(
-            command,
-            {"MALLOC_ARENA_MAX": "1"},
-            ready=self._ready,
-            deadline=READY_DEADLINE,
-            who="the tunnel's process",
-            late=f"the tunnel's process was not ready in {READY_DEADLINE:.0f} s",
-        )
-        return await self.ask("")
+        found = await self.status()
+        if found is not None and found.get("version") == wanted.VERSION:
+            if found["digest"] == what.digest:
+                return found
+            return await self._ask(Request(wanted.BE, self._name, what))
+        await self._retire()
+        async with self._turn:
+            file = await device() if device is not None else None
+            try:
+                await self._have_process()
+                return await self._ask(Request(wanted.BE, self._name, what), file)
+            finally:
+                if file is not None:
+                    os.close(file)
 
-    async def _ready(self) -> bool:
-        return await self.process() is not None
+    async def hurry(self) -> None:
+        """Have it dial anew at once. Raises OSError."""
+        await self._ask(Request(wanted.HURRY, self._name))
+
+    async def end(self) -> None:
+        """End the tunnel, and with the last one the process. Idempotent."""
+        await self._retire()
+        async with self._turn:
+            try:
+                left = (await self._ask(Request(wanted.END, self._name))).get("tunnels", 0)
+            except OSError:
+                left = 0
+            if not left:
+                await self._end_process()
 
     async def process(self) -> int | None:
         """Id of the process that there is; None where nobody listens."""
-        try:
-            with trio.fail_after(PATIENCE):
-                stream = await trio.open_unix_socket(self._control)
-        except (OSError, trio.TooSlowError):
-            return None
-        async with stream:
-            found, user = other(stream)
-        return found if user in (0, os.geteuid()) else None
+        return await _listens(self.control)
 
-    async def ask(self, text: str) -> dict[str, Any]:
-        """The process's answer to a request. Raises OSError, without the text of the request."""
+    async def _have_process(self) -> None:
+        """Have a process of this release that answers.
+
+        One of another release is replaced, and so is one that hangs: the tunnels that it had are
+        made anew by those whose they are, who see that their interfaces are gone.
+
+        Raises:
+            NetworkError: it has ended, or was not ready in time.
+            OSError: it cannot be begun.
+        """
+        with suppress(OSError):
+            found = await self._ask(Request(wanted.STATUS, self._name))
+            if found.get("version") == wanted.VERSION:
+                return
+        await self._end_process()
+        # -I: nothing of the folder it is begun in, nor of anybody's environment, is imported.
+        command = [sys.executable, "-I", "-m", MODULE, str(self.control)]
+        await processes.begin(
+            self._host,
+            self._underlay,
+            command,
+            {"MALLOC_ARENA_MAX": "1"},
+            ready=self._is_ready,
+            deadline=READY_DEADLINE,
+            who="the tunnels' process",
+        )
+
+    async def _is_ready(self) -> bool:
+        return await self.process() is not None
+
+    async def _end_process(self) -> None:
+        process = await self.process()
+        if process is not None:
+            await processes.end(process, named=str(self.control))
+        self.control.unlink(missing_ok=True)
+
+    async def _retire(self) -> None:
+        """End the process that an older release began for this tunnel alone."""
+        former = self._folder / f"{self._name}{_FORMER}"
+        if former.exists():
+            process = await _listens(former)
+            if process is not None:
+                await processes.end(process, named=self._name)
+            former.unlink(missing_ok=True)
+
+    async def _ask(self, request: Request, file: int | None = None) -> dict[str, Any]:
+        """The process's answer. Raises OSError, without the text of the request."""
         answer = b""
         try:
             with trio.fail_after(PATIENCE):
-                async with await trio.open_unix_socket(self._control) as stream:
+                async with await trio.open_unix_socket(self.control) as stream:
                     if other(stream)[1] not in (0, os.geteuid()):
-                        raise PermissionError("somebody else listens where the tunnel's process is")
-                    await stream.send_all(text.encode() + b"\n")
+                        raise PermissionError("somebody else listens where the process is to")
+                    await _send(stream, wanted.encoded(request), file)
                     async for part in stream:
                         answer += part
                         if answer.endswith(b"\n") or len(answer) > wanted.MOST:
@@ -98,6 +170,25 @@ class Program:
         except (trio.BrokenResourceError, ValueError):
             raise ConnectionError("its process ends, or gives no answer") from None
 
-    @property
-    def _control(self) -> Path:
-        return self._folder / f"{self._name}.control"
+
+_turns: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
+
+
+async def _send(stream: trio.SocketStream, line: bytes, file: int | None) -> None:
+    sent = 0
+    if file is not None:
+        beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [file]))]
+        sent = await stream.socket.sendmsg([line], beside)
+    await stream.send_all(line[sent:])
+
+
+async def _listens(control: Path) -> int | None:
+    """Id of the process that listens at a socket; None where none of root's or this user's does."""
+    try:
+        with trio.fail_after(PATIENCE):
+            stream = await trio.open_unix_socket(control)
+    except (OSError, trio.TooSlowError):
+        return None
+    async with stream:
+        found, user = other(stream)
+    return found if user in (0, os.geteuid()) else None

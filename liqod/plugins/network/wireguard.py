@@ -189,13 +189,14 @@ class WireGuard:
         uapi.path(interface).unlink(missing_ok=True)
         program = self._program()
         assert program is not None
-        await self._interface.begin(
+        await processes.begin(
+            self._host,
+            self._place.underlay,
             [program, "-f", interface],
             ENVIRONMENT,
             ready=self._ready,
             deadline=READY_DEADLINE,
             who=program,
-            late=f"{program} made no interface within {READY_DEADLINE:.0f} s",
         )
         return "userspace"
 

@@ -21,7 +21,6 @@ from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Loaded, Plugins
 from liqod.telemetry.hub import Hub
-from tests.unit.inspect.working import refused
 
 FINE = ok("fine")
 
@@ -32,13 +31,14 @@ class Patient:
     def __init__(self, *checks: Check) -> None:
         self.hub = Hub()
         self.now = 100.0
-        self.client: Any = SimpleNamespace(raw=refused)
+        self.client: Any = SimpleNamespace()
         context: Any = SimpleNamespace(hub=self.hub, client=self.client)
         self.settings: dict[tuple[str, str], Any] = {}
         self.plugins = PluginHost(Plugins(checks=checks, settings=self.settings))
         stand_in: Any = self
-        self.probes = Probes(context, Components(), self.plugins)
-        self.doctor = Doctor(context, self.plugins, stand_in, self.probes)
+        self.doctor = Doctor(
+            *(context, self.plugins, stand_in), Probes(context, Components(), self.plugins)
+        )
 
     async def refresh(self) -> None:
         """Nothing to take in."""
@@ -153,9 +153,11 @@ async def is_refused(asker):
 )
 async def test_a_probe_that_fails_again_and_again_is_shown(probe, said, autojump_clock):
     patient = Patient(check("etcd", lambda facts: FINE, probe=probe))
-    await patient.probes.now()
+    probes = patient.doctor._probes
+    job = probes._check(probes._checks[0])
+    await probes._do(("", "etcd"), job)
     assert (await patient.after(0))["etcd"].verdict == "ok"
-    await patient.probes.now()
+    await probes._do(("", "etcd"), job)
     row = (await patient.after(20))["etcd"]
     assert (row.verdict, row.evidence) == ("unknown", f"its probe fails: {said}")
 
@@ -177,9 +179,10 @@ async def test_a_check_that_raises_is_a_problem_of_its_plugins(part: str):
     patient = Patient(check("etcd", look, probe=probe))
     record = Loaded(name="etcd", kind="check", version="1", package="etcd", state="active")
     patient.plugins.loaded = msgspec.structs.replace(patient.plugins.loaded, records=(record,))
+    probes = patient.doctor._probes
 
     async def said() -> str:
-        await patient.probes.now()
+        await probes._do(("", "etcd"), probes._check(probes._checks[0]))
         for _ in range(FAILING):
             await patient.after(2)
         (row,) = componentfacts.plugins(patient.plugins, EventSummary()).values()
@@ -200,5 +203,6 @@ async def test_a_probe_and_its_look_are_given_the_settings():
         check("etcd", lambda facts: ok(f"{facts.settings} {facts.probed}"), probe=asks)
     )
     patient.settings["check", "etcd"] = "ours"
-    await patient.probes.now()
+    probes = patient.doctor._probes
+    await probes._do(("", "etcd"), probes._check(probes._checks[0]))
     assert (await patient.after(0))["etcd"].evidence == "ours ours"

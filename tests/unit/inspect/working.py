@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 from typing import Any
 
-from liqod.errors import Forbidden
 from liqod.inspect.components import Components
 
 
@@ -16,8 +15,3 @@ def components(peer: str = "milan", **borrowing: Any) -> Components:
     stand_in.shown = found.borrows(peer, made)  # else it ends when it is collected
     stand_in.shown.__enter__()
     return found
-
-
-async def refused(method: str, path: str) -> Any:
-    """The answer of an API server that gives no rights."""
-    raise Forbidden(f"no right to {path}")

@@ -1,13 +1,15 @@
-"""The process that carries one tunnel's packets in a websocket over TLS, apart from the daemon.
+"""The process that carries packets of this machine's tunnels in websockets over TLS.
 
-``python -m liqod.plugins.network.websocketd INTERFACE FOLDER`` makes the interface in the network
-namespace that it is begun in, is told the rest by a Unix socket (:mod:`.control`), and lives until
-it is ended or its interface is deleted. It imports little, since there is one for each peer:
+``python -m liqod.plugins.network.websocketd SOCKET``, apart from the daemon, which it outlives. It
+is asked at that socket (:mod:`.wanted`), is given the devices of its tunnels as open files, and
+lives until it is ended. A failure ends its own tunnel alone:
 
+- :mod:`.tunnel`: one tunnel, as was asked for last;
 - :mod:`.packets`: the TUN device, and what of the other side's is a packet;
+- :mod:`.datagrams`: the datagrams of a WireGuard, in place of packets;
 - :mod:`.session`: one connection, once TLS has proved whose it is;
 - :mod:`.tls`: how TLS is spoken, and why it does not come to that, in words;
 - :mod:`.carrier`: packets between the device and the newest session;
 - :mod:`.dialing`, :mod:`.listening`: how a client and a server come by a session;
-- :mod:`.hello`, :mod:`.proxying`: reading of strangers' bytes: a caller's name, a proxy's answer.
+- :mod:`.proxying`: a way through an HTTP proxy.
 """

@@ -59,6 +59,10 @@ class Device(Protocol):
         """Have datagrams go to another UDP port of this machine's."""
         ...
 
+    def close(self) -> None:
+        """Close it, with its interface."""
+        ...
+
 
 class Carrier:
     """Carries packets.

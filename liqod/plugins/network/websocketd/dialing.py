@@ -1,7 +1,6 @@
 """A client's part: have a session with the server, by the first endpoint that can be had."""
 
 import random
-import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -24,26 +23,6 @@ STABLE: Final = 10.0
 """Seconds that a session must have stood for the next try to come at once."""
 
 Carry = Callable[[Session], None]
-
-
-class Marked(trio.abc.SocketFactory):
-    """Makes sockets with a firewall mark, so that also a connection's first packet has it.
-
-    Attributes:
-        mark: the mark; 0 for none.
-    """
-
-    def __init__(self) -> None:
-        self.mark = 0
-
-    def socket(
-        self, family: int = socket.AF_INET, type: int = socket.SOCK_STREAM, proto: int = 0
-    ) -> trio.socket.SocketType:
-        """As Trio wants it: it calls this for every socket that it makes itself."""
-        made = socket.socket(family, type, proto)
-        if self.mark and family in (socket.AF_INET, socket.AF_INET6):
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, self.mark)
-        return trio.socket.from_stdlib_socket(made)
 
 
 class Dialer:

@@ -52,16 +52,17 @@ class Tun:
     """The device as what packets are read from and written to.
 
     Args:
-        name: of the interface.
-
-    Raises:
-        OSError: it cannot be made.
+        file: of the device, as :func:`open_device` opens one; closed with this.
     """
 
     port = 0
 
-    def __init__(self, name: str) -> None:
-        self._file = open_device(name)
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def close(self) -> None:
+        """Close it: the interface goes with its last open file."""
+        os.close(self._file)
 
     def fileno(self) -> int:
         """The file to wait for."""
@@ -84,7 +85,7 @@ class Tun:
             os.write(self._file, made)
         except OSError as error:
             if error.errno == errno.EBADFD:
-                raise  # the interface is gone, and this process goes with it
+                raise  # the interface is gone, and its tunnel goes with it
             return False
         return True
 

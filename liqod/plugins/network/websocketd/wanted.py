@@ -1,21 +1,23 @@
-"""The daemon's request to the process, as it is sent over its socket. Pure.
+"""Requests of the daemon to the process of the tunnels, as they are sent over its socket. Pure.
 
-The daemon and the process may be of different releases, since the process outlives the daemon, so
-that both sides check what they hear. It is text that only root can send: what is wrong here is a
-mistake, not an attack.
+A request is an object of JSON in one line, and the answer is another. The first request for a
+tunnel brings the device along, as an open file. The daemon and the process may be of different
+releases, since the process outlives the daemon, so that both sides check what they get. It is text
+that only root can send: what is wrong here is a mistake, not an attack.
 """
 
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-VERSION: Final = 1
-"""Of what is said between daemon and process; a process of another one is replaced."""
-DATAGRAMS: Final = "datagrams"
-"""Word of the command line by which datagrams are carried, and not the packets of an interface."""
+VERSION: Final = 2
+"""Of the requests; a process of another one is replaced."""
 MOST: Final = 1 << 16
-"""Bytes of what is said at once."""
+"""Bytes of a request, and of an answer."""
+STATUS, BE, HURRY, END = "status", "be", "hurry", "end"
+"""Requests to a tunnel: to say how it is, to be as wanted, to dial anew at once, to end."""
 
 
 class Target(NamedTuple):
@@ -41,7 +43,7 @@ class Wanted(NamedTuple):
         targets: where a client dials, the preferred one first.
         keepalive: seconds; 0 for none.
         proxy_ca: path of the certificates of who may issue a proxy's; empty for the system's.
-        quiet: nothing is said to anybody, and nobody is listened to.
+        quiet: nothing is sent to anybody, and nobody is listened to.
         mark: firewall mark of what travels on the underlay; 0 for none.
         local: UDP port of the WireGuard on this machine whose datagrams are carried; 0 where
             packets of an interface are.
@@ -64,28 +66,56 @@ class Wanted(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the request, in hexadecimal: identifies the request that a process has."""
-        return sha256(encoded(self).encode()).hexdigest()
+        """SHA-256 of the request, in hexadecimal: identifies the request that a tunnel follows."""
+        return sha256(json.dumps(_plain(self), sort_keys=True).encode()).hexdigest()
 
 
-def encoded(wanted: Wanted) -> str:
-    """As text."""
-    said: dict[str, Any] = wanted._asdict()
-    said["peer"] = b64encode(wanted.peer).decode()
-    if not wanted.local:
-        del said["local"]  # a process of an older release need not know of it
-    return json.dumps(said, sort_keys=True)
+class Request(NamedTuple):
+    """One request.
+
+    Attributes:
+        do: one of :data:`STATUS`, :data:`BE`, :data:`HURRY`, :data:`END`.
+        tunnel: name of the tunnel, unique on this machine.
+        wanted: of :data:`BE`.
+    """
+
+    do: str
+    tunnel: str
+    wanted: Wanted | None = None
 
 
-def decoded(text: str) -> Wanted:
-    """Of text. Raises ValueError: it is not what is wanted of a tunnel."""
+def encoded(request: Request) -> bytes:
+    """As a line."""
+    made: dict[str, Any] = {"do": request.do, "tunnel": request.tunnel}
+    if request.wanted is not None:
+        made["wanted"] = _plain(request.wanted)
+    return json.dumps(made).encode() + b"\n"
+
+
+def decoded(line: bytes) -> Request:
+    """Of a line. Raises ValueError: it is no request."""
     try:
-        said = json.loads(text)
-        said["peer"] = b64decode(said["peer"])
-        said["targets"] = tuple(Target(*each) for each in said["targets"])
-        found = Wanted(**said)
+        found = json.loads(line)
+        wanted = _wanted(found["wanted"]) if found.get("wanted") is not None else None
+        request = Request(found["do"], found["tunnel"], wanted)
     except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"it is no tunnel: {type(error).__name__}") from None
+        raise ValueError(f"it is no request: {type(error).__name__}") from None
+    if request.do not in (STATUS, BE, HURRY, END) or not isinstance(request.tunnel, str):
+        raise ValueError(f"nothing can be done of {request.do!r}")
+    if (request.do == BE) is not (wanted is not None):
+        raise ValueError("a tunnel is to be, and nothing states how")
+    return request
+
+
+def _plain(wanted: Wanted) -> dict[str, Any]:
+    return {**wanted._asdict(), "peer": b64encode(wanted.peer).decode()}
+
+
+def _wanted(plain: Mapping[str, Any]) -> Wanted:
+    made = dict(plain)
+    made["peer"] = b64decode(made["peer"])
+    made["targets"] = tuple(Target(*each) for each in made["targets"])
+    found = Wanted(**made)
     if found.side not in ("server", "client"):
         raise ValueError(f"a tunnel has no side {found.side!r}")
     return found

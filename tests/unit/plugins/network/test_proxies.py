@@ -6,7 +6,7 @@ from liqod.model.network.environment import NONE, of_environment
 from liqod.plugins.network.proxies import targets
 from liqod.plugins.network.websocket import Settings
 from liqod.plugins.network.websocketd.proxying import Proxy, refusal
-from liqod.plugins.network.websocketd.wanted import Target, Wanted, decoded, encoded
+from liqod.plugins.network.websocketd.wanted import Request, Target, Wanted, decoded, encoded
 
 PROXY = "http://proxy.example.org:3128"
 
@@ -87,13 +87,27 @@ def test_what_it_answers_is_told(answer: bytes, said: str | None):
 
 def test_what_is_wanted_comes_over_as_it_was_said():
     wanted = Wanted("client", "n", "pem", b"\0\1", 0, (Target("h", 1, PROXY),), 5, "/ca")
-    assert decoded(encoded(wanted)) == wanted
-    assert wanted.digest == decoded(encoded(wanted)).digest
+    request = Request("be", "lqt0", wanted)
+    assert decoded(encoded(request)) == request
+    assert decoded(encoded(Request("hurry", "lqt0"))) == Request("hurry", "lqt0")
     assert wanted.digest != wanted._replace(keepalive=6).digest
     assert "pem" not in repr(wanted)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"side": "server"}', "null", "7"])
-def test_what_is_no_tunnel_is_said_to_be_none(text: str):
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"null",
+        b"7",
+        b'{"do": "be", "tunnel": "lqt0"}',
+        b'{"do": "be", "tunnel": "lqt0", "wanted": {"side": "server"}}',
+        b'{"do": "die", "tunnel": "lqt0"}',
+        b'{"do": "end", "tunnel": 7}',
+    ],
+)
+def test_what_is_no_request_is_refused(text: bytes):
     with pytest.raises(ValueError):  # noqa: PT011
         decoded(text)

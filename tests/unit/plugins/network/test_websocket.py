@@ -2,10 +2,10 @@
 
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import trio
@@ -47,20 +47,20 @@ def tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WebSocket:
 
 
 @asynccontextmanager
-async def process(folder: Path, **said: Any) -> AsyncIterator[list[str]]:
+async def process(folder: Path, **said: Any) -> AsyncIterator[list[dict[str, Any]]]:
     """Something that answers as the tunnel's process does; gives what it was asked."""
-    asked: list[str] = []
+    asked: list[dict[str, Any]] = []
     answer = {"version": VERSION, "digest": "", "endpoint": "", "age": None, "why": "", **said}
 
     async def serve(stream: trio.SocketStream) -> None:
         async with stream:
             text = await stream.receive_some(1 << 16)
             if text:
-                asked.append(text.decode().strip())
+                asked.append(json.loads(text))
                 await stream.send_all(json.dumps(answer).encode() + b"\n")
 
     with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(folder / "lqt0.control"))
+        made.bind(str(folder / "tunnels.socket"))
         made.listen()
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(made))
         async with trio.open_nursery() as nursery:
@@ -84,7 +84,7 @@ async def test_a_process_that_is_told_already_is_not_told_again(tunnel: WebSocke
     async with process(tmp_path, digest=wanted.digest) as asked:
         await tunnel.up(SPEC)
         await tunnel.up(SPEC)
-        assert asked == ["", ""]
+    assert [each["do"] for each in asked] == ["status", "status"]
 
 
 async def test_in_silence_it_is_hurried_once(tunnel: WebSocket, tmp_path: Path):
@@ -92,16 +92,14 @@ async def test_in_silence_it_is_hurried_once(tunnel: WebSocket, tmp_path: Path):
     async with process(tmp_path, digest=wanted.digest) as asked:
         for silent in (0.0, 1.5, 3.0, 0.0, 1.5):
             await tunnel.up(SPEC, silent=silent)
-    assert [each for each in asked if each] == ["hurry", "hurry"]
+    assert [each["do"] for each in asked if each["do"] != "status"] == ["hurry", "hurry"]
 
 
 async def test_another_spec_is_told(tunnel: WebSocket, tmp_path: Path):
     async with process(tmp_path) as asked:
         await tunnel.up(SPEC)
-    assert asked[0] == ""
-    word, _, rest = asked[1].partition(" ")
-    assert word == "be"
-    assert json.loads(rest)["targets"] == [["203.0.113.7", 443, ""]]
+    assert [each["do"] for each in asked] == ["status", "be"]
+    assert asked[1]["wanted"]["targets"] == [["203.0.113.7", 443, ""]]
 
 
 async def test_what_the_process_cannot_is_an_error_that_names_the_port(
@@ -124,19 +122,19 @@ async def test_somebody_elses_process_hears_no_key(
     tunnel: WebSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(websocketprogram, "other", lambda stream: (1, 4712))
-    begun: list[bool] = []
+    begun: list[Sequence[str]] = []
 
-    async def begin() -> dict[str, Any]:
-        begun.append(True)
-        return {"version": VERSION, "digest": ""}
+    def start(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+        begun.append(command)
+        raise OSError("nothing can be begun here")
 
-    monkeypatch.setattr(tunnel._program, "begin", begin)
+    monkeypatch.setattr(processes, "start", start)
     async with process(tmp_path) as asked:
         assert await tunnel.status() is None
-        with pytest.raises(NetworkError):
+        with pytest.raises(NetworkError, match="nothing can be begun here"):
             await tunnel.up(SPEC)
     assert asked == []
-    assert begun == [True]
+    assert len(begun) == 1
 
 
 async def test_to_look_at_one_of_another_release_ends_nothing(

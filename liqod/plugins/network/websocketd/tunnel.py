@@ -1,0 +1,164 @@
+"""One tunnel of the process: its device, its sessions, and the dialling or listening for them."""
+
+import ssl
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from liqod.plugins.network.websocketd.carrier import Carrier, Device
+from liqod.plugins.network.websocketd.dialing import Dialer
+from liqod.plugins.network.websocketd.listening import Listener
+from liqod.plugins.network.websocketd.session import Session
+from liqod.plugins.network.websocketd.tls import context
+from liqod.plugins.network.websocketd.wanted import VERSION, Wanted
+from liqod.runtime.account import Account
+
+SILENT: Final = 10
+"""Seconds between words where no keepalive is wanted, to notice all the same that the other end is
+gone."""
+PATIENCE: Final = 5.0
+"""Seconds, besides two keepalives, after which a connection that brings nothing is left."""
+MARK: ContextVar[int] = ContextVar("mark", default=0)
+"""Firewall mark of the sockets that the tunnel's tasks make; 0 for none."""
+
+
+class CarriedTunnel:
+    """Carries the packets of one device as was asked for last.
+
+    Args:
+        name: of the tunnel, by which its sockets in the folder are called.
+        folder: for its sockets.
+        device: whose packets are carried; closed when the tunnel ends.
+        account: what callers may take of this process.
+    """
+
+    def __init__(self, name: str, folder: Path, device: Device, account: Account) -> None:
+        self._name, self._folder = name, folder
+        self._device = device
+        self._account = account
+        self._carrier = Carrier(device)
+        self._wanted: Wanted | None = None
+        self._part: Dialer | Listener | None = None
+        self._scope, self._ended = trio.CancelScope(), trio.CancelScope()
+        self._closed = trio.Event()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Until it is ended, or the device is gone.
+
+        Any failure ends this tunnel alone: the daemon sees its interface go, and makes it anew.
+        """
+        try:
+            with self._ended:
+                async with trio.open_nursery() as self._nursery:
+                    self._nursery.start_soon(self._carrier.run)
+                    task_status.started()
+        except* Exception:
+            pass  # nobody reads what this process would print
+        finally:
+            self._device.close()
+            self._closed.set()
+
+    async def end(self) -> None:
+        """End it, with its interface; it has ended then."""
+        await self._carrier.break_off("it is taken down")
+        self._ended.cancel()
+        await self._closed.wait()
+
+    def hurry(self) -> None:
+        """Dial anew at once, where it is this end that dials."""
+        if isinstance(self._part, Dialer):
+            self._part.hurry()
+
+    def status(self) -> dict[str, Any]:
+        """How it is, as is answered."""
+        newest, part = self._carrier.newest, self._part
+        why = part.why if part is not None and newest is None else ""
+        if self._wanted is not None and self._wanted.quiet:
+            why = "it stands by"
+        return {
+            "version": VERSION,
+            "digest": self._wanted.digest if self._wanted is not None else "",
+            "endpoint": newest.where if newest is not None else "",
+            "age": trio.current_time() - newest.opened if newest is not None else None,
+            "why": why or ("" if newest is not None else "no connection stands yet"),
+            "port": self._device.port,
+            "dropped": self._carrier.dropped,
+            "refused": self._carrier.refused,
+        }
+
+    async def be(self, new: Wanted) -> None:
+        """Do from now on what is wanted; of what need not end nothing does.
+
+        Raises:
+            OSError, ssl.SSLError: it cannot be; what was before has ended.
+        """
+        old = self._wanted
+        if new == old:
+            return
+        how = context("server" if new.side == "server" else "client", new.identity, new.peer)
+        same = old is not None and old._replace(**_MAY_CHANGE) == new._replace(**_MAY_CHANGE)
+        self._scope.cancel()
+        if new.quiet or not same:
+            await self._carrier.break_off("it stands by, or its keys are others")
+        self._carrier.mark(new.mark)
+        self._device.give_to(new.local)
+        self._scope, self._wanted, self._part = trio.CancelScope(), None, None
+        if not new.quiet:
+            self._part = await self._begin(new, how)
+        self._wanted = new
+
+    async def _begin(self, new: Wanted, how: ssl.SSLContext) -> Dialer | Listener:
+        carry = partial(self._carry, new)
+        if new.side == "server":
+            own = (self._folder, self._name, new.mark)
+            listener = Listener(how, new.name, new.port, *own, carry, self._account)
+            await self._nursery.start(self._serving, self._scope, listener)
+            return listener
+        dialer = Dialer(how, new.name, new.targets, new.proxy_ca, new.mark, carry)
+        newest = self._carrier.newest
+        stands = newest is not None and newest.way in new.targets
+        self._nursery.start_soon(self._dialling, self._scope, dialer, new.mark, stands)
+        return dialer
+
+    async def _serving(
+        self,
+        scope: trio.CancelScope,
+        listener: Listener,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        with scope:
+            await listener.run(task_status)
+
+    async def _dialling(
+        self, scope: trio.CancelScope, dialer: Dialer, mark: int, stands: bool
+    ) -> None:
+        MARK.set(mark)
+        with scope:
+            await dialer.run(stands=stands)
+
+    def _carry(self, wanted: Wanted, session: Session) -> None:
+        """Have packets go by a session; it lives on when where to dial or to listen changes."""
+        if wanted is not self._wanted:
+            # It came to stand while something else was being asked for.
+            session.discard()
+            return
+        pause = wanted.keepalive or SILENT
+        self._nursery.start_soon(
+            partial(
+                self._carrier.carry,
+                session,
+                pause,
+                2 * pause + PATIENCE,
+                says_goodbye=wanted.side == "client",
+            )
+        )
+
+
+_MAY_CHANGE: dict[str, Any] = {
+    "port": 0, "targets": (), "keepalive": 0, "proxy_ca": "", "quiet": False, "mark": 0,
+    "local": 0,
+}  # fmt: skip
+"""Fields of the request that may change without an end of the session, with their defaults."""
