@@ -4,9 +4,8 @@ liqod.kube.credentials.exec_plugin``.
 The only place that imports the official ``kubernetes`` package, which knows the plugin protocol and
 costs 35 MB that the daemon need not carry. Reads ``{"document": kubeconfig as JSON text,
 "directory": …}`` from standard input and writes a
-    :class:`liqod.kube.credentials.source.IssuedCredentials` as
-JSON. Ends with 1 when the plugin fails and with 2 when the entry or this installation is wrong; the
-reason is then on standard error.
+:class:`liqod.kube.credentials.source.IssuedCredentials` as JSON. Ends with 1 when the plugin fails,
+with the reason on standard error.
 """
 
 import base64
@@ -67,12 +66,6 @@ def main() -> int:
     try:
         with contextlib.redirect_stdout(sys.stderr):  # a chatty package must not garble the answer
             answer = ask(json.loads(question["document"]), question["directory"])
-    except ImportError:
-        print(
-            f"it needs the package kubernetes: {sys.executable} -m pip install kubernetes",
-            file=sys.stderr,
-        )
-        return 2
     except Exception as error:  # the wall of this process: whatever it is, say it and end
         print(str(error) or type(error).__name__, file=sys.stderr)
         return 1

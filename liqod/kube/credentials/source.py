@@ -60,7 +60,6 @@ async def run_plugin(plugin: ExecPlugin) -> IssuedCredentials:
 
     Raises:
         Unauthorized: the plugin failed or took too long; the message is what it said.
-        ConfigError: the package is not installed, or the plugin's entry is wrong.
     """
     question = msgspec.json.encode({"document": plugin.document, "directory": plugin.directory})
     with trio.move_on_after(PLUGIN_DEADLINE):
@@ -74,8 +73,6 @@ async def run_plugin(plugin: ExecPlugin) -> IssuedCredentials:
             deliver_cancel=_kill_all,
         )
         said = done.stderr.decode("utf-8", "replace").strip()[-500:]
-        if done.returncode == 2:
-            raise ConfigError(f"credential plugin {plugin.name}: {said}")
         if done.returncode != 0:
             raise Unauthorized(f"credential plugin {plugin.name} failed: {said}")
         try:

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import stat
 import sys
 import time
@@ -14,7 +13,7 @@ import pytest
 import trio
 import yaml
 
-from liqod.errors import ConfigError, Unauthorized
+from liqod.errors import Unauthorized
 from liqod.kube.credentials import source
 from liqod.kube.credentials.credentials import Credentials, ExecPlugin, from_files, from_kubeconfig
 from liqod.kube.credentials.source import (
@@ -241,15 +240,6 @@ async def test_a_plugin_that_is_not_there(tmp_path):
     given = with_plugin(tmp_path, "good", command="no-such-program")
     assert given.exec is not None
     with pytest.raises(Unauthorized, match="no-such-program"):
-        await run_plugin(given.exec)
-
-
-async def test_without_the_package_it_says_what_to_install(tmp_path, monkeypatch):
-    given = with_plugin(tmp_path, "good")
-    assert given.exec is not None
-    (tmp_path / "kubernetes.py").write_text("raise ImportError('gone')")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    with pytest.raises(ConfigError, match=r"-m pip install kubernetes"):
         await run_plugin(given.exec)
 
 
