@@ -30,6 +30,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.host import PluginHost
 from liqod.reflection import topology
+from liqod.reflection.eventwriter import EventLimits
 from liqod.reflection.mappednamespace import MappedNamespace
 from liqod.reflection.ownership import TOKENS
 from liqod.reflection.peerevents import PeerEvents
@@ -79,6 +80,7 @@ class Context:
         plugins: PluginHost,
         arbiter: StatusArbiter,
         timings: ReflectionTimings,
+        events: EventLimits,
     ) -> None:
         self.peer = peer
         self.remotes = remotes
@@ -96,7 +98,8 @@ class Context:
         self.elsewhere: frozenset[str] = frozenset()
         self.own: OwnNetworks | None = None
         context = peer.context
-        self.events = PeerEvents(context.client, peer.id, context.config.reflection.events)
+        which = context.config.reflection.events
+        self.events = PeerEvents(context.client, peer.id, which, events)
         self._names: dict[str, Names] = {}
         self._unreadable: dict[Kind, float] = {}
         self.unmapped: dict[str, float] = {}

@@ -32,8 +32,9 @@ from liqod.kube.selection import EVERY, Selection
 from liqod.model.network.ranges import PeerRanges
 from liqod.plugins.contracts import Names, Reason, Scope
 from liqod.plugins.host import PluginHost
-from liqod.reflection import topology
+from liqod.reflection import eventwriter, topology
 from liqod.reflection.context import Context
+from liqod.reflection.eventwriter import EventLimits
 from liqod.reflection.healthcheck import HealthCheck
 from liqod.reflection.namespacereflection import NamespaceReflection
 from liqod.reflection.statusarbitration import StatusArbiter
@@ -58,7 +59,8 @@ class Engine:
         remotes: the identities that it gave us.
         plugins: the plugins, and their calls.
         arbiter: what all peers say of objects here.
-        grace: seconds a namespace must be off the map before its pods are given up.
+        timings: see :class:`.ReflectionTimings`.
+        events: bounds of what is written of the peer's Events.
 
     Attributes:
         reflectors: those that run, in the order in which they were loaded.
@@ -73,10 +75,11 @@ class Engine:
         arbiter: StatusArbiter,
         *,
         timings: ReflectionTimings = ORDINARY,
+        events: EventLimits = eventwriter.ORDINARY,
     ) -> None:
         self.peer = peer
         self.remotes = remotes
-        self.context = Context(peer, remotes, plugins, arbiter, timings)
+        self.context = Context(peer, remotes, plugins, arbiter, timings, events)
         disabled = {*peer.context.config.reflection.disabled, *_switched_off(peer.context.config)}
         found = plugins.loaded.reflectors
         self.reflectors = tuple(each for each in found if each.name not in disabled or each.always)

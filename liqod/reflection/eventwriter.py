@@ -28,19 +28,8 @@ from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
 from liqod.runtime.tokenbucket import TokenBucket
 
-RATE: Final = 50.0
-BURST: Final = 100.0
-"""Writes a second, and at once, of each type; a kubelet's ``eventRecordQPS`` and ``eventBurst``."""
-OBJECT_RATE: Final = 1 / 300
-OBJECT_BURST: Final = 25
-"""New Events a second, and at once, of each type about one object: client-go's spam filter
-(``tools/record/events_cache.go``)."""
 OBJECTS: Final = 4096
 """Objects of which it is remembered how many Events they had."""
-PACE: Final = 30.0
-"""Seconds between two writes of one Event: a probe fails every 10 s."""
-MOST_BYTES: Final = 6 << 20
-"""Bytes that may wait of each type: the five Normals of each of 1,000 pods that start at once."""
 OVERHEAD: Final = 300
 """Bytes that one takes beside its JSON."""
 RETRY: Final = Backoff(first=1.0, last=60.0)
@@ -52,6 +41,31 @@ REFUSED: Final = "refused"
 OUTCOMES: Final = (WRITTEN, MERGED, LEFT_OUT, REFUSED)
 
 log = logging.getLogger(__name__)
+
+
+class EventLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of what is written of one peer's Events, each for Normals and Warnings by themselves.
+
+    Attributes:
+        rate: writes a second in the long run; a kubelet's ``eventRecordQPS``.
+        burst: writes at once; a kubelet's ``eventBurst``.
+        object_rate: new Events a second about one object in the long run: client-go's spam filter
+            (``tools/record/events_cache.go``), as the next.
+        object_burst: new Events at once about one object.
+        pace: seconds between two writes of one Event: a probe fails every 10 s.
+        most_bytes: that may wait: the five Normals of each of 1,000 pods that start at once.
+    """
+
+    rate: float = 50.0
+    burst: float = 100.0
+    object_rate: float = 1 / 300
+    object_burst: float = 25
+    pace: float = 30.0
+    most_bytes: int = 6 << 20
+
+
+ORDINARY = EventLimits()
+"""Those of a daemon."""
 
 
 class _PendingEvent(NamedTuple):
@@ -72,15 +86,24 @@ class _Lane:
         type: ``Normal`` or ``Warning``.
         peer: whose they are; in each of their labels.
         count: called with the outcome of each.
+        limits: see :class:`EventLimits`.
     """
 
-    def __init__(self, client: Client, type: str, peer: str, count: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        type: str,
+        peer: str,
+        count: Callable[[str], None],
+        limits: EventLimits,
+    ) -> None:
         self.type = type
+        self._limits = limits
         self.queue = KeyedQueue[Key](RETRY, name=f"events {type}")
         self._client = client
         self._peer = peer
         self._count = count
-        self._bucket = TokenBucket(RATE, BURST)
+        self._bucket = TokenBucket(limits.rate, limits.burst)
         self._waiting: dict[Key, _PendingEvent] = {}
         self._size = 0
         self._written: dict[Key, float] = {}
@@ -96,7 +119,8 @@ class _Lane:
         written = self._written.get(key, float("-inf"))
         known |= written > float("-inf") or (before is not None and before.known)
         entry = _PendingEvent(msgspec.json.encode(event), known)
-        room = self._size - (before.size if before else 0) + entry.size <= MOST_BYTES
+        size = self._size - (before.size if before else 0) + entry.size
+        room = size <= self._limits.most_bytes
         new = before is None and not known
         if not room or (new and not self._allowed(event["involvedObject"]["uid"], now)):
             self._count(LEFT_OUT)
@@ -105,7 +129,7 @@ class _Lane:
         if before is not None:
             self._count(MERGED)
         self._put(key, entry)
-        self.queue.add(key, after=max(0.0, written + PACE - now))
+        self.queue.add(key, after=max(0.0, written + self._limits.pace - now))
 
     async def run(self) -> NoReturn:
         """Write until cancelled."""
@@ -168,12 +192,15 @@ class _Lane:
         now = trio.current_time()
         self._written.pop(key, None)
         self._written[key] = now
-        while (oldest := next(iter(self._written))) and self._written[oldest] < now - PACE:
+        since = now - self._limits.pace
+        while (oldest := next(iter(self._written))) and self._written[oldest] < since:
             del self._written[oldest]
 
     def _allowed(self, uid: str, now: float) -> bool:
         """True if one more Event of an object may be written."""
-        bucket = self._objects.pop(uid, None) or TokenBucket(OBJECT_RATE, OBJECT_BURST)
+        bucket = self._objects.pop(uid, None)
+        if bucket is None:
+            bucket = TokenBucket(self._limits.object_rate, self._limits.object_burst)
         self._objects[uid] = bucket
         if len(self._objects) > OBJECTS:
             del self._objects[next(iter(self._objects))]
@@ -193,14 +220,17 @@ class EventWriter:
     Args:
         client: of this cluster.
         peer: the peer's id.
+        limits: see :class:`EventLimits`.
 
     Attributes:
         counts: the Events received, by type and outcome.
     """
 
-    def __init__(self, client: Client, peer: str) -> None:
+    def __init__(self, client: Client, peer: str, limits: EventLimits = ORDINARY) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
-        self._lanes = {each: _Lane(client, each, peer, self._counter(each)) for each in TYPES}
+        self._lanes = {
+            each: _Lane(client, each, peer, self._counter(each), limits) for each in TYPES
+        }
 
     def say(self, event: Json, *, known: bool = False) -> None:
         """Have an Event written when its turn comes; it is none's turn that is left out.

@@ -4,7 +4,7 @@ from typing import Final
 
 from liqod.kube.client import Client
 from liqod.kube.http.cpubudget import CpuBudget
-from liqod.reflection.eventwriter import EventWriter
+from liqod.reflection.eventwriter import ORDINARY, EventLimits, EventWriter
 from liqod.runtime.log import Seldom
 
 SHARE: Final = 0.01
@@ -21,6 +21,7 @@ class PeerEvents:
         client: of this cluster.
         peer: the peer's id.
         which: the setting ``reflection.events``.
+        limits: of what is written of them.
 
     Attributes:
         writer: writes them here.
@@ -29,8 +30,10 @@ class PeerEvents:
         seldom: who may say that they cannot be read.
     """
 
-    def __init__(self, client: Client, peer: str, which: str) -> None:
-        self.writer = EventWriter(client, peer)
+    def __init__(
+        self, client: Client, peer: str, which: str, limits: EventLimits = ORDINARY
+    ) -> None:
+        self.writer = EventWriter(client, peer, limits)
         self.which = which
         self.budget = CpuBudget(share=SHARE)
         self.seldom = Seldom(SAID_FOR)

@@ -202,16 +202,22 @@ class Metered(Generic[T]):
 
 
 class SourceBudgets:
-    """The time of each source that asks a server: a credit, and a share in the long run."""
+    """The time of each source that asks a server: a credit, and a share in the long run.
 
-    def __init__(self) -> None:
+    Args:
+        credit: seconds that each may take at once beyond its share.
+        share: part of the time that each may take in the long run.
+    """
+
+    def __init__(self, credit: float = ASKERS_CREDIT, share: float = ASKERS_SHARE) -> None:
+        self._credit, self._share = credit, share
         self._budgets: dict[str, CpuBudget] = {}
 
     def of(self, source: str) -> CpuBudget:
         """The time of a source; of very many the one that came first is forgotten."""
         found = self._budgets.get(source)
         if found is None:
-            found = self._budgets[source] = CpuBudget(credit=ASKERS_CREDIT, share=ASKERS_SHARE)
+            found = self._budgets[source] = CpuBudget(credit=self._credit, share=self._share)
             if len(self._budgets) > ASKERS:
                 del self._budgets[next(iter(self._budgets))]
         return found

@@ -105,6 +105,7 @@ async def serve(
     limits: Limits | None = None,
     places: ConnectionLimiter | None = None,
     known: ConnectionLimiter | None = None,
+    budgets: SourceBudgets | None = None,
     stop: trio.Event | None = None,
     gate: Callable[[], Awaitable[None]] | None = None,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
@@ -115,14 +116,15 @@ async def serve(
     requests under way have ``limits.grace`` seconds to finish. ``gate`` is awaited before each
     new connection is greeted: a server that plays dead keeps it shut. ``open_listeners`` is what
     listens; tests have listeners without sockets. ``places`` are those of connections, ``known``
-    of those that had an answer which was no refusal; None: the same ones.
+    of those that had an answer which was no refusal; None: the same ones. ``budgets`` is the time
+    that those who ask may take where ``limits`` are paced.
 
     Raises:
         OSError: the address cannot be bound.
     """
     bounds = limits or Limits()
     at_first = ConnectionLimiter(MOST, held=MOST_HELD) if places is None else places
-    crowd = _Crowd(at_first, at_first if known is None else known)
+    crowd = _Crowd(at_first, at_first if known is None else known, budgets or SourceBudgets())
     listeners = await open_listeners(port, host=host, backlog=512)
 
     async def welcome(stream: trio.abc.Stream) -> None:
@@ -161,9 +163,10 @@ class _Crowd:
         stopping: set where no more is served.
     """
 
-    def __init__(self, places: ConnectionLimiter, known: ConnectionLimiter) -> None:
-        self.places, self.known = places, known
-        self.budgets = SourceBudgets()
+    def __init__(
+        self, places: ConnectionLimiter, known: ConnectionLimiter, budgets: SourceBudgets
+    ) -> None:
+        self.places, self.known, self.budgets = places, known, budgets
         self.stopping = trio.Event()
         self.members: set[_Connection] = set()
 

@@ -8,7 +8,6 @@ import trio
 
 from liqod import install
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES, NODES
-from liqod.kube import definitions
 from liqod.kube.definitions import name_of
 from liqod.kube.selection import Selection
 from liqod.provider.timings import ProviderTimings
@@ -27,12 +26,6 @@ from tests.simulated.prepared import quiet
 
 SOON = ProviderTimings(orphans=0.2)
 """Doubts are looked into soon."""
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    """The return of a kind is believed soon."""
-    monkeypatch.setattr(definitions, "RETURN", 30.0)
 
 
 async def lasting(rome: Member, milan: Member) -> list[str]:

@@ -24,7 +24,8 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import OWN, Plugins, PluginSource
-from liqod.reflection import localobjects, worker
+from liqod.reflection import localobjects
+from liqod.reflection.worker import BORNE
 from tests.simulated.borrower import eventually
 from tests.simulated.lendingpods import lending
 from tests.simulated.reflecting import SHOP, THERE, pair
@@ -197,13 +198,12 @@ def raises_for_one(secret: Json, view: View) -> Plan:
     return Plan(remote=(remote_object(SECRETS, secret["metadata"]["name"]),))
 
 
-async def test_a_reflector_that_raises_fails_for_that_object_alone(monkeypatch):
-    monkeypatch.setattr(worker, "BORNE", 3)
+async def test_a_reflector_that_raises_fails_for_that_object_alone():
     faulty = Reflector(
         name="secrets", kind=SECRETS, outgoing=raises_for_one, remote=(RemoteKind(kind=SECRETS),)
     )
     async with pair(plugins=only(faulty)) as both, trio.open_nursery() as nursery:
-        await both.start(nursery)
+        engine = await both.start(nursery)
         for name in ("bad", "good"):
             await both.here.create(SECRETS, {"metadata": {"name": name}}, SHOP)
         await both.comes(SECRETS, "good")
@@ -220,6 +220,11 @@ async def test_a_reflector_that_raises_fails_for_that_object_alone(monkeypatch):
             return troubles.get("the reflector secrets", "").endswith(FAULT)
 
         await eventually(shown)
+
+        async def rests() -> bool:
+            return engine.workers["secrets"].queue.failures((SHOP, "bad")) >= BORNE
+
+        await eventually(rests, seconds=30)
         # What goes by another object now is tried at once, and rests no more when it is well.
         await both.here.patch(SECRETS, "bad", {"metadata": {"labels": {"mended": "yes"}}}, SHOP)
         await both.comes(SECRETS, "bad")

@@ -8,7 +8,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import EVENTS, PODS, SERVICES
 from liqod.kube.selection import Selection
-from liqod.reflection import eventwriter
+from liqod.reflection.eventwriter import EventLimits
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.lendingpods import lending, ready
@@ -60,11 +60,8 @@ async def comes(both: Pair, *reasons: str) -> dict[str, Json]:
     return found
 
 
-async def test_what_is_told_there_is_told_here_and_its_count_follows(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(eventwriter, "PACE", 0.2)
-    async with lending() as (both, _):
+async def test_what_is_told_there_is_told_here_and_its_count_follows():
+    async with lending(engine={"events": EventLimits(pace=0.2)}) as (both, _):
         pod = await both.pod("web")
         await both.comes(PODS, "web", ready, client=both.here, namespace=SHOP)
         await tell(both, "web.1", "Pulled")
@@ -191,13 +188,10 @@ async def test_a_peer_that_gives_no_right_to_read_events_is_gone_on_without(
 
 
 @pytest.mark.long
-async def test_a_flood_of_events_holds_up_no_pod_and_is_bounded(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+async def test_a_flood_of_events_holds_up_no_pod_and_is_bounded(caplog: pytest.LogCaptureFixture):
     """Of a provider that means ill, or of a thousand pods that start at once."""
-    monkeypatch.setattr(eventwriter, "OBJECT_BURST", 1000)
-    monkeypatch.setattr(eventwriter, "MOST_BYTES", 100_000)
-    async with lending() as (both, _):
+    limits = EventLimits(object_burst=1000, most_bytes=100_000)
+    async with lending(engine={"events": limits}) as (both, _):
         await both.pod("web")
         await both.comes(PODS, "web", ready, client=both.here, namespace=SHOP)
         await tell(both, "web.first", "First")

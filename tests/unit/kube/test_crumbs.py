@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import trio
 
-from liqod.kube.http import cpubudget
 from liqod.kube.http.connection import HttpConnection
-from liqod.kube.http.cpubudget import CpuBudget, Metered
+from liqod.kube.http.cpubudget import LASTING_SHARE, CpuBudget, Metered
 from liqod.kube.http.transport import ApiStream, ClientStats
 from liqod.kube.watch import WatchStream
 
@@ -91,7 +90,7 @@ async def follow(data: Iterator[bytes], budget: CpuBudget) -> None:
         pass
 
 
-async def spent(data: Iterator[bytes], seconds: float) -> tuple[float, float]:
+async def spent(data: Iterator[bytes], seconds: float, budget: CpuBudget) -> tuple[float, float]:
     """The part of the time that following takes, and the longest that another task waited for it.
 
     Both in time of the processor: how much of it others on this machine leave does not count.
@@ -107,7 +106,7 @@ async def spent(data: Iterator[bytes], seconds: float) -> tuple[float, float]:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(beat)
-        nursery.start_soon(follow, data, CpuBudget())
+        nursery.start_soon(follow, data, budget)
         before = time.process_time()
         began = time.perf_counter()
         await trio.sleep(seconds)
@@ -117,24 +116,20 @@ async def spent(data: Iterator[bytes], seconds: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("sent", SENT)
-async def test_it_takes_no_more_than_a_twentieth_of_the_time(
-    sent: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(cpubudget, "CREDIT", 0.0)
-    share, longest = await spent(SENT[sent](), WINDOW)
-    assert share * WINDOW < cpubudget.LASTING_SHARE * WINDOW + OTHERS
+async def test_it_takes_no_more_than_a_twentieth_of_the_time(sent: str):
+    share, longest = await spent(SENT[sent](), WINDOW, CpuBudget(credit=0.0))
+    assert share * WINDOW < LASTING_SHARE * WINDOW + OTHERS
     assert longest < TURN
 
 
 @pytest.mark.parametrize("sent", ["empty lines", "chunks of one byte"])
 async def test_others_have_most_of_the_time_while_there_is_credit(sent: str):
-    share, _ = await spent(SENT[sent](), 0.5)
+    share, _ = await spent(SENT[sent](), 0.5, CpuBudget())
     assert share < 0.75
 
 
-async def test_credit_comes_back(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cpubudget, "CREDIT", 0.01)
-    budget = CpuBudget()
+async def test_credit_comes_back():
+    budget = CpuBudget(credit=0.01)
     began = trio.current_time()
     await budget.spend(0.015)
     assert trio.current_time() - began > 0.2

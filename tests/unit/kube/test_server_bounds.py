@@ -13,7 +13,7 @@ import trio
 from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.healthz import LIMITS as HEALTH
 from liqod.healthz import HealthServer
-from liqod.kube.http import cpubudget
+from liqod.kube.http.cpubudget import ASKERS_SHARE, SourceBudgets
 from liqod.kube.http.parser import RequestParser
 from liqod.kube.http.server import Handler, HttpRequest, HttpResponse, Limits
 from liqod.runtime.account import Account
@@ -65,11 +65,7 @@ def busy(status: int) -> Handler:
     return work
 
 
-async def test_an_address_that_asks_without_end_has_its_share_of_the_time(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(cpubudget, "CREDIT", 0.0)
-
+async def test_an_address_that_asks_without_end_has_its_share_of_the_time():
     async def without_end(port: int) -> None:
         while True:
             async with await dial(port) as stream:
@@ -78,38 +74,37 @@ async def test_an_address_that_asks_without_end_has_its_share_of_the_time(
                     await stream.receive_some(65536)
             await trio.sleep(0.01)
 
-    async with running(busy(404), Limits(paced=True)) as port, trio.open_nursery() as nursery:
+    async with (
+        running(busy(404), Limits(paced=True), budgets=SourceBudgets(credit=0.0)) as port,
+        trio.open_nursery() as nursery,
+    ):
         for _ in range(4):
             nursery.start_soon(without_end, port)
         before = time.process_time()
         await trio.sleep(1.5)
         used = time.process_time() - before
         nursery.cancel_scope.cancel()
-    assert used < cpubudget.LASTING_SHARE * 1.5 + 0.5
+    assert used < ASKERS_SHARE * 1.5 + 0.5
 
 
-async def test_ordinary_questions_that_are_answered_wait_for_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(cpubudget, "CREDIT", 0.0)
-
-    async with running(busy(200), Limits(paced=True)) as port, await dial(port) as stream:
+async def test_ordinary_questions_that_are_answered_wait_for_nothing():
+    async with (
+        running(busy(200), Limits(paced=True), budgets=SourceBudgets(credit=0.0)) as port,
+        await dial(port) as stream,
+    ):
         with trio.fail_after(30):
             for _ in range(500):  # a second of work, a share of which would take a minute
                 await stream.send_all(GET)
                 await stream.receive_some(65536)
 
 
-async def test_a_burst_of_ordinary_questions_uses_up_no_credit(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("liqod.kube.http.cpubudget.ASKERS_CREDIT", 0.005)
-    monkeypatch.setattr(
-        "liqod.kube.http.cpubudget.ASKERS_SHARE", 1e-6
-    )  # nothing comes back by waiting
+async def test_a_burst_of_ordinary_questions_uses_up_no_credit():
+    little = SourceBudgets(credit=0.005, share=1e-6)  # nothing comes back by waiting
 
     async def answer(request: HttpRequest) -> HttpResponse:
         return HttpResponse(200)
 
-    async with running(answer, Limits(paced=True)) as port:
+    async with running(answer, Limits(paced=True), budgets=little) as port:
         with trio.fail_after(30):
             async with await dial(port) as stream:
                 for _ in range(1000):

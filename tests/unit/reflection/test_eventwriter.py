@@ -13,16 +13,7 @@ from liqod.apimachinery.kinds import PODS
 from liqod.errors import AlreadyExists, Forbidden, NotFound, Unreachable
 from liqod.model.objects.remoteevents import LocalObject, local_event, read
 from liqod.reflection import eventwriter
-from liqod.reflection.eventwriter import (
-    BURST,
-    LEFT_OUT,
-    MOST_BYTES,
-    OBJECT_BURST,
-    PACE,
-    RATE,
-    REFUSED,
-    EventWriter,
-)
+from liqod.reflection.eventwriter import LEFT_OUT, ORDINARY, REFUSED, EventWriter
 
 PULLED = {
     "metadata": {"uid": "uid-there"},
@@ -96,13 +87,13 @@ async def test_one_that_is_told_again_and_again_is_written_now_and_then(autojump
         for count in range(1, 61):  # a probe that fails every 10 s for ten minutes
             writer.say(event("web", count=count), known=count > 1)
             await trio.sleep(10)
-        await trio.sleep(PACE)
+        await trio.sleep(ORDINARY.pace)
         assert context.there["web"]["count"] == 60
         assert [verb for _, verb, _ in context.asked].count("create") == 1
         times = [at for at, _, _ in context.asked]
         gaps = [after - before for before, after in pairwise(times)]
-        assert min(gaps) >= PACE
-        assert len(times) <= 600 / PACE + 2
+        assert min(gaps) >= ORDINARY.pace
+        assert len(times) <= 600 / ORDINARY.pace + 2
         assert len(writer._lanes["Normal"]._written) <= 1
 
 
@@ -121,8 +112,8 @@ async def test_a_thousand_pods_at_once_are_told_of_at_the_pace_of_one_kubelet(au
                 writer.say(made)
         assert writer.waiting == 5000, "none of them is left out"
         await trio.sleep(1)
-        assert BURST <= len(context.there) <= BURST + RATE * 1.1
-        await trio.sleep_until(began + (5000 - BURST) / RATE - 1)
+        assert ORDINARY.burst <= len(context.there) <= ORDINARY.burst + ORDINARY.rate * 1.1
+        await trio.sleep_until(began + (5000 - ORDINARY.burst) / ORDINARY.rate - 1)
         assert len(context.there) < 5000
         await trio.sleep(2)
         assert len(context.there) == 5000
@@ -136,7 +127,7 @@ async def test_a_flood_is_left_out_counted_and_said_once(
         for number in range(20_000):
             writer.say(event(f"flood-{number}", text="x" * 1000))
         lane = writer._lanes["Normal"]
-        assert lane._size <= MOST_BYTES
+        assert lane._size <= ORDINARY.most_bytes
         assert sum(each.size for each in lane._waiting.values()) == lane._size
         assert writer.counts["Normal", LEFT_OUT] + writer.waiting == 20_000
         assert writer.counts["Normal", LEFT_OUT] > 15_000
@@ -156,11 +147,11 @@ async def test_one_object_has_no_more_events_than_at_home(autojump_clock):
             writer.say(event(f"web.{number}", uid="web"))
         writer.say(event("other", uid="other"))
         await trio.sleep(60)
-        assert len(context.there) == OBJECT_BURST + 1
+        assert len(context.there) == ORDINARY.object_burst + 1
         assert "other" in context.there
         # What is there already may go on counting.
         writer.say(event("web.3", uid="web", count=7), known=True)
-        await trio.sleep(PACE)
+        await trio.sleep(ORDINARY.pace)
         assert context.there["web.3"]["count"] == 7
 
 
