@@ -22,8 +22,8 @@ from liqod.consumer.remotes import Remotes
 from liqod.consumer.replication import Replication
 from liqod.consumer.serverdialer import ServerDialer
 from liqod.consumer.slices.slices import Slices
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.kube.credentials.credentials import Credentials
-from liqod.model.peering.intervals import FIRST_DEADLINE
 from liqod.plugins.host import PluginHost
 from liqod.reflection.engine import Engine
 from liqod.reflection.statusarbitration import StatusArbiter
@@ -51,6 +51,7 @@ async def borrow(
     arbiter: StatusArbiter,
     proxies: PodProxies,
     shown: Callable[[Borrowing], AbstractContextManager[None]],
+    timings: ConsumerTimings = ORDINARY,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
@@ -62,13 +63,14 @@ async def borrow(
         arbiter: what all peers say of objects here.
         proxies: to the pods of all peers.
         shown: shows what works, for those who look.
+        timings: how long a consumer waits for what.
     """
     remotes = Remotes(peer)
     leaving = ProviderCleanup(peer, remotes)
     replication = Replication(peer, remotes, leaving)
     borrowing = Borrowing(remotes, replication, Engine(peer, remotes, plugins, arbiter))
     with shown(borrowing):
-        await _borrow(peer, borrowing, leaving, proxies, task_status)
+        await _borrow(peer, borrowing, leaving, proxies, timings, task_status)
     raise AssertionError("rooms never end by themselves")
 
 
@@ -77,26 +79,28 @@ async def _borrow(
     borrowing: Borrowing,
     leaving: ProviderCleanup,
     proxies: PodProxies,
+    timings: ConsumerTimings,
     task_status: trio.TaskStatus[None],
 ) -> None:
     remotes = borrowing.remotes
     async with trio.open_nursery() as nursery:
         await nursery.start(remotes.run)
-        dial = partial(_dial, remotes.dial)
+        dial = partial(_dial, remotes.dial, timings.first_deadline)
         run = partial(peer.link.run, remotes, peer.report, dial=dial, way=remotes.dial)
         nursery.start_soon(run)
-        nursery.start_soon(_follow, peer, remotes)
+        nursery.start_soon(_follow, peer, remotes, timings.first_deadline)
         await nursery.start(follow, peer.link, remotes)
         await nursery.start(LiqoFinalizers(peer).run)
-        await nursery.start(Signing(peer).run)
+        await nursery.start(Signing(peer, timings).run)
         await nursery.start(Identities(peer).run)
         await nursery.start(leaving.run)
         await nursery.start(Slices(peer).run)
         await nursery.start(borrowing.replication.run)
         await nursery.start(ForeignClusterOfPeer(peer, remotes, leaving).run)
-        await nursery.start(VirtualNodes(peer).run)
+        await nursery.start(VirtualNodes(peer, timings).run)
         await nursery.start(borrowing.engine.run)
-        await nursery.start(PodProxy(peer, remotes, _offloaded(borrowing.engine), proxies).run)
+        offloaded = _offloaded(borrowing.engine)
+        await nursery.start(PodProxy(peer, remotes, offloaded, proxies, timings).run)
         task_status.started()
 
 
@@ -109,11 +113,11 @@ def _offloaded(engine: Engine) -> OffloadedPods:
     )
 
 
-async def _dial(server: ServerDialer, credentials: Credentials) -> ProbeConnection:
-    return await dial_server(*server.to(credentials))
+async def _dial(server: ServerDialer, deadline: float, credentials: Credentials) -> ProbeConnection:
+    return await dial_server(*server.to(credentials), deadline=deadline)
 
 
-async def _follow(peer: ProviderPeer, remotes: Remotes) -> None:
+async def _follow(peer: ProviderPeer, remotes: Remotes, deadline: float) -> None:
     """Have the direct way tried where a channel is gone by."""
     link = peer.link
 
@@ -125,9 +129,9 @@ async def _follow(peer: ProviderPeer, remotes: Remotes) -> None:
         await either(link.wait_changed, remotes.changed)
 
     async def prove(credentials: Credentials) -> None:
-        line = await dial_server(credentials, peer.context.client.dial)
+        line = await dial_server(credentials, peer.context.client.dial, deadline=deadline)
         try:
-            await line.ask(FIRST_DEADLINE)
+            await line.ask(deadline)
         finally:
             line.close()
 

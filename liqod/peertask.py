@@ -13,7 +13,9 @@ import trio
 
 from liqod.borrowing import borrow
 from liqod.cluster.context import ClusterContext
+from liqod.consumer import timings as consumer
 from liqod.consumer.link import PeerLink, ProviderPeer
+from liqod.consumer.timings import ConsumerTimings
 from liqod.errors import NotStarted
 from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.components import Components
@@ -47,6 +49,7 @@ class PeerTasks:
         arbiter: what the peers say of objects here.
         tries: bounds the tries of all peers that do not answer.
         timings: how long a provider waits for what.
+        consumer_timings: how long a consumer does.
         signing_requests: those of consumers that are being worked on.
     """
 
@@ -56,11 +59,14 @@ class PeerTasks:
     arbiter: StatusArbiter = field(default_factory=StatusArbiter)
     tries: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TRIED_AT_ONCE))
     timings: ProviderTimings = ORDINARY
+    consumer_timings: ConsumerTimings = consumer.ORDINARY
     signing_requests: SigningRequests = field(default_factory=SigningRequests)
 
     async def run(self, context: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
         """Lend to and borrow from one peer until cancelled, and keep the network with it."""
-        peer = ProviderPeer(peer_id, context, tenant_namespace, link=PeerLink(self.tries))
+        peer = ProviderPeer(
+            peer_id, context, tenant_namespace, link=PeerLink(self.tries, self.consumer_timings)
+        )
         with self.components.peer(peer):
             await self._live(peer)
 
@@ -85,6 +91,7 @@ class PeerTasks:
                 arbiter=self.arbiter,
                 proxies=self.components.pod_proxies,
                 shown=shown,
+                timings=self.consumer_timings,
             )
             lent = partial(
                 lend,

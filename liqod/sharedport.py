@@ -43,6 +43,16 @@ Turn = trio.socket.SocketType | trio.SocketStream
 """A process's hold of a port: a listening socket, or a connection to the program that has one."""
 
 
+def program_of(called: str) -> str | None:
+    """The program that a name is for, by its first label; None where it is for none of ours.
+
+    Args:
+        called: the name in a TLS ``ClientHello``.
+    """
+    found = _NAME.fullmatch(called)
+    return None if found is None else found[1]
+
+
 class SharedPort:
     """Takes the connections that call one name.
 
@@ -158,14 +168,14 @@ class SharedPort:
         except BaseException:
             came.close()
             raise
-        found = _NAME.fullmatch(called)
-        if found is None:
+        program = program_of(called)
+        if program is None:
             came.close()
-        elif found[1] == self._name:
+        elif program == self._name:
             nursery.start_soon(self._take, came)
         else:
             with came:
-                hand_over(self._folder, found[1], came.fileno())
+                hand_over(self._folder, program, came.fileno())
 
     async def _receive(self, receiver: socket.socket, nursery: trio.Nursery) -> NoReturn:
         """Take connections that other processes were given."""

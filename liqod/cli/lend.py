@@ -43,7 +43,7 @@ async def lend(
         frame.progress(f"have this cluster's daemon dial who wants to borrow ({where})")
         await peeringrequest.ask(client, namespace, request)
         frame.goes_on = peeringrequest.going_on(namespace, request.name)
-        lender = _Lender(frame, client, namespace, most, yes=yes)
+        lender = OfferConfirmation(frame, client, namespace, most, yes=yes)
         done = await peeringrequest.wait(
             client, namespace, request.name, frame.progress, lender.shown
         )
@@ -55,8 +55,16 @@ async def lend(
         frame.say(f"{status.cluster_id} borrows from this cluster: {amounts}")
 
 
-class _Lender:
-    """Has somebody say yes, the first time that it is known what is asked."""
+class OfferConfirmation:
+    """Has somebody say yes to an offer to lend, the first time that it is known what is asked.
+
+    Args:
+        frame: asks the one who runs the command.
+        client: of this cluster.
+        namespace: of this cluster's daemon.
+        most: the most of each resource that is lent.
+        yes: whether it is confirmed already.
+    """
 
     def __init__(
         self, frame: Frame, client: Client, namespace: str, most: dict[str, str], *, yes: bool
@@ -65,7 +73,12 @@ class _Lender:
         self._most, self._yes, self._asked = most, yes, False
 
     async def shown(self, found: OutgoingPeering) -> None:
-        """Look at the offer once more."""
+        """Look at the offer once more.
+
+        Raises:
+            SystemExit: it was denied.
+            Misuse: nobody is there who could be asked.
+        """
         if self._asked or found.status.phase != WAITS:
             return
         entry = await self._entry(found)

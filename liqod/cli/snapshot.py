@@ -99,7 +99,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
         stayed=await _stayed(lists, listed["offloadings"], [node.name for node in virtual_nodes]),
         nodes=states,
         pods=tuple(out),
-        expiries=_expiries(await lists.of(IDENTITIES, Identity)),
+        expiries=certificate_expiries(await lists.of(IDENTITIES, Identity)),
         guests=await _guests(lists),
         connections=await lists.of(CONNECTIONS, Connection),
         fabrics=await lists.of(INTERNAL_FABRICS, InternalFabric, newer=True),
@@ -216,7 +216,7 @@ async def _definitions(client: Client) -> tuple[tuple[str, ...], tuple[str, ...]
     return tuple(name for name in names if name not in there), tuple(older)
 
 
-def _expiries(identities: tuple[Identity, ...]) -> dict[tuple[str, str], float]:
+def certificate_expiries(identities: tuple[Identity, ...]) -> dict[tuple[str, str], float]:
     """Seconds until the certificates end; an Event names one that cannot be read."""
     now = time.time()
     found: dict[tuple[str, str], float] = {}

@@ -24,6 +24,7 @@ from liqod.consumer.happyeyeballs import Path
 from liqod.consumer.peerdaemon import PATH, PeerDaemon
 from liqod.consumer.remote import Remote
 from liqod.consumer.serverdialer import ServerDialer
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable, Untrusted
 from liqod.kube import times
 from liqod.kube.credentials.credentials import Credentials
@@ -39,20 +40,14 @@ from liqod.model.peering.intervals import (
     ACKNOWLEDGED_AGAIN,
     ACKNOWLEDGED_EVERY,
     CONNECT_DEADLINE,
-    FIRST_DEADLINE,
-    PROBE_EVERY,
-    SECOND_DEADLINE,
     UNACKNOWLEDGED,
 )
 from liqod.model.view.facts import LinkFacts, LinkProblem, LinkState
 from liqod.peers.peer import Peer
-from liqod.runtime.backoff import Backoff
 from liqod.runtime.observable import Notifier
 from liqod.telemetry.events import LinkChanged, TopicEvent
 
 KEEP_ALIVE = KeepAlive(idle=ACKNOWLEDGED_EVERY, interval=ACKNOWLEDGED_AGAIN, count=UNACKNOWLEDGED)
-RETRIES = Backoff(first=0.5, last=5.0)
-"""Seconds between tries while the server does not answer."""
 LOST_AGAIN = 30.0
 """Seconds within which single answers that fail to come count as one loss of the way."""
 KEPT_ROUNDS = 100
@@ -149,6 +144,7 @@ class PeerLink:
 
     Args:
         tries: bounds the tries of all peers that do not answer.
+        timings: how long it waits for what.
 
     Attributes:
         up: whether the API server answers; true where nothing is borrowed.
@@ -168,7 +164,10 @@ class PeerLink:
             ``channel``.
     """
 
-    def __init__(self, tries: trio.CapacityLimiter | None = None) -> None:
+    def __init__(
+        self, tries: trio.CapacityLimiter | None = None, timings: ConsumerTimings = ORDINARY
+    ) -> None:
+        self._timings = timings
         self.up = True
         self.reason = IDLE
         self.problem: LinkProblem = ""
@@ -185,7 +184,7 @@ class PeerLink:
         self._rest = trio.CancelScope()
         self._news = Notifier()
         self.degradations = Degradations(self._tell)
-        self.daemon = PeerDaemon()
+        self.daemon = PeerDaemon(timings)
         self.path: Path = "direct"
         self._said = ANSWERS
         self._way: ServerDialer | None = None
@@ -295,14 +294,17 @@ class PeerLink:
                 if remote is None:
                     self._set(True, IDLE, report)
                 else:
-                    nursery.start_soon(self._watch, remote.credentials, dial or dial_server, report)
+                    nursery.start_soon(self._watch, remote.credentials, dial or self._dial, report)
                 await remotes.changed()
                 nursery.cancel_scope.cancel()
+
+    async def _dial(self, credentials: Credentials) -> ProbeConnection:
+        return await dial_server(credentials, deadline=self._timings.first_deadline)
 
     async def _watch(
         self, credentials: Credentials, dial: Dial, report: Callable[[TopicEvent], None]
     ) -> NoReturn:
-        failures, lost = 0, False
+        failures, lost, timings = 0, False, self._timings
         try:
             while True:
                 try:
@@ -310,7 +312,7 @@ class PeerLink:
                         self._hang_up()
                     async with self._tries if failures > 1 else nullcontext():
                         line = self._line = self._line or await dial(credentials)
-                        deadline = SECOND_DEADLINE if failures else FIRST_DEADLINE
+                        deadline = timings.second_deadline if failures else timings.first_deadline
                         await self._ask(line, deadline, report)
                     if lost:
                         self._found(single=failures == 1)
@@ -321,7 +323,7 @@ class PeerLink:
                         self._hang_up()
                         continue
                     with trio.CancelScope() as self._rest:
-                        await line.idle(PROBE_EVERY)
+                        await line.idle(timings.probe_every)
                 except LiqodError as error:
                     self._hang_up()
                     failures += 1
@@ -330,12 +332,12 @@ class PeerLink:
                     )
                     self.rounds.append(None)
                     if failures == 1 and isinstance(error, Overloaded):
-                        await trio.sleep(min(error.retry_after or OVERLOADED, RETRIES.last))
+                        await trio.sleep(min(error.retry_after or OVERLOADED, timings.retries.last))
                     if failures > 1:
                         self.daemon.lose()
                         self._set(False, str(error), report, _problem(error))
                         with trio.CancelScope() as self._rest:
-                            await trio.sleep(RETRIES.delay(failures - 1))
+                            await trio.sleep(timings.retries.delay(failures - 1))
         finally:
             self._hang_up()
 
@@ -418,12 +420,18 @@ def skew(date: float, asked: float, took: float) -> float:
     return min(date + 1.0 - asked, 0.0)
 
 
-async def dial_server(credentials: Credentials, connect: TcpDial = connect) -> ProbeConnection:
+async def dial_server(
+    credentials: Credentials,
+    connect: TcpDial = connect,
+    *,
+    deadline: float = ORDINARY.first_deadline,
+) -> ProbeConnection:
     """A connection to the API server of these credentials, TLS included.
 
     Args:
         credentials: who we are, and where.
         connect: makes the TCP connection.
+        deadline: seconds for the handshake of TLS.
 
     Raises:
         Unreachable: nobody accepts, or not within the deadline.
@@ -441,17 +449,19 @@ async def dial_server(credentials: Credentials, connect: TcpDial = connect) -> P
         raise Unreachable(f"{parts.netloc} does not answer")
     try:
         wire.keep_alive(KEEP_ALIVE)
-        return ProbeConnection(await _secured(wire, credentials) if secure else wire, credentials)
+        if secure:
+            wire = await _secured(wire, credentials, deadline)
+        return ProbeConnection(wire, credentials)
     except BaseException:
         wire.close()
         raise
 
 
-async def _secured(wire: Wire, credentials: Credentials) -> Wire:
+async def _secured(wire: Wire, credentials: Credentials, deadline: float) -> Wire:
     parts = urlsplit(credentials.server)
     name = credentials.server_name or parts.hostname or ""
     secured = TlsWire(wire, tls.client_context(credentials), name)
-    with trio.move_on_after(FIRST_DEADLINE):
+    with trio.move_on_after(deadline):
         await secured.handshake()
         return secured
     raise Unreachable(f"{parts.netloc} accepts connections but answers nothing")

@@ -13,9 +13,9 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.kube.leases import Look, read
 from liqod.model.peering.heartbeat import Heartbeat, HeartbeatVerdict, HeartbeatView, judge, observe
-from liqod.model.peering.intervals import PEER_DAEMON_EVERY
 from liqod.telemetry.events import PeerDaemonChanged, TopicEvent
 
 REFUSED_AGAIN = 600.0
@@ -28,11 +28,15 @@ log = logging.getLogger(__name__)
 class PeerDaemon:
     """The observed state of one peer's daemon.
 
+    Args:
+        timings: how long it waits for what.
+
     Attributes:
         verdict: how it is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, timings: ConsumerTimings = ORDINARY) -> None:
+        self._timings = timings
         self.verdict = HeartbeatVerdict()
         self._sight: HeartbeatView | None = None
         self._due = float("-inf")
@@ -86,18 +90,16 @@ class PeerDaemon:
         seen = _read(body, date) if status == 200 else None
         if seen is None or not seen.lease.spec.renew_time:
             # There is none, or not yet: a backup came back, or nobody has led so far.
-            self._sight, self._due = (
-                None,
-                now + (PEER_DAEMON_EVERY if status == 404 else REFUSED_AGAIN),
-            )
+            again = self._timings.peer_daemon_every if status == 404 else REFUSED_AGAIN
+            self._sight, self._due = None, now + again
             return self._become(HeartbeatVerdict("untold", f"it answers {status}"), report)
         spec = seen.lease.spec
         beat = Heartbeat(spec.holder_identity or "", spec.renew_time or "")
         self._sight = sight = observe(self._sight, beat, now, seen.ago)
-        verdict = judge(sight, now)
+        verdict = judge(sight, now, self._timings.silent_after)
         # What did not change may be dead: look at every probe until it is known.
         steady = verdict.state == "runs" and sight.since == now and not sight.doubtful
-        self._due = now + PEER_DAEMON_EVERY if steady else float("-inf")
+        self._due = now + self._timings.peer_daemon_every if steady else float("-inf")
         if verdict.state == "unasked":
             return False
         return self._become(verdict, report)

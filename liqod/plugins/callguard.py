@@ -25,6 +25,7 @@ from types import CoroutineType, FunctionType, coroutine
 from typing import Any, Final, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+import msgspec
 import trio
 
 from liqod.errors import LiqodError, PluginError
@@ -35,24 +36,12 @@ from liqod.runtime.log import Seldom
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SLOW = 0.5
-"""Seconds of one call from which on it is slow: the loop is to come round far more often."""
-STUCK = 5.0
-"""Seconds of one call that are enough by themselves to be parked for."""
 PATIENCE = 3
-"""Slow calls within :data:`WITHIN` that are borne before the next one parks."""
-WITHIN = 60.0
-PARKED, PARKED_MOST = 60.0, 1800.0
-"""Seconds for which a plugin is parked first, and at most: each time twice as long."""
-FORGIVEN = 3600.0
-"""Seconds without a slow call after which the next parking is as short as the first."""
+"""Slow calls within :attr:`CallGuardTimings.within` that are borne before the next one parks."""
 RESTING = 4096
 """Objects that rest which are counted."""
 FAILING = 3
 """Failures in a row from which on a plugin is shown as failing; of a reflector, for one object."""
-
-ENDING = 2.0
-"""Seconds for which a call that is cancelled is waited for: then it is left behind."""
 
 LASTING = ("discovery", "network")
 """Kinds of plugins that run on and on: that one could be made is no sign that it works."""
@@ -64,6 +53,32 @@ successes, and what a probe raises may be the fault of whom it asks."""
 log = logging.getLogger(__name__)
 
 
+class CallGuardTimings(msgspec.Struct, frozen=True, kw_only=True):
+    """Times by which the calls of plugins are judged, all in seconds.
+
+    Attributes:
+        slow: of one call from which on it is slow: the loop is to come round far more often.
+        stuck: of one call that are enough by themselves to be parked for.
+        within: in which too many slow calls park.
+        parked: for which a plugin is parked first; each time twice as long.
+        parked_most: for which it is parked at most.
+        forgiven: without a slow call after which the next parking is as short as the first.
+        ending: for which a call that is cancelled is waited for: then it is left behind.
+    """
+
+    slow: float = 0.5
+    stuck: float = 5.0
+    within: float = 60.0
+    parked: float = 60.0
+    parked_most: float = 1800.0
+    forgiven: float = 3600.0
+    ending: float = 2.0
+
+
+ORDINARY = CallGuardTimings()
+"""Those of a daemon."""
+
+
 class CallGuard:
     """Calls one plugin, and keeps the time and the failures of its calls.
 
@@ -71,6 +86,7 @@ class CallGuard:
         kind: ``reflector``, ``discovery``, ``check``, ``probe`` (of a check) or ``network``.
         name: its name.
         own: it is part of liqod: timed like the others, and never parked, as no one could mend it.
+        timings: see :class:`CallGuardTimings`.
 
     Attributes:
         calls: how many there were.
@@ -86,8 +102,16 @@ class CallGuard:
         left: the functions that were awaited, were cancelled, and have not ended, by their end.
     """
 
-    def __init__(self, kind: str, name: str, *, own: bool = False) -> None:
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        *,
+        own: bool = False,
+        timings: CallGuardTimings = ORDINARY,
+    ) -> None:
         self.kind, self.name, self.own = kind, name, own
+        self._timings = timings
         self.calls = self.slow = self.failures = 0
         self.spent = self.worst = 0.0
         self.error = self.why = ""
@@ -235,7 +259,7 @@ class CallGuard:
 
     async def _end(self, name: str, over: trio.Event) -> None:
         """Wait until a cancelled call is over; leave it behind if it does not end soon."""
-        patience = math.inf if self.own else ENDING
+        patience = math.inf if self.own else self._timings.ending
         with trio.move_on_after(patience, shield=True):
             await over.wait()
         if over.is_set():
@@ -300,24 +324,24 @@ class CallGuard:
         self.spent += took
         if took > self.worst:
             self.worst = took
-        if took >= SLOW:
+        if took >= self._timings.slow:
             self._slow(took)
 
     def _slow(self, took: float) -> None:
         self.slow += 1
-        now = trio.current_time()
+        now, timings = trio.current_time(), self._timings
         recent = self._recent
-        if recent and now - recent[-1] > FORGIVEN:
+        if recent and now - recent[-1] > timings.forgiven:
             self._parkings = 0
         recent.append(now)
-        often = len(recent) > PATIENCE and now - recent[0] <= WITHIN
-        if self.own or self.rests or not (often or took >= STUCK):
+        often = len(recent) > PATIENCE and now - recent[0] <= timings.within
+        if self.own or self.rests or not (often or took >= timings.stuck):
             if self._seldom.allows("slow"):
                 log.warning("%s took %.1f s, and everybody waited", self, took)
             return
         times = f", and was slow {len(recent)} times in {now - recent[0]:.0f} s" if often else ""
         self.why = f"a call took {took:.1f} s, in which every peer waited{times}"
-        pause = min(PARKED * 2**self._parkings, PARKED_MOST)
+        pause = min(timings.parked * 2**self._parkings, timings.parked_most)
         self._parkings += 1
         self.parked_until = now + pause
         recent.clear()
@@ -332,16 +356,22 @@ ErrorT = TypeVar("ErrorT", bound=LiqodError)
 
 
 class CallGuards:
-    """The gauges of all plugins."""
+    """The gauges of all plugins.
 
-    def __init__(self) -> None:
+    Args:
+        timings: see :class:`CallGuardTimings`.
+    """
+
+    def __init__(self, timings: CallGuardTimings = ORDINARY) -> None:
+        self._timings = timings
         self._gauges: dict[tuple[str, str], CallGuard] = {}
 
     def of(self, kind: str, name: str, *, own: bool = False) -> CallGuard:
         """The gauge of one plugin; the same for whoever asks."""
         found = self._gauges.get((kind, name))
         if found is None:
-            found = self._gauges[kind, name] = CallGuard(kind, name, own=own)
+            found = CallGuard(kind, name, own=own, timings=self._timings)
+            self._gauges[kind, name] = found
         return found
 
     def find(self, kind: str, name: str) -> CallGuard | None:

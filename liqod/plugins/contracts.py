@@ -272,8 +272,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         local: objects wanted in the local namespace, owned by the local object and gone with it.
         delete_local: delete the local object (grace 0, its UID) once nothing of it is left there.
         orphan_remote: with ``delete_local``: do so now, whatever is left there.
-        end_local: delete the local object with its own grace, unless it is being deleted: what
-            stands for it there was taken away. It ends there then, as whatever is deleted here.
+        end_local: delete the local object with its own grace, once ``status`` is written, unless
+            it is being deleted: what stands for it there was taken away. It ends there then, as
+            whatever is deleted here.
         reasons: why, for those who look.
         needs: what must be fetched before this plan is complete; nothing else of the plan is
             carried out while one is missing.
@@ -432,6 +433,14 @@ class View(Protocol):
 
     def remote(self, kind: Kind) -> tuple[Json, ...]:
         """The objects that this one has at the peer, by name: whole or metadata, as declared."""
+        ...
+
+    def gone(self, kind: Kind) -> Json | None:
+        """The last object of a kind that this one lost at the peer, as it was before it went.
+
+        It is shown until the plan that was made with it has been carried out, also where another
+        one has its name by then. Of kinds watched in full only; None where none went.
+        """
         ...
 
     def fulfilled(self, need: Need) -> Any:

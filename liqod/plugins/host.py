@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from liqod.plugins.callguard import CallGuard, CallGuards
+from liqod.plugins.callguard import ORDINARY, CallGuard, CallGuards, CallGuardTimings
 from liqod.plugins.loader import Plugins
 
 
@@ -11,15 +11,16 @@ class PluginHost:
 
     Args:
         loaded: what was loaded, and what was left out.
+        timings: by which their calls are judged.
 
     Attributes:
         loaded: the same.
         calls: the gauges of all of them.
     """
 
-    def __init__(self, loaded: Plugins) -> None:
+    def __init__(self, loaded: Plugins, timings: CallGuardTimings = ORDINARY) -> None:
         self.loaded = loaded
-        self.calls = CallGuards()
+        self.calls = CallGuards(timings)
 
     def gauge(self, kind: str, name: str) -> CallGuard:
         """The wall around the calls of one plugin; a ``probe`` is a check's."""

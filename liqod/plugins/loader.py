@@ -158,6 +158,7 @@ def load(
     blocked: Sequence[str] = (),
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     sources: Iterable[PluginSource] | None = None,
+    late: float = LATE,
 ) -> Plugins:
     """Load what is built in and installed, but for what is blocked.
 
@@ -166,6 +167,7 @@ def load(
             one makes room for another of the same name.
         settings: the plugins' own tables of the configuration, by name.
         sources: where plugins are to be had, if not what is built in and installed.
+        late: seconds after which one that is being loaded is named.
 
     Raises:
         ConfigError: a table does not fit its plugin, or there is no such plugin. A plugin that is
@@ -176,7 +178,7 @@ def load(
     active: dict[tuple[str, str], Provided] = {}
     records: list[Loaded] = []
     for source in found:
-        for name, kind, provided, state, why in load_one(source, frozenset(blocked)):
+        for name, kind, provided, state, why in load_one(source, frozenset(blocked), late):
             if provided is not None and (kind, name) in active:
                 state, why = "left out", f"there is a {kind} of that name already"
             elif provided is not None and not _wanted(provided, tables):
@@ -263,11 +265,13 @@ def _wanted(provided: Provided, tables: Mapping[str, Mapping[str, Any]]) -> bool
     return not on_request or provided.name in tables
 
 
-def load_one(source: PluginSource, blocked: frozenset[str] = frozenset()) -> list[Outcome]:
+def load_one(
+    source: PluginSource, blocked: frozenset[str] = frozenset(), late: float = LATE
+) -> list[Outcome]:
     """Load one plugin: all that it provides, or why it is left out. This is the wall."""
     if source.name in blocked:
         return [(source.name, "plugin", None, "blocked", "blocked by the configuration")]
-    late = _waited_for(source)
+    timer = _waited_for(source, late)
     try:
         plugin = source.load()
         provided = _ask(source.name, plugin)
@@ -278,7 +282,7 @@ def load_one(source: PluginSource, blocked: frozenset[str] = frozenset()) -> lis
         why = str(error) if isinstance(error, PluginError) else described(error)
         return [(source.name, "plugin", None, "left out", why)]
     finally:
-        late.cancel()
+        timer.cancel()
     outcomes: list[Outcome] = []
     for (kind, value), problem in zip(provided, problems, strict=True):
         name = value.name if isinstance(value.name, str) and value.name else source.name
@@ -291,14 +295,14 @@ def load_one(source: PluginSource, blocked: frozenset[str] = frozenset()) -> lis
     return outcomes
 
 
-def _waited_for(source: PluginSource) -> threading.Timer:
+def _waited_for(source: PluginSource, late: float) -> threading.Timer:
     """A timer that logs a plugin's name when its import or a hook does not return in time."""
     text = "the plugin %s of %s has not come back for %g s, and the start waits for it"
-    late = threading.Timer(LATE, log.warning, (text, source.name, source.package, LATE))
-    late.daemon = True
+    timer = threading.Timer(late, log.warning, (text, source.name, source.package, late))
+    timer.daemon = True
     if source.package != OWN:
-        late.start()
-    return late
+        timer.start()
+    return timer
 
 
 def _ask(name: str, plugin: Any) -> list[tuple[str, Provided]]:

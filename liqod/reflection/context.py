@@ -257,6 +257,7 @@ class Work(msgspec.Struct):
         hold: it is not the peer's concern any more, but what is there is not to be touched yet.
         pauses: seconds after which somebody wants it reconciled again.
         reasons: what has come up.
+        gone: the objects that went there since the last plan was carried out, as JSON, by kind.
         settled: whether all is as wanted, and stays so until something changes that is in a
             :class:`State`.
         written: the version that our own write of a status left.
@@ -270,6 +271,7 @@ class Work(msgspec.Struct):
     hold: bool = False
     pauses: list[float] = msgspec.field(default_factory=list)
     reasons: list[Reason] = msgspec.field(default_factory=list)
+    gone: dict[Kind, bytes] = msgspec.field(default_factory=dict)
     settled: bool = True
     written: Version | None = None
 
@@ -292,6 +294,12 @@ class Work(msgspec.Struct):
             for remote in reflector.remote
             for live in self.mapped.caches[remote.kind].of(self.origin)
         ]
+
+    def judged(self) -> None:
+        """Show no more the objects that went there: their end has had its effect."""
+        if self.mapped is not None:
+            for kind, body in self.gone.items():
+                self.mapped.caches[kind].judged(self.origin, body)
 
 
 def bare(source: Json) -> Json:

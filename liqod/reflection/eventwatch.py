@@ -56,8 +56,8 @@ _pod = msgspec.json.Decoder(Pod)
 _partial = msgspec.json.Decoder(Partial)
 
 
-class EventWatch:
-    """Follows the Events of one mapped namespace.
+class EventTranslation:
+    """Makes of a peer's Event the one about the object here that stands behind it.
 
     Args:
         mapped: the namespace.
@@ -65,8 +65,82 @@ class EventWatch:
     """
 
     def __init__(self, mapped: MappedNamespace, context: Context) -> None:
+        self._mapped, self._context = mapped, context
+
+    def event(self, body: bytes) -> tuple[remoteevents.Json, str] | None:
+        """The Event here that comes of one there, and its state; None for what is not ours.
+
+        Args:
+            body: of the Event there, as JSON.
+        """
+        found = remoteevents.read(body)
+        about = None if found is None else self._about(found)
+        if found is None or about is None:
+            return None
+        event = remoteevents.local_event(found, about, self._context.peer.id, times.now())
+        return event, remoteevents.state_of(found)
+
+    def _about(self, found: Event) -> LocalObject | None:
+        """The object here that a peer's Event is about, where we have what it is about there."""
+        for cache in self._caches(found):
+            there = cache.find(found.involved_object.name)
+            source = cache.source(found.involved_object.name)
+            if there is None or source is None or not is_about(found, there, cache.kind):
+                continue
+            local = self._local(source[0], source[1], there)
+            if local is not None:
+                return local
+        return None
+
+    def _caches(self, found: Event) -> Iterator[RemoteCache]:
+        """The caches that may hold an Event's object; a pod may be there as its ShadowPod, too."""
+        told = found.involved_object
+        if told.kind in {kind.name for kind in PODLIKE}:
+            yield from (self._mapped.caches[kind] for kind in PODLIKE)
+            return
+        for kind, cache in self._mapped.caches.items():
+            if kind.name == told.kind and told.api_version in ("", kind.api_version):
+                yield cache
+
+    def _local(self, reflector: str, name: str, there: Partial) -> LocalObject | None:
+        """The object here that something there was made from, if it is that peer's concern."""
+        context, namespace = self._context, self._mapped.namespace
+        kind = context.reflectors[reflector].kind
+        store = context.store(kind, namespace)
+        body = None if store is None else store.get((namespace, name))
+        if body is None:
+            return None
+        if kind != PODS:
+            meta = _partial.decode(body).metadata
+            return LocalObject(kind, namespace, name, meta.uid, meta.creation_timestamp)
+        local = _pod.decode(body)
+        meta, made, node = local.metadata, there.metadata, local.spec.node_name
+        pod = {
+            "metadata": {"uid": meta.uid, "creationTimestamp": meta.creation_timestamp},
+            "status": {"startTime": local.status.start_time},
+        }
+        if node not in context.nodes:
+            return None
+        if not stands_for(pod, made.annotations, made.creation_timestamp):
+            return None
+        return LocalObject(kind, namespace, name, meta.uid, meta.creation_timestamp, node)
+
+
+class EventWatch:
+    """Follows the Events of one mapped namespace.
+
+    Args:
+        mapped: the namespace.
+        context: of the peer's reflection.
+        translation: makes the Events here of those there.
+    """
+
+    def __init__(
+        self, mapped: MappedNamespace, context: Context, translation: EventTranslation
+    ) -> None:
         self._mapped = mapped
         self._context = context
+        self._translation = translation
         self._events = context.events
         fields = f"type={WARNING}" if self._events.which == "warnings" else ""
         self._selection = Selection(mapped.remote_namespace, fields=fields)
@@ -143,7 +217,7 @@ class EventWatch:
             self._version = behind
 
     def _take(self, body: bytes, *, known: bool) -> None:
-        said = self._said(body)
+        said = self._translation.event(body)
         if said is not None:
             self._events.writer.say(said[0], known=known)
 
@@ -153,7 +227,7 @@ class EventWatch:
         before: dict[str, str] | None = None
         async for page in self._mapped.client.pages(EVENTS, self._selection):
             for item in page.found:
-                said = self._said(item.body)
+                said = self._translation.event(item.body)
                 if said is None:
                     continue
                 if before is None:
@@ -178,62 +252,8 @@ class EventWatch:
         metas = (each.metadata for each in found)
         return {meta.name: meta.annotations.get(labels.APPLIED_HASH, "") for meta in metas}
 
-    def _said(self, body: bytes) -> tuple[remoteevents.Json, str] | None:
-        """The Event here that comes of one there, and its state; None for what is not ours."""
-        found = remoteevents.read(body)
-        about = None if found is None else self._about(found)
-        if found is None or about is None:
-            return None
-        event = remoteevents.local_event(found, about, self._context.peer.id, times.now())
-        return event, remoteevents.state_of(found)
 
-    def _about(self, found: Event) -> LocalObject | None:
-        """The object here that a peer's Event is about, where we have what it is about there."""
-        for cache in self._caches(found):
-            there = cache.find(found.involved_object.name)
-            source = cache.source(found.involved_object.name)
-            if there is None or source is None or not _is_of(found, there, cache.kind):
-                continue
-            local = self._local(source[0], source[1], there)
-            if local is not None:
-                return local
-        return None
-
-    def _caches(self, found: Event) -> Iterator[RemoteCache]:
-        """The caches that may hold an Event's object; a pod may be there as its ShadowPod, too."""
-        told = found.involved_object
-        if told.kind in {kind.name for kind in PODLIKE}:
-            yield from (self._mapped.caches[kind] for kind in PODLIKE)
-            return
-        for kind, cache in self._mapped.caches.items():
-            if kind.name == told.kind and told.api_version in ("", kind.api_version):
-                yield cache
-
-    def _local(self, reflector: str, name: str, there: Partial) -> LocalObject | None:
-        """The object here that something there was made from, if it is that peer's concern."""
-        context, namespace = self._context, self._mapped.namespace
-        kind = context.reflectors[reflector].kind
-        store = context.store(kind, namespace)
-        body = None if store is None else store.get((namespace, name))
-        if body is None:
-            return None
-        if kind != PODS:
-            meta = _partial.decode(body).metadata
-            return LocalObject(kind, namespace, name, meta.uid, meta.creation_timestamp)
-        local = _pod.decode(body)
-        meta, made, node = local.metadata, there.metadata, local.spec.node_name
-        pod = {
-            "metadata": {"uid": meta.uid, "creationTimestamp": meta.creation_timestamp},
-            "status": {"startTime": local.status.start_time},
-        }
-        if node not in context.nodes:
-            return None
-        if not stands_for(pod, made.annotations, made.creation_timestamp):
-            return None
-        return LocalObject(kind, namespace, name, meta.uid, meta.creation_timestamp, node)
-
-
-def _is_of(found: Event, there: Partial, kind: Kind) -> bool:
+def is_about(found: Event, there: Partial, kind: Kind) -> bool:
     """True if an Event is about this very object there, and not about one before it.
 
     A ShadowPod has another UID than its pods, of which it may have had several: every Event since

@@ -22,7 +22,7 @@ from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Reflector, RemoteKind, Scope, Watch
 from liqod.reflection.context import Context
-from liqod.reflection.eventwatch import PODLIKE, EventWatch
+from liqod.reflection.eventwatch import PODLIKE, EventTranslation, EventWatch
 from liqod.reflection.mappednamespace import MappedNamespace
 from liqod.reflection.remotecache import Debounce, RemoteCache
 from liqod.reflection.worker import Worker
@@ -86,7 +86,8 @@ class NamespaceReflection:
             )
         self.mapped = MappedNamespace(namespace, remote_namespace, client, caches)
         tells = caches.keys() >= set(PODLIKE) and context.events.which != "none"
-        self._events = EventWatch(self.mapped, context) if tells else None
+        translation = EventTranslation(self.mapped, context)
+        self._events = EventWatch(self.mapped, context, translation) if tells else None
 
     def _pause(self, reflector: str, debounce: Debounce, body: bytes) -> float:
         return self._workers[reflector].pause(debounce, body)

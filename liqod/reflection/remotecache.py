@@ -110,6 +110,7 @@ class RemoteCache:
         self._written: dict[str, _PendingWrite] = {}
         self._settled: dict[str, str] = {}
         self._stamps: dict[str, int] = {}
+        self._gone: dict[Source, bytes] = {}
         self._numbers = itertools.count(1)
         self._empty = False
         self._renewed = float("-inf")
@@ -209,13 +210,17 @@ class RemoteCache:
 
     def bodies(self, source: Source) -> tuple[Json, ...]:
         """The same as JSON: whole objects or metadata, as they are watched."""
-        found = (self._json(name) for name in sorted(self._names.get(source, ())))
-        return tuple(each for each in found if each is not None)
+        found = (self._body(name) for name in sorted(self._names.get(source, ())))
+        return tuple(msgspec.json.decode(each) for each in found if each is not None)
 
-    def _json(self, name: str) -> Json | None:
-        body = self._body(name)
-        found: Json | None = None if body is None else msgspec.json.decode(body)
-        return found
+    def gone(self, source: Source) -> bytes | None:
+        """The last object, watched in full, that a local one lost there, until that was judged."""
+        return self._gone.get(source)
+
+    def judged(self, source: Source, gone: bytes) -> None:
+        """Drop an object that is gone, unless another one went since."""
+        if self._gone.get(source) is gone:
+            del self._gone[source]
 
     def settled(self, name: str) -> str | None:
         """The version at which an object last was as wanted."""
@@ -338,6 +343,8 @@ class RemoteCache:
             self._stamps[name] = next(self._numbers)
         known = self._sources.get(name)
         source = source_of(_marked.decode(body).metadata, self.kind, self._reflectors)
+        if change.new is None and source is not None and self.watch is Watch.FULL:
+            self._gone[source] = body
         gone = change.new is None and name not in self._written
         if gone or known not in (None, source):
             self._forget(name)
@@ -358,9 +365,7 @@ class RemoteCache:
 
     def _differs(self, old: bytes | None, new: bytes) -> bool:
         """True unless only the status of an object watched by its metadata changed."""
-        if old is None or self.watch is Watch.FULL:
-            return True
-        return differs(old, new)
+        return old is None or self.watch is Watch.FULL or differs(old, new)
 
     def _caught_up(self, name: str, change: StoreChange) -> bool:
         """Drop what we remember of our own write once the watch shows it, or what came after.

@@ -118,8 +118,9 @@ class StatusWriter:
         said = outgoing if outgoing.status is not None else incoming
         made = (*outgoing.local, *incoming.local)
         status = self._agreed(work, source, said, made)
+        written = True
         if status.status:
-            await self._patch(work, source, status)
+            written = await self._patch(work, source, status)
         else:
             self._debounced.pop(work.key, None)
         if self._reflector.local:
@@ -131,7 +132,7 @@ class StatusWriter:
                 context = self._context.peer.context
                 if await delete_local(context.client, self._reflector.kind, source):
                     self._context.publish(work.subject, "finish")
-        elif outgoing.end_local or incoming.end_local:
+        elif written and (outgoing.end_local or incoming.end_local):
             context = self._context.peer.context
             if not source["metadata"].get("deletionTimestamp"):
                 await delete_local(context.client, self._reflector.kind, source, grace=None)
@@ -171,12 +172,13 @@ class StatusWriter:
             if remote.write is None or live.metadata.deletion_timestamp is None:
                 yield live
 
-    async def _patch(self, work: Work, source: Json, plan: Plan) -> None:
+    async def _patch(self, work: Work, source: Json, plan: Plan) -> bool:
+        """Write a status; False where it is not written (now)."""
         key, meta, now = work.key, source["metadata"], trio.current_time()
         pause = self._waits(key, meta, plan, now)
         if pause is not None:
             work.pauses.append(pause)
-            return
+            return False
         assert plan.status is not None
         asked = digest(plan.status)
         context, peer = self._context.peer.context, self._context.peer.id
@@ -191,13 +193,13 @@ class StatusWriter:
             self._refused[key] = (asked, now + writebackoff.UNCHANGED)
             work.pauses.append(writebackoff.UNCHANGED)
             await self._tell_refused(source, error)
-            return
+            return False
         finally:
             self._debounced.pop(key, None)
         self._refused.pop(key, None)
         if written is None:
             work.pauses.append(LOST)
-            return
+            return False
         self._statuses[key] = work.written = (meta["uid"], written.metadata.resource_version)
         if wanted is not None:
             self._context.arbiter.written(work.subject, peer, wanted)
@@ -208,6 +210,7 @@ class StatusWriter:
         # Only a list of conditions is written over the very version that was read.
         work.settled &= "conditions" in plan.status
         self._context.publish(work.subject, "status", str(plan.status.get("reason") or ""))
+        return True
 
     def _waits(self, key: Key, meta: Json, plan: Plan, now: float) -> float | None:
         """Seconds for which a status is not to be written; None where it may be now."""

@@ -10,6 +10,7 @@ a disk or a resource: after a restart the needs are asked again.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -118,6 +119,7 @@ class LiveView:
         refusals: why the last writes failed.
         stores: finds the local store of a kind and namespace; None where it is not watched.
         remote: what the object at hand has at the peer, by kind.
+        gone: what it lost there since it was last judged, as JSON, by kind.
         answers: what has been fetched.
 
     Attributes:
@@ -136,6 +138,7 @@ class LiveView:
         refusals: tuple[Refusal, ...],
         stores: Callable[[Kind, str], Store | None],
         remote: Mapping[Any, tuple[Json, ...]],
+        gone: Mapping[Kind, bytes] = MappingProxyType({}),
         answers: Callable[[Need], Any],
         settings: Any = None,
     ) -> None:
@@ -151,6 +154,7 @@ class LiveView:
         self._reflector = reflector.name
         self._stores = stores
         self._remote = remote
+        self._gone = gone
         self._answers = answers
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Json | None:
@@ -174,6 +178,11 @@ class LiveView:
         """The peer's objects of a kind that reflect the object at hand, by name."""
         self.asked = True
         return self._remote.get(kind, ())
+
+    def gone(self, kind: Kind) -> Json | None:
+        """The object of a kind, watched in full, that the one at hand lost there; None: none."""
+        body = self._gone.get(kind)
+        return None if body is None else msgspec.json.decode(body)
 
     def fulfilled(self, need: Need) -> Any:
         """The answer to a need; None until it has been fetched."""

@@ -288,6 +288,8 @@ class Worker:
                     if told_more and work.source is not None:
                         outgoing, incoming = self._ask(work)
             await self._status.carry_out(work, outgoing, incoming)
+            if not work.pauses:
+                work.judged()
         if work.source is None and not work.hold and not work.has(self.reflector):
             self._status.gone(key)
             self._forget(key)
@@ -341,6 +343,11 @@ class Worker:
                 return None
             mapped = None
         work = Work(ReflectedObject(reflector.name, *key), mapped, source, names, blind)
+        if mapped is not None:
+            for each in reflector.remote:
+                gone = mapped.caches[each.kind].gone(work.origin)
+                if gone is not None:
+                    work.gone[each.kind] = gone
         if names.absence is Absence.BRIEF:
             work.pauses.append(min(DOUBT, context.timings.grace))
         if source is not None and placed:
@@ -407,6 +414,7 @@ class Worker:
             refusals=self.remote.refusals(work.key),
             stores=self._context.store,
             remote=remote,
+            gone=work.gone,
             answers=self._context.needs.get,
         )
         outgoing, incoming = NOTHING, NOTHING

@@ -26,7 +26,7 @@ from liqod.kube.cache.store import Store
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.text import is_fit
 from liqod.plugins import loader
-from liqod.plugins.callguard import CallGuard
+from liqod.plugins.callguard import ORDINARY, CallGuard, CallGuardTimings
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
 from liqod.plugins.exceptions import described
 from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
@@ -36,8 +36,6 @@ from simulator.suites.trials import TRIES, at_rest, ended, no_system_tasks, quic
 
 PATIENCE = 10.0
 """Seconds for which one that was cancelled is waited for, beyond what it may take."""
-DEADLINE = 5.0
-"""Seconds for a probe, as in the daemon."""
 RESTS = 0.3
 """Seconds for which one is looked at while nothing changes."""
 MOST_STEPS = 1000
@@ -71,6 +69,7 @@ class DiscoveryContract:
         services: what it is given of the daemon; an empty cluster, if not set.
         expected: sightings that it reports, in any order.
         seconds: how long it may take for that.
+        timings: by which its calls are judged; the daemon's, if not set.
 
     Give it a method ``lose`` that takes away what is expected, and the suite sees that it goes.
     """
@@ -80,6 +79,7 @@ class DiscoveryContract:
     services: ClassVar[Services] = Services(cluster_id="rome", share=share)
     expected: ClassVar[tuple[Sighting, ...]] = ()
     seconds: ClassVar[float] = 5.0
+    timings: ClassVar[CallGuardTimings] = ORDINARY
 
     def _built(self) -> Any:
         provider = type(self).provider
@@ -92,7 +92,7 @@ class DiscoveryContract:
     def _run(self, *, lose: bool = False, rests: bool = False) -> list[Any]:
         """The plugin's reports until the expected ones have come, or gone, or the time is over."""
         seen: list[Any] = []
-        gauge = CallGuard("discovery", type(self).provider.name)
+        gauge = CallGuard("discovery", type(self).provider.name, timings=self.timings)
 
         def over(sighting: Sighting) -> bool:
             same = [each for each in seen if _place(each) == _place(sighting)]
@@ -228,6 +228,8 @@ class CheckContract:
         settings: its table of the configuration.
         answers: what its probe is answered, by path; any other is not found.
         layers: those that its ``needs`` name and liqod has not: of other plugins.
+        deadline: seconds for its probe; the daemon's, if not set.
+        timings: by which its calls are judged; the daemon's, if not set.
     """
 
     check: ClassVar[Check]
@@ -235,6 +237,8 @@ class CheckContract:
     settings: ClassVar[Mapping[str, Any]] = {}
     answers: ClassVar[Mapping[str, bytes]] = {}
     layers: ClassVar[tuple[str, ...]] = ()
+    deadline: ClassVar[float] = 5.0
+    timings: ClassVar[CallGuardTimings] = ORDINARY
 
     def _decoded(self) -> Any:
         return msgspec.convert(dict(self.settings), type(self).check.config_type)
@@ -261,12 +265,13 @@ class CheckContract:
 
     def _asked(self, asker: "_Answers") -> Any:
         """The result of the probe of a server; None where that is an error on purpose."""
-        probe, gauge = type(self).check.probe, CallGuard("check", type(self).check.name)
+        check = type(self).check
+        probe, gauge = check.probe, CallGuard("check", check.name, timings=self.timings)
         assert probe is not None
 
         async def ask() -> Any:
             try:
-                return await gauge.run(probe, asker, within=DEADLINE)
+                return await gauge.run(probe, asker, within=self.deadline)
             except PluginError as error:
                 at_rest(gauge)
                 raise AssertionError(str(error)) from error
@@ -274,7 +279,7 @@ class CheckContract:
                 return None  # told as "its probe fails", and why
 
         for _ in range(TRIES):  # it is asked again and again, and once slow may be the machine
-            found = ended(ask, DEADLINE + PATIENCE)
+            found = ended(ask, self.deadline + PATIENCE)
             if not gauge.slow and not gauge.left:
                 break
         at_rest(gauge)
@@ -311,7 +316,7 @@ class CheckContract:
     def test_comes_back_at_once(self) -> None:
         """It is called every two seconds, and everybody waits for it."""
         for facts in self._facts():
-            quick(type(self).check.look, facts)
+            quick(self.timings.slow, type(self).check.look, facts)
 
     def test_needs_layers_that_there_are(self) -> None:
         check = type(self).check

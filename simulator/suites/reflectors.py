@@ -27,6 +27,7 @@ from liqod.errors import PluginError
 from liqod.model import ids
 from liqod.model.objects.fieldpaths import select
 from liqod.model.objects.patches import merged
+from liqod.plugins.callguard import ORDINARY, CallGuardTimings
 from liqod.plugins.contracts import (
     API,
     SERVER_FIELDS,
@@ -77,6 +78,7 @@ class StaticView:
         settings: the reflector's own; its ``config_type`` with nothing set, if not given.
         local: local objects.
         remote: objects at the peer that the object at hand has.
+        gone: what the object at hand lost there.
         fulfilled: what has been fetched, by need.
         refusals: why the last writes failed.
         now: RFC 3339 time.
@@ -90,6 +92,7 @@ class StaticView:
         names: Names = NAMES,
         local: Iterable[Json] = (),
         remote: Iterable[Json] = (),
+        gone: Iterable[Json] = (),
         fulfilled: Mapping[Need, Any] | None = None,
         refusals: tuple[Refusal, ...] = (),
         now: str = NOW,
@@ -104,6 +107,7 @@ class StaticView:
         self._reflector = reflector
         self._local = list(local)
         self._remote = list(remote)
+        self._gone = list(gone)
         self._fulfilled = dict(fulfilled or {})
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Json | None:
@@ -136,6 +140,12 @@ class StaticView:
             if (each["kind"], each["apiVersion"]) == (kind.name, kind.api_version)
         )
 
+    def gone(self, kind: Kind) -> Json | None:
+        """As :meth:`liqod.plugins.contracts.View.gone`."""
+        wanted = (kind.name, kind.api_version)
+        found = [each for each in self._gone if (each["kind"], each["apiVersion"]) == wanted]
+        return found[-1] if found else None
+
     def fulfilled(self, need: Need) -> Any:
         """As :meth:`liqod.plugins.contracts.View.fulfilled`."""
         return self._fulfilled.get(need)
@@ -155,6 +165,7 @@ class ReflectorContract:
         names: names and settings; a copy of ``NAMES`` with others in it
             (``msgspec.structs.replace``), where a translation depends on them.
         settings: the reflector's own; if not set, its ``config_type`` with nothing in it.
+        timings: by which its calls are judged; the daemon's, if not set.
     """
 
     reflector: ClassVar[Reflector]
@@ -165,6 +176,7 @@ class ReflectorContract:
     fulfilled: ClassVar[Mapping[Need, Any]] = {}
     names: ClassVar[Names] = NAMES
     settings: ClassVar[Any] = None
+    timings: ClassVar[CallGuardTimings] = ORDINARY
 
     def _view(
         self, *, fulfilled: Mapping[Need, Any] | None = None, names: Names | None = None
@@ -308,14 +320,14 @@ class ReflectorContract:
 
     def test_comes_back_at_once(self) -> None:
         """In the daemon everybody waits for it, and parks who is slow."""
-        reflector, view = type(self).reflector, self._view()
+        reflector, view, slow = type(self).reflector, self._view(), self.timings.slow
         for source in self.sources:
-            quick(reflector.outgoing, copy.deepcopy(source), view)
+            quick(slow, reflector.outgoing, copy.deepcopy(source), view)
             if reflector.incoming is None:
                 continue
-            said = quick(reflector.incoming, self._given(source), self._seen(), view).status
+            said = quick(slow, reflector.incoming, self._given(source), self._seen(), view).status
             if reflector.combine is not None and said:
-                made = quick(reflector.combine, self._given(source), {NAMES.peer: said})
+                made = quick(slow, reflector.combine, self._given(source), {NAMES.peer: said})
                 problem = json_problem(made)
                 assert problem is None, f"combine returned {problem}"
 
@@ -323,10 +335,11 @@ class ReflectorContract:
         offered = type(self).reflector.offered
         for node in self.names.nodes.values():
             if offered is not None:
-                problem = bool_problem(quick(offered, node))
+                problem = bool_problem(quick(self.timings.slow, offered, node))
                 assert problem is None, f"offered returned {problem}"
 
     def test_says_for_how_long_a_change_may_wait(self) -> None:
+        slow = self.timings.slow
         for declared in type(self).reflector.remote:
             if declared.debounce is None:
                 continue
@@ -334,7 +347,8 @@ class ReflectorContract:
             given = [each for each in self.remote if (each["apiVersion"], each["kind"]) == kind]
             assert given, f"put a {declared.kind.name} into `remote`, so that debounce is tried"
             for each in given:
-                problem = seconds_problem(quick(declared.debounce, msgspec.json.encode(each)))
+                said = quick(slow, declared.debounce, msgspec.json.encode(each))
+                problem = seconds_problem(said)
                 assert problem is None, f"debounce returned {problem}"
 
     def test_begins_no_system_task(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import trio
 
-from liqod.plugins.callguard import SLOW, CallGuard, named
+from liqod.plugins.callguard import CallGuard, named
 from liqod.plugins.codescan import system_task
 
 P = ParamSpec("P")
@@ -22,17 +22,22 @@ TRIES: Final = 3
 """Times that a call may be slow: a machine may have other things to do."""
 
 
-def quick(function: Callable[P, R], /, *args: P.args, **named_args: P.kwargs) -> R:
-    """Call a plain function. Raises AssertionError where the daemon would park it."""
+def quick(slow: float, function: Callable[P, R], /, *args: P.args, **named_args: P.kwargs) -> R:
+    """Call a plain function. Raises AssertionError where the daemon would park it.
+
+    Args:
+        slow: seconds from which on a call is slow.
+        function, args, named_args: the call.
+    """
     for _ in range(TRIES):
         began = perf_counter()
         answer = function(*args, **named_args)
         took = perf_counter() - began
-        if took < SLOW:
+        if took < slow:
             return answer
     raise AssertionError(
         f"{named(function)} took {took:.1f} s, {TRIES} times, and in the daemon everybody waits: "
-        f"who takes {SLOW:g} s again and again is parked"
+        f"who takes {slow:g} s again and again is parked"
     )
 
 

@@ -28,7 +28,7 @@ import trio
 
 from liqod.errors import LiqodError, PluginError
 from liqod.network.backends import walled
-from liqod.plugins.callguard import CallGuard
+from liqod.plugins.callguard import ORDINARY, CallGuard, CallGuardTimings
 from liqod.plugins.providers import (
     TUNNEL_ADDRESSES,
     Side,
@@ -84,7 +84,7 @@ class Gateways:
         self.client = Gateway("client", tag, folder)
         self.both = (self.server, self.client)
         self.tunnels: dict[Side, Tunnel] = {}
-        self.gauge = CallGuard("network", type(suite).provider.name)
+        self.gauge = CallGuard("network", type(suite).provider.name, timings=suite.timings)
 
     def spec(self, side: Side, **changed: Any) -> TunnelSpec:
         """The spec of the tunnel of one side."""
@@ -154,10 +154,12 @@ class TunnelContract:
     Attributes:
         provider: the backend under test.
         settings: its table of the configuration.
+        timings: by which its calls are judged; the daemon's, if not set.
     """
 
     provider: ClassVar[TunnelProvider]
     settings: ClassVar[Mapping[str, Any]] = {}
+    timings: ClassVar[CallGuardTimings] = ORDINARY
 
     def test_its_description_fits(self) -> None:
         assert provided_problem(type(self).provider) is None

@@ -42,11 +42,7 @@ def test_a_drain_at_the_peer_waits_for_the_budget_here(peered: Clusters) -> None
     shop = peered.namespace(rome)
     there = f"{shop}-rome"
     rome.liqod("offload", "namespace", shop, "--pod-offloading-strategy", "Remote")
-    web = deployment("web", 3)
-    # As real ones do, they take time to stop: one that ends at once may be made again under its
-    # name before its disruption is observed here.
-    web["spec"]["template"]["metadata"]["annotations"] = {"simulator.liqod.io/stop-delay": "1"}
-    rome.create(deployments(shop), web)
+    rome.create(deployments(shop), deployment("web", 3))
     ready(rome, shop, 3)
     spec: dict[str, Any] = {"selector": {"matchLabels": APP}, "minAvailable": "100%"}
     rome.create(budgets(shop), {"metadata": {"name": "web"}, "spec": spec})

@@ -11,8 +11,10 @@ import trio
 from liqod.config import parse
 from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused
 from liqod.handshake.protocol.outputs import VerifiedPeer
+from liqod.handshake.requests import incomingrecord
 from liqod.handshake.requests.incomingcontroller import IncomingController
 from liqod.handshake.requests.incomingserver import IncomingServer
+from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.identity import keys
 from tests.simulated.members import Member, members
 
@@ -41,11 +43,11 @@ def request(**more: object) -> Ask:
 
 @asynccontextmanager
 async def reception(
-    settings: str = "",
+    settings: str = "", timings: HandshakeTimings = ORDINARY, most: int = incomingrecord.MOST
 ) -> AsyncIterator[tuple[Member, IncomingServer, trio.Nursery]]:
     """Where milan answers."""
     async with members("milan") as [milan], trio.open_nursery() as nursery:
-        kept = IncomingController(milan.context)
+        kept = IncomingController(milan.context, timings, most)
         await nursery.start(kept.run)
         if settings:
             config = parse(milan.settings + settings)

@@ -19,12 +19,15 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, PODS, SECRETS, Kind
 from liqod.cluster.context import ApiEndpoint, ClusterContext
 from liqod.cluster.memorylimits import informers
+from liqod.consumer import timings as consumer
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.clusterkeys import KeyBootstrap, cluster_keys
 from liqod.consumer.identities.formerkey import FormerKey
 from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
+from liqod.consumer.timings import ConsumerTimings
 from liqod.discovery.sightings import SeenCluster
 from liqod.handshake.handshakemanager import HandshakeManager
+from liqod.handshake.timings import HandshakeTimings
 from liqod.identity import keys
 from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.components import Components
@@ -82,6 +85,8 @@ class Member:
     components: Components = field(default_factory=Components)
     host: PluginHost = field(init=False)
     timings: ProviderTimings = ORDINARY
+    consumer_timings: ConsumerTimings = consumer.ORDINARY
+    handshake_timings: HandshakeTimings = field(default_factory=HandshakeTimings)
     around: list[SeenCluster] = field(default_factory=list)
     """Clusters that its discovery sees."""
 
@@ -112,9 +117,9 @@ class Member:
             ):
                 context, self.host = self._context(client, nursery), PluginHost(self.plugins)
                 await nursery.start(KeyBootstrap(context).run)
-                self.components.former_key = FormerKey(context)
+                self.components.former_key = FormerKey(context, self.consumer_timings)
                 await nursery.start(self.components.former_key.run)
-                await nursery.start(OffloadingController(context).run)
+                await nursery.start(OffloadingController(context, self.consumer_timings).run)
                 await nursery.start(ForeignClusters(context).run)
                 await nursery.start(PolicyController(context, self.components.guest_policies).run)
                 signing_requests = SigningRequests()
@@ -125,7 +130,8 @@ class Member:
                     pair = await cluster_keys(client)
                     everybody = partial(iter, self.around)
                     self.handshake = HandshakeManager(
-                        context, pair.private, Account(), self._seen, everybody
+                        *(context, pair.private, Account(), self._seen, everybody),
+                        timings=self.handshake_timings,
                     )
                     self.components.handshake = self.handshake
                     await nursery.start(self.handshake.run)
@@ -137,6 +143,7 @@ class Member:
                     machine,
                     self.components,
                     timings=self.timings,
+                    consumer_timings=self.consumer_timings,
                     signing_requests=signing_requests,
                 )
                 await nursery.start(PeerController(context, tasks.run, tasks.arbiter.end).run)

@@ -11,6 +11,7 @@ from typing import Any
 from liqod.apimachinery.kinds import PODS
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.plugins.callguard import ORDINARY, CallGuardTimings
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from simulator import EmbeddedCluster, trial
@@ -63,7 +64,9 @@ class Pair(trial.Pair):
 
 
 @asynccontextmanager
-async def pair(plugins: Plugins | None = None, text: str = "") -> AsyncIterator[Pair]:
+async def pair(
+    plugins: Plugins | None = None, text: str = "", guards: CallGuardTimings = ORDINARY
+) -> AsyncIterator[Pair]:
     """Rome and milan, prepared; the engine is not started yet."""
     async with (
         EmbeddedCluster("rome", pod_cidr="10.10.0.0/16", state=await defined("rome")) as rome,
@@ -77,7 +80,7 @@ async def pair(plugins: Plugins | None = None, text: str = "") -> AsyncIterator[
         context_of(rome, "rome", text) as context,
         context_of(milan, "milan") as lender,
     ):
-        host = None if plugins is None else PluginHost(plugins)
+        host = None if plugins is None else PluginHost(plugins, guards)
         made = Pair(rome, milan, context, lender, plugins=host)
         try:
             await made.prepare()

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from liqod import loopwatchdog
-from liqod.consumer.webhook import webhookcontroller as webhook
+from liqod.consumer.webhook.timings import WebhookTimings
 from liqod.inspect import doctor, inspector, probing, protocol
 from liqod.inspect.timings import InspectorTimings
 from liqod.kube import definitions
 from liqod.model.objects.webhook import TIMEOUT_SECONDS
 from liqod.model.peering import intervals
 from liqod.network.failover import election
-from liqod.plugins import callguard
+from liqod.plugins.callguard import CallGuardTimings
 from liqod.plugins.reflectors import pods
 from liqod.provider.timings import ORDINARY
 from liqod.reflection import writebackoff
@@ -37,7 +37,11 @@ IN_WORDS = {
 KEPT = [
     ("failures", "Nodes stay Ready for {} s", intervals.NODE_LEASE),
     ("failures", "After {} s the log says who it is", loopwatchdog.LATE),
-    ("failures", "it is parked for a {}, and each time for twice as long", callguard.PARKED),
+    (
+        "failures",
+        "it is parked for a {}, and each time for twice as long",
+        CallGuardTimings().parked,
+    ),
     ("failures", "it is written {} times", writebackoff.TIMES),
     ("failures", "and then left for a {}", ReflectionTimings().contested.first),
     ("failures", "packets go on for 9 to {} s", election.KERNEL),
@@ -52,7 +56,7 @@ KEPT = [
         "proves the way at its start (in a cluster as soon as its pod is ready) and every {}",
         intervals.WEBHOOK_PROOF_EVERY,
     ),
-    ("failures", "every {} s where it fails", webhook.PROBE_AGAIN),
+    ("failures", "every {} s where it fails", WebhookTimings().probe_again),
     ("inspector", "Changes are collected for {}", inspector.TICK),
     ("inspector", "| requests under way, of one client | {} |", protocol.REQUESTS),
     ("inspector", "| updates that wait for a client | {} |", protocol.BEHIND),

@@ -1,7 +1,7 @@
 """The objects that ``status`` reads from the API server, where some of them are nonsense."""
 
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.cli.snapshot import _expiries
+from liqod.cli.snapshot import certificate_expiries
 from liqod.identity import certificates
 from liqod.resources import Identity
 from liqod.resources.authentication import AuthParams, IdentitySpec
@@ -14,6 +14,8 @@ def identity(name: str, certificate: bytes) -> Identity:
 
 def test_a_certificate_that_is_none_does_not_hide_the_others():
     good = certificates.make_ca("milan", life=3600.0).certificate
-    found = _expiries((identity("a", b"nonsense"), identity("b", good), identity("c", b"")))
+    found = certificate_expiries(
+        (identity("a", b"nonsense"), identity("b", good), identity("c", b""))
+    )
     assert list(found) == [("milan", "b")]
     assert 3500 < found["milan", "b"] <= 3600

@@ -17,6 +17,7 @@ from liqod.apimachinery.kinds import Kind
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.identities.clusterkeys import ClusterKeys, CurrentKeys, forget_former
 from liqod.consumer.slices.sliceobjects import is_source
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import ConfigError
 from liqod.identity import keys
 from liqod.kube.cache.store import StoreChange
@@ -36,9 +37,6 @@ from liqod.resources import (
     Tenant,
 )
 
-KEPT = 60.0
-"""Seconds for which the former key is kept when nobody seems to need it any more: a peering that
-was begun with it may just come about."""
 KEY = "former key"
 
 R = TypeVar("R", bound=Resource)
@@ -129,13 +127,14 @@ class FormerKey(Controller[str]):
 
     Args:
         context: this cluster.
+        timings: how long it waits for what.
 
     Attributes:
         providers: those that know this cluster by its former key alone.
     """
 
-    def __init__(self, context: ClusterContext) -> None:
-        self._context = context
+    def __init__(self, context: ClusterContext, timings: ConsumerTimings = ORDINARY) -> None:
+        self._context, self._timings = context, timings
         self._own = CurrentKeys(context, KEY)
         self._identities = Watched(IDENTITIES, _always)
         self._slices = Watched(RESOURCE_SLICES, _always)
@@ -165,7 +164,7 @@ class FormerKey(Controller[str]):
         now = trio.current_time()
         if self._idle is None or self._idle[0] != own.former.private:
             self._idle = own.former.private, now
-        left = self._idle[1] + KEPT - now
+        left = self._idle[1] + self._timings.former_key_kept - now
         if left > 0:
             return left
         # No list of before is believed where something is destroyed.

@@ -15,6 +15,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.consumer.identities.clusterkeys import CurrentKeys
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.identity import keys
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
@@ -28,8 +29,6 @@ from liqod.telemetry.events import NonceSigned
 
 NONCE = re.compile(rb"[A-Za-z0-9+/]{16,256}={0,2}")
 """Base64 text; Liqo's nonces have 88 characters."""
-KEPT = 60.0
-"""Seconds for which a signature that has done its work is kept: ``liqoctl`` may still look."""
 
 
 class SignedNonce(Secret, frozen=True):
@@ -61,10 +60,11 @@ class Signing(Controller[str]):
 
     Args:
         peer: the provider.
+        timings: how long it waits for what.
     """
 
-    def __init__(self, peer: Peer) -> None:
-        self._peer = peer
+    def __init__(self, peer: Peer, timings: ConsumerTimings = ORDINARY) -> None:
+        self._peer, self._timings = peer, timings
         namespace = peer.tenant_namespace
         self._own = CurrentKeys(peer.context)
         self._secrets = Watched(SECRETS, by_name, Selection(namespace))
@@ -102,7 +102,7 @@ class Signing(Controller[str]):
         if name != labels.SIGNED_NONCE_SECRET or not (given or uid in self._used):
             return None
         now = trio.current_time()
-        left = self._used.setdefault(uid, now) + KEPT - now
+        left = self._used.setdefault(uid, now) + self._timings.signature_kept - now
         if given and left > 0:
             return left
         await self._peer.context.client.delete(SECRETS, name, namespace, uid=uid)

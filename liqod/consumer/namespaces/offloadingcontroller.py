@@ -26,6 +26,7 @@ from liqod.consumer.namespaces.offloadplan import ClusterView, OffloadingPlan
 from liqod.consumer.namespaces.relocation import Relocations
 from liqod.consumer.namespaces.unoffloadable import UnoffloadableNamespaces
 from liqod.consumer.nodes.virtualnodes import SELECTOR
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import AlreadyExists, Conflict, NotFound
 from liqod.kube import times
 from liqod.kube.cache.store import StoreChange
@@ -47,12 +48,6 @@ from liqod.telemetry.events import OffloadingChanged
 FINALIZER = labels.HOLD_NAMESPACE_OFFLOADING
 CONFLICT_PAUSE = 0.2
 DOUBT_AGAIN = 10.0
-HELD_AGAIN = 5.0
-"""Seconds until it is looked again whether volumes still keep a namespace at a provider."""
-GONE_WITHIN = 30.0
-"""Seconds for which a NamespaceOffloading that ends stays to show that providers still end theirs:
-whoever waits for its end, as `liqoctl unoffload` does, then finds none. Of a provider that does not
-answer, or whose namespace something holds, nobody is told more by waiting."""
 CONCURRENCY = 4
 
 Task = tuple[str, str, str]
@@ -62,10 +57,15 @@ EMPTY = NamespaceMap()
 
 
 class OffloadingController(Controller[Task]):
-    """Keeps maps, labels and status as the NamespaceOffloadings of this cluster say."""
+    """Keeps maps, labels and status as the NamespaceOffloadings of this cluster say.
 
-    def __init__(self, context: ClusterContext) -> None:
-        self._context = context
+    Args:
+        context: this cluster.
+        timings: how long it waits for what.
+    """
+
+    def __init__(self, context: ClusterContext, timings: ConsumerTimings = ORDINARY) -> None:
+        self._context, self._timings = context, timings
         self._client = context.client
         self._relocations = Relocations(context.client)
         self._holding: set[str] = set()
@@ -271,7 +271,8 @@ class OffloadingController(Controller[Task]):
         )
         if not there:
             return 0.0
-        until = self._ending.setdefault(namespace, trio.current_time() + GONE_WITHIN)
+        latest = trio.current_time() + self._timings.gone_within
+        until = self._ending.setdefault(namespace, latest)
         return until - trio.current_time()
 
     async def _move(
@@ -308,7 +309,7 @@ class OffloadingController(Controller[Task]):
         shown = offloadplan.moving(outcome, offloading, moving, times.now())
         await self._write_status(offloading, shown)
         pause = self._relocations.pause(offloading.namespace)
-        return HELD_AGAIN if offloading.namespace in self._holding else pause
+        return self._timings.held_again if offloading.namespace in self._holding else pause
 
     async def _end(self, namespace: str) -> float | None:
         """Take out of the maps what no NamespaceOffloading wants.

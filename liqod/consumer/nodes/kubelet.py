@@ -26,6 +26,7 @@ from liqod.consumer.nodes.kubeletaccess import Access
 from liqod.consumer.nodes.podproxy import PodProxies, PodProxy
 from liqod.consumer.nodes.podusage import PodLocation
 from liqod.consumer.nodes.servingcertificate import ServingCertificate
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import (
     Conflict,
     Forbidden,
@@ -78,6 +79,7 @@ class KubeletServer:
         proxies: to the pods at peers.
         callers: what callers may take.
         open_listeners: what listens; tests have listeners without sockets.
+        timings: how long it waits for what.
 
     Attributes:
         port: the TCP port in use, once :meth:`run` has started.
@@ -91,10 +93,11 @@ class KubeletServer:
         callers: Account,
         *,
         open_listeners: Open = trio.open_tcp_listeners,
+        timings: ConsumerTimings = ORDINARY,
     ) -> None:
         self._context, self._proxies, self._account = context, proxies, callers
         self._open_listeners = open_listeners
-        self._access = Access(context, proxies)
+        self._access = Access(context, proxies, timings)
         self._places = callers[account.KUBELET]
         self.port = 0
         self.streams = 0

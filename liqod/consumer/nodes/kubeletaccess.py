@@ -17,6 +17,7 @@ from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.nodes.podproxy import PodProxies
 from liqod.consumer.nodes.servingcertificate import ServingCertificate
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import Forbidden, LiqodError, Unauthorized
 from liqod.identity.certificates import Pair
 from liqod.kube.http import tls
@@ -26,11 +27,8 @@ from liqod.kube.reviews import AuthenticatedUser, bearer_in, may, user_of
 AUTHORITY: Final = "extension-apiserver-authentication"
 """ConfigMap in which an API server shows which authority's client certificates it trusts."""
 SYSTEM: Final = "kube-system"
-KEPT: Final = 60.0
-"""Seconds for which a yes to somebody who reads is remembered: less than a kubelet does (two
-minutes for a token, five for a right). With a hundred virtual nodes each round of a scraper would
-be two hundred questions to the API server. Of streams, and of a no, nothing is remembered."""
 MOST_KEPT: Final = 512
+"""Answers to those who read that are remembered."""
 
 
 class Access:
@@ -39,14 +37,22 @@ class Access:
     Args:
         context: this cluster.
         proxies: to the pods at peers.
+        timings: how long an answer is remembered.
+        most: how many are.
 
     Attributes:
         problem: why no client certificate is accepted; empty where they are.
         serving: keeps the certificate that is shown.
     """
 
-    def __init__(self, context: ClusterContext, proxies: PodProxies) -> None:
-        self._context = context
+    def __init__(
+        self,
+        context: ClusterContext,
+        proxies: PodProxies,
+        timings: ConsumerTimings = ORDINARY,
+        most: int = MOST_KEPT,
+    ) -> None:
+        self._context, self._timings, self._most = context, timings, most
         self._authority = self.problem = ""
         self.serving = ServingCertificate(context, proxies, self._show)
         self._kept: dict[Hashable, tuple[float, AuthenticatedUser | None]] = {}
@@ -162,8 +168,8 @@ class Access:
 
     def _remember(self, key: Hashable, user: AuthenticatedUser) -> AuthenticatedUser:
         self._kept.pop(key, None)
-        self._kept[key] = (trio.current_time() + KEPT, user)
-        if len(self._kept) > MOST_KEPT:
+        self._kept[key] = (trio.current_time() + self._timings.readers_kept, user)
+        if len(self._kept) > self._most:
             del self._kept[next(iter(self._kept))]
         return user
 

@@ -20,6 +20,7 @@ from liqod.consumer.link import IDLE, ProviderPeer
 from liqod.consumer.nodes import drain, nodeevents, nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeevents import DRAINING as DRAINING_EVENT
 from liqod.consumer.nodes.nodeevents import NodeEvent
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
 from liqod.kube import recorder, times
 from liqod.kube.cache.store import Store
@@ -57,10 +58,18 @@ class NodeController(Controller[str]):
         name: of the VirtualNode and its Node.
         virtual_nodes: every VirtualNode of this cluster.
         nodes: the Nodes labelled as virtual nodes.
+        timings: how long it waits for what.
     """
 
-    def __init__(self, peer: ProviderPeer, name: str, virtual_nodes: Store, nodes: Store) -> None:
-        self._peer = peer
+    def __init__(
+        self,
+        peer: ProviderPeer,
+        name: str,
+        virtual_nodes: Store,
+        nodes: Store,
+        timings: ConsumerTimings = ORDINARY,
+    ) -> None:
+        self._peer, self._timings = peer, timings
         self._name = name
         self._client = peer.context.client
         self._virtual_nodes = virtual_nodes
@@ -263,7 +272,7 @@ class NodeController(Controller[str]):
         live = await self._live()
         if live is None or not nodeplan.was_ours(live, self._peer.id):
             self._leasing = ""
-            return nodeplan.RENEW_SECONDS
+            return self._timings.node_lease_every
         uid = live["metadata"]["uid"]
         lease = nodeplan.new_lease(self._name, uid, times.precise())
         patch: Json = {"spec": {"renewTime": lease["spec"]["renewTime"]}}
@@ -275,7 +284,7 @@ class NodeController(Controller[str]):
         except NotFound:
             await self._client.create(LEASES, lease)
         self._leased = uid
-        return nodeplan.RENEW_SECONDS
+        return self._timings.node_lease_every
 
     # The VirtualNode itself
 

@@ -18,14 +18,13 @@ from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
 from liqod.model.peering import nodesready
 from liqod.model.peering.heartbeat import HeartbeatVerdict
-from liqod.model.peering.intervals import NODE_LEASE, NODE_LEASE_RENEWED_EVERY
+from liqod.model.peering.intervals import NODE_LEASE
 from liqod.resources.nodes import VirtualNode
 
 Json = dict[str, Any]
 
 OWN_TAINTS: Final = labels.NODE_TAINTS
 LEASE_NAMESPACE: Final = "kube-node-lease"
-RENEW_SECONDS: Final = NODE_LEASE_RENEWED_EVERY
 CLOSED: Final = {"key": labels.CLOSED_TAINT, "value": labels.TRUE, "effect": "NoSchedule"}
 """The taint of nodes of a peer whose daemon does not run, whose API server takes no pods (a webhook
 of Liqo's that is down), or of whose nodes none is Ready: what runs there stays, and nothing new

@@ -14,6 +14,7 @@ from liqod.consumer.link import ProviderPeer
 from liqod.consumer.nodes.podusage import PodLocation, PodUsage
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import NotFound, Overloaded, Unreachable
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.nodeindex import node_index
@@ -67,6 +68,7 @@ class PodProxy:
         remotes: the identities that it gave us.
         offloaded: the pods there.
         proxies: those of all peers, where this one stands while it runs.
+        timings: how long it waits for what.
 
     Attributes:
         id: the peer's cluster id.
@@ -76,7 +78,12 @@ class PodProxy:
     """
 
     def __init__(
-        self, peer: ProviderPeer, remotes: Remotes, offloaded: OffloadedPods, proxies: PodProxies
+        self,
+        peer: ProviderPeer,
+        remotes: Remotes,
+        offloaded: OffloadedPods,
+        proxies: PodProxies,
+        timings: ConsumerTimings = ORDINARY,
     ) -> None:
         self.id = peer.id
         self.budget = CpuBudget(share=SHARE)
@@ -84,7 +91,7 @@ class PodProxy:
         self._peer, self._remotes, self._offloaded = peer, remotes, offloaded
         self._proxies = proxies
         self._open: dict[object, Callable[[], None]] = {}
-        self.usage = PodUsage(self._place)
+        self.usage = PodUsage(self._place, timings=timings)
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

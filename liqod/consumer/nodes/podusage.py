@@ -14,6 +14,7 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.consumer.nodes import nodepages
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import Forbidden, LiqodError, NotFound, Unreachable
 from liqod.kube.client import Client
 from liqod.kube.http.cpubudget import Turn
@@ -31,8 +32,6 @@ class PodLocation(NamedTuple):
 
 
 POD_METRICS: Final = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", versioned=False)
-FRESH: Final = 10.0
-"""Seconds for which an answer is good: scrapers that come closer together share one."""
 DEADLINE: Final = 8.0
 """Seconds for what a scrape asks; a metrics-server that looks every ten waits for nine."""
 
@@ -51,6 +50,7 @@ class PodUsage:
     Args:
         lead: where pods of a node and a namespace are.
         clock: epoch seconds.
+        timings: how long an answer is good.
 
     Attributes:
         problem: why the peer reported nothing the last time; empty where it did.
@@ -58,9 +58,12 @@ class PodUsage:
     """
 
     def __init__(
-        self, lead: Callable[[str, str], PodLocation], clock: Callable[[], float] = time.time
+        self,
+        lead: Callable[[str, str], PodLocation],
+        clock: Callable[[], float] = time.time,
+        timings: ConsumerTimings = ORDINARY,
     ) -> None:
-        self._lead, self._clock = lead, clock
+        self._lead, self._clock, self._timings = lead, clock, timings
         self._answers: dict[str, _UsageAnswer] = {}
         self._locks: dict[str, trio.Lock] = {}
         self._counters: dict[str, Counters] = {}
@@ -113,7 +116,7 @@ class PodUsage:
         async with self._locks.setdefault(namespace, trio.Lock()):
             now = trio.current_time()
             known = self._answers.get(namespace)
-            if known is None or now - known.at >= FRESH:
+            if known is None or now - known.at >= self._timings.usage_fresh:
                 known = self._answers[namespace] = await self._asked(node, namespace, now)
                 self.asked, self.problem = now, str(known.error or "")
                 self._forget(now)

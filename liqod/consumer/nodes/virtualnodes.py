@@ -17,6 +17,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.consumer.link import ProviderPeer
 from liqod.consumer.nodes import nodeplan
 from liqod.consumer.nodes.nodecontroller import NodeController
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
@@ -37,10 +38,11 @@ class VirtualNodes(Controller[str]):
 
     Args:
         peer: the provider.
+        timings: how long it waits for what.
     """
 
-    def __init__(self, peer: ProviderPeer) -> None:
-        self._peer = peer
+    def __init__(self, peer: ProviderPeer, timings: ConsumerTimings = ORDINARY) -> None:
+        self._peer, self._timings = peer, timings
         self._keepers: dict[str, NodeController] = {}
         within = (peer.tenant_namespace,)
         self._virtual_nodes = Watched(VIRTUAL_NODES, by_name, within=within)
@@ -69,7 +71,8 @@ class VirtualNodes(Controller[str]):
         if name in self._keepers:
             self._keepers[name].enqueue()
         elif (self._peer.tenant_namespace, name) in self._virtual_nodes.store:
-            keeper = NodeController(self._peer, name, self._virtual_nodes.store, self._nodes.store)
+            stores = self._virtual_nodes.store, self._nodes.store
+            keeper = NodeController(self._peer, name, *stores, self._timings)
             # Here, not in the task: a second look before that has begun would start another.
             self._keepers[name] = keeper
             self._nursery.start_soon(self._keep, keeper, name)

@@ -18,6 +18,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.sliceobjects import rules_of
 from liqod.consumer.webhook.pvclookup import claims_of
+from liqod.consumer.webhook.timings import ORDINARY, WebhookTimings
 from liqod.errors import Conflict, Invalid, NotFound
 from liqod.kube import times
 from liqod.kube.cache.nodeindex import node_of
@@ -33,8 +34,6 @@ from liqod.telemetry.events import MissedPod
 CONDITION: Final = labels.OFFLOADED
 """The condition's type; on pods that are bound to a virtual node their reflector writes it."""
 CONFLICT_PAUSE = 0.2
-CLAIM_AGAIN = 5.0
-"""Seconds until a claim is looked for again that a pod names and that was not there."""
 SCHEDULING = 0.3
 """Seconds in which nearly every pod that has a place gets it; none of those is considered."""
 
@@ -49,10 +48,16 @@ class MissedPods:
     Args:
         context: this cluster.
         doubt: has the way to the webhook proved again.
+        timings: how long it waits for what.
     """
 
-    def __init__(self, context: ClusterContext, doubt: Callable[[], None]) -> None:
-        self._context, self._doubt = context, doubt
+    def __init__(
+        self,
+        context: ClusterContext,
+        doubt: Callable[[], None],
+        timings: WebhookTimings = ORDINARY,
+    ) -> None:
+        self._context, self._doubt, self._timings = context, doubt, timings
         self._placements: dict[str, Placement] = {}
         self._changed = trio.Event()
 
@@ -74,7 +79,7 @@ class MissedPods:
 
     async def _while_offloaded(self) -> None:
         """Follow pods until no namespace is offloaded any more."""
-        pods = UnscheduledPods(self._context, self._doubt)
+        pods = UnscheduledPods(self._context, self._doubt, self._timings)
         async with trio.open_nursery() as nursery:
             await nursery.start(pods.run)
             while self._placements:
@@ -106,10 +111,16 @@ class UnscheduledPods(Controller[Key]):
     Args:
         context: this cluster.
         doubt: has the way to the webhook proved again.
+        timings: how long it waits for what.
     """
 
-    def __init__(self, context: ClusterContext, doubt: Callable[[], None]) -> None:
-        self._context, self._doubt = context, doubt
+    def __init__(
+        self,
+        context: ClusterContext,
+        doubt: Callable[[], None],
+        timings: WebhookTimings = ORDINARY,
+    ) -> None:
+        self._context, self._doubt, self._timings = context, doubt, timings
         self._placements: dict[str, Placement] = {}
         self._pods = Watched(
             PODS, self._if_unscheduled, context.own_pods.selection, within=(), debounce=SCHEDULING
@@ -164,7 +175,7 @@ class UnscheduledPods(Controller[Key]):
             if verdict is not None or not pod["spec"].get("nodeName"):
                 await self._explain(key, pod, verdict)
             if verdict is not None and verdict.reason == scheduling.CLAIM_MISSING:
-                return CLAIM_AGAIN
+                return self._timings.claim_again
         except Conflict:
             return CONFLICT_PAUSE
         except Invalid as error:

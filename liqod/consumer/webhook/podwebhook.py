@@ -21,6 +21,7 @@ from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.sliceobjects import rules_of
 from liqod.consumer.webhook import certificate
 from liqod.consumer.webhook.pvclookup import claims_of
+from liqod.consumer.webhook.timings import ORDINARY, WebhookTimings
 from liqod.consumer.webhook.webhookcontroller import WebhookController
 from liqod.errors import ConfigError, ProtocolError
 from liqod.kube.cache.informer import Informer
@@ -50,6 +51,7 @@ class PodWebhook:
         context: this cluster.
         callers: what callers may take.
         open_listeners: what listens; tests have listeners without sockets.
+        timings: how long the leader waits for what.
 
     Attributes:
         port: the TCP port in use, once :meth:`run` has started.
@@ -62,8 +64,9 @@ class PodWebhook:
         callers: Account,
         *,
         open_listeners: Open = trio.open_tcp_listeners,
+        timings: WebhookTimings = ORDINARY,
     ) -> None:
-        self._context, self._account = context, callers
+        self._context, self._account, self._timings = context, callers, timings
         self._open_listeners = open_listeners
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._offloadings: Store | None = None
@@ -117,7 +120,7 @@ class PodWebhook:
 
         Where the webhook is switched off, its configuration is withdrawn.
         """
-        self.controller = WebhookController(self._context, self.port)
+        self.controller = WebhookController(self._context, self.port, self._timings)
         try:
             await self.controller.run(task_status=task_status)
         finally:

@@ -20,13 +20,13 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, MUTATING_WEBHOOKS, PODS, SECRETS
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.webhook import certificate
+from liqod.consumer.webhook.timings import ORDINARY, WebhookTimings
 from liqod.errors import AlreadyExists, LiqodError
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.model.objects import webhook
 from liqod.model.objects.patches import contained
-from liqod.model.peering.intervals import WEBHOOK_PROOF_EVERY
 from liqod.runtime.observable import Notifier
 from liqod.telemetry.events import WebhookChanged
 
@@ -35,14 +35,6 @@ log = logging.getLogger(__name__)
 SERVICE = "liqod"
 """Name of the Service that an installation in the cluster makes."""
 PROBE_TRIES = 8
-PROBE_PAUSE = 0.5
-"""Seconds; an API server takes a moment to notice a changed configuration or certificate."""
-PROBE_AGAIN = 30.0
-READY_AGAIN, READY_WITHIN = 2.0, 120.0
-"""Seconds between looks for a pod behind the Service, and those in which there should be one: just
-after an installation, and after each rollout, nobody can be reached by it yet."""
-DOUBT_PAUSE = 5.0
-"""Seconds after a proof in which pods that came by are no reason for another."""
 CERTIFICATE, CONFIGURATION, PROBE = "certificate", "configuration", "probe"
 
 Json = dict[str, Any]
@@ -54,14 +46,17 @@ class WebhookController(Controller[str]):
     Args:
         context: this cluster.
         port: where the webhook listens.
+        timings: how long it waits for what.
 
     Attributes:
         reachable: the last verdict: True, or why not; None before the first.
         proved: when that was tried (``trio.current_time``); None before the first time.
     """
 
-    def __init__(self, context: ClusterContext, port: int) -> None:
-        self._context = context
+    def __init__(
+        self, context: ClusterContext, port: int, timings: WebhookTimings = ORDINARY
+    ) -> None:
+        self._context, self._timings = context, timings
         self._called, self._called_closed = (
             webhook.client_config(
                 advertise=context.config.webhook.advertise,
@@ -95,9 +90,10 @@ class WebhookController(Controller[str]):
     def doubt(self) -> None:
         """Try the way at once: a pod came by without having been seen here.
 
-        However many do, it is tried once in :data:`DOUBT_PAUSE`.
+        However many do, it is tried once in ``doubt_pause`` seconds.
         """
-        if self.proved is None or trio.current_time() - self.proved >= DOUBT_PAUSE:
+        pause = self._timings.doubt_pause
+        if self.proved is None or trio.current_time() - self.proved >= pause:
             self.queue.add(PROBE)
 
     async def run(
@@ -195,7 +191,7 @@ class WebhookController(Controller[str]):
         verdict = await self._verdict()
         if verdict is None:
             self._tried.tell()
-            return READY_AGAIN
+            return self._timings.ready_again
         self.proved = trio.current_time()
         self._tried.tell()
         if verdict != self.reachable:
@@ -208,14 +204,15 @@ class WebhookController(Controller[str]):
         if live is not None and notes.get(labels.WEBHOOK_REACHABLE) != text:
             patch = {"metadata": {"annotations": {labels.WEBHOOK_REACHABLE: text}}}
             await self._context.client.patch(MUTATING_WEBHOOKS, webhook.NAME, patch)
-        return WEBHOOK_PROOF_EVERY if verdict is True else PROBE_AGAIN
+        return self._timings.proof_every if verdict is True else self._timings.probe_again
 
     async def _verdict(self) -> bool | str | None:
         """The result of :meth:`_proof`; None while it is too early to try."""
         if "service" in self._called and not await self._has_endpoint():
             now = trio.current_time()
             self._unready_since = since = self._unready_since or now
-            return webhook.NO_ENDPOINT if now - since > READY_WITHIN else None
+            late = now - since > self._timings.ready_within
+            return webhook.NO_ENDPOINT if late else None
         self._unready_since = None
         return await self._proof()
 
@@ -230,7 +227,7 @@ class WebhookController(Controller[str]):
         """True if the API server reaches the webhook; else one clause that says what is wrong."""
         for attempt in range(PROBE_TRIES):
             if attempt:
-                await trio.sleep(PROBE_PAUSE)
+                await trio.sleep(self._timings.probe_pause)
             number = secrets.token_hex(8)
             pod = webhook.probe_pod(self._context.namespace, number)
             try:

@@ -29,6 +29,7 @@ from liqod.handshake.protocol.requestphase import (
     next_phase,
 )
 from liqod.handshake.requests import incomingrecord, policies
+from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.kube import times
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
@@ -46,10 +47,6 @@ UNTOLD: Final = 60.0
 just then may never tell of one that is gone again."""
 REMEMBERED: Final = 10_000
 """Ids of clusters that were let in, of 64 bytes and more each; then they begin anew."""
-RECENT: Final = 5.0
-"""Seconds after which the API server's cache has what this daemon has written; milliseconds are
-usual."""
-
 
 REVOKED: Final = "revoked key"
 """The index of Namespaces by the keys that were revoked of the consumers whose they are."""
@@ -60,13 +57,20 @@ class IncomingController(Controller[str]):
 
     Args:
         context: this cluster.
+        timings: see :class:`.HandshakeTimings`.
+        most: entries that are no peers yet.
 
     Attributes:
         context: the same, with the configuration as it was read last.
     """
 
-    def __init__(self, context: ClusterContext) -> None:
-        self.context = context
+    def __init__(
+        self,
+        context: ClusterContext,
+        timings: HandshakeTimings = ORDINARY,
+        most: int = incomingrecord.MOST,
+    ) -> None:
+        self.context, self._timings, self._most = context, timings, most
         self._client = context.client
         self._entry_events: dict[str, trio.Event] = {}
         self._tenant_events: dict[str, trio.Event] = {}
@@ -106,7 +110,8 @@ class IncomingController(Controller[str]):
     def was_admitted(self, cluster_id: str) -> bool:
         """True if this daemon has let in a cluster of that id, or anybody so short a time ago that
         a cache may not show it yet."""
-        return cluster_id in self._admitted_ids or trio.current_time() - self._admitted_at < RECENT
+        since = trio.current_time() - self._admitted_at
+        return cluster_id in self._admitted_ids or since < self._timings.cached
 
     def is_barred(self, key: str) -> bool:
         """True if the operator has denied a cluster with that key for ever, under any id."""
@@ -137,7 +142,11 @@ class IncomingController(Controller[str]):
         """Set when a consumer's tenant namespace changes the next time."""
         return self._tenant_events.setdefault(cluster_id, trio.Event())
 
-    def known_sources(self) -> list[str]:
+    def is_full(self, place: str) -> str:
+        """Why there is no room for one more entry from a place; empty where there is."""
+        return incomingrecord.is_full(self._known_sources(), place, self._most)
+
+    def _known_sources(self) -> list[str]:
         """The place of each entry that is no peer, also of those that were written just now."""
         known = {
             each.name: each.spec.source

@@ -29,12 +29,13 @@ def name_of(cluster_id: str, key: str) -> str:
     return f"{cluster_id}-{key[:8]}"
 
 
-def is_full(places: Iterable[str], place: str) -> str:
+def is_full(places: Iterable[str], place: str, most: int = MOST) -> str:
     """Why there is no room for one more entry from a place; empty where there is.
 
     Args:
         places: of the entries that there are.
         place: of the one that would come.
+        most: entries that there may be.
     """
     known = list(places)
     if sum(each == place for each in known) >= MOST_OF_ONE:
@@ -42,8 +43,8 @@ def is_full(places: Iterable[str], place: str) -> str:
     mine = networks_of(place)[0]
     if sum(networks_of(each)[0] == mine for each in known) >= MOST_OF_NETWORK:
         return f"{MOST_OF_NETWORK} requests from this network wait here already"
-    if len(known) >= MOST:
-        return f"{MOST} requests wait here already"
+    if len(known) >= most:
+        return f"{most} requests wait here already"
     return ""
 
 

@@ -285,7 +285,7 @@ class IncomingServer:
                 if before is not None and not incomingrecord.is_of(before, peer):
                     return Refused(code="busy", reason=TAKEN, again=BACK)
                 if before is None and not (verdict.action == "auto" and ask.invitation is not None):
-                    full = incomingrecord.is_full(self._inbox.known_sources(), source_of(source))
+                    full = self._inbox.is_full(source_of(source))
                     if full:
                         return Refused(code="busy", reason=full, again=BACK)
                 try:

@@ -22,6 +22,7 @@ from liqod.discovery.sightings import SeenCluster
 from liqod.errors import LiqodError
 from liqod.handshake.requests import policies
 from liqod.handshake.requests.policies import PolicySubject
+from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.procedures import peeringrequest
@@ -31,10 +32,6 @@ from liqod.resources import IDENTITIES, OUTGOING_PEERINGS, OutgoingPeering
 from liqod.runtime.log import Seldom
 from liqod.runtime.ticks import sleep_until_tick
 
-EVERY: Final = 2.0
-"""Seconds between looks at what is seen."""
-PATIENCE: Final = 60.0
-"""Seconds for which one that is asked may be unseen: a daemon that has just begun sees nobody."""
 MOST: Final = 16
 """Requests by policy that wait at once: a flood of announced clusters is not asked at once."""
 
@@ -82,6 +79,7 @@ class PolicyRequests:
         context: this cluster.
         list_seen: all that is seen.
         requests: the requests that there are, from memory.
+        timings: see :class:`.HandshakeTimings`.
     """
 
     def __init__(
@@ -89,7 +87,9 @@ class PolicyRequests:
         context: ClusterContext,
         list_seen: ListSeenClusters,
         requests: Callable[[], Iterable[OutgoingPeering]],
+        timings: HandshakeTimings = ORDINARY,
     ) -> None:
+        self._timings = timings
         self._context, self._list_seen, self._requests = context, list_seen, requests
         self._asked: set[tuple[str, str]] = set()
         """Ids with their keys: who was asked, or is lent from already."""
@@ -104,7 +104,7 @@ class PolicyRequests:
     async def run(self) -> NoReturn:
         """Look until cancelled."""
         while True:
-            await sleep_until_tick(EVERY)
+            await sleep_until_tick(self._timings.policy_check)
             try:
                 await self._look()
             except LiqodError as error:
@@ -161,7 +161,7 @@ class PolicyRequests:
             waits += 1
             if each.name in wanted:
                 self._unseen.pop(each.name, None)
-            elif now - self._unseen.setdefault(each.name, now) >= PATIENCE:
+            elif now - self._unseen.setdefault(each.name, now) >= self._timings.unseen:
                 uid = each.metadata.uid
                 await self._context.client.delete(
                     OUTGOING_PEERINGS, each.name, self._context.namespace, uid=uid

@@ -19,6 +19,7 @@ import trio
 
 from liqod.errors import LiqodError, Unauthorized, Unconnected
 from liqod.handshake.protocol.outputs import ExpectedPeer
+from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.handshake.transport.channel import Channel
 from liqod.handshake.transport.interfaces import SessionOver
 from liqod.handshake.transport.localidentity import SelectIdentity
@@ -32,10 +33,6 @@ PAUSES: Final = Backoff(first=0.5, last=10.0)
 """Seconds between tries."""
 STABLE: Final = 10.0
 """Seconds that a channel must have stood for the next try to come at once."""
-IDLE: Final = 300.0
-"""Seconds after which a channel that nobody uses is let go."""
-LOOK_EVERY: Final = 30.0
-"""Seconds between looks at whether it is used."""
 UNKNOWN: Final = "unknown"
 """The code that a listener sends to a cluster that is no tenant. It has proved its key: so it is
 the provider's word."""
@@ -86,11 +83,10 @@ class _KeptChannel:
         self.tried = trio.Event()
         self.renewed = trio.Event()
 
-    @property
-    def idle(self) -> bool:
-        """True if nobody has used it for long."""
+    def is_idle(self, after: float) -> bool:
+        """True if nobody has used it for so many seconds."""
         streams = self.channel.open_streams if self.channel is not None else 0
-        return not streams and trio.current_time() - self.used > IDLE
+        return not streams and trio.current_time() - self.used > after
 
 
 async def no_reverse_connection(key: str) -> Wire:
@@ -113,6 +109,7 @@ class ChannelManager:
         by_lender: makes a connection by the channel of the lender with a key (SHA-256,
             hexadecimal) that has dialled this cluster. Raises Unconnected.
         present: the key that a listener has now, whose key was that.
+        timings: see :class:`.HandshakeTimings`.
     """
 
     def __init__(
@@ -120,7 +117,9 @@ class ChannelManager:
         meet: DialSession,
         by_lender: Callable[[str], Awaitable[Wire]] = no_reverse_connection,
         present: Callable[[str], Awaitable[str]] = same_key,
+        timings: HandshakeTimings = ORDINARY,
     ) -> None:
+        self._timings = timings
         self._meet, self._by_lender, self._present = meet, by_lender, present
         self._channels: dict[str, _KeptChannel] = {}
         self._nursery: trio.Nursery | None = None
@@ -180,7 +179,7 @@ class ChannelManager:
     async def _keep(self, url: str, way: _KeptChannel) -> None:
         failures = 0
         try:
-            while not way.idle:
+            while not way.is_idle(self._timings.channel_idle):
                 again = await self._try(url, way)
                 failures = 0 if again is None else failures + 1
                 pause = max(PAUSES.delay(failures), again or 0.0) if failures else 0.0
@@ -225,8 +224,8 @@ class ChannelManager:
         return None if trio.current_time() - stood > STABLE else again
 
     async def _use(self, meeting: DialledSession, way: _KeptChannel) -> None:
-        while not way.idle:
-            with trio.move_on_after(LOOK_EVERY):
+        while not way.is_idle(self._timings.channel_idle):
+            with trio.move_on_after(self._timings.channel_check):
                 closed = await meeting.wait_over()
                 way.why, way.refused = closed.reason or closed.code, closed.code == UNKNOWN
                 return

@@ -19,6 +19,7 @@ from liqod.handshake.protocol import invitationtokens, statemachine
 from liqod.handshake.protocol.messages import Offer
 from liqod.handshake.protocol.outputs import ExpectedPeer, LocalIdentity, SessionEnd
 from liqod.handshake.protocol.proof import NONCE
+from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.handshake.transport import websockets
 from liqod.handshake.transport.channel import StreamBackend, StreamLimits
 from liqod.handshake.transport.interfaces import BorrowRequestHandler, SessionOver
@@ -53,6 +54,7 @@ class PeerDialler:
         dial: makes TCP connections; tests pass their own.
         counters: count what meetings come to; None: nobody measures.
         bounds: of the streams of those who are lent to.
+        timings: see :class:`.HandshakeTimings`.
     """
 
     def __init__(
@@ -64,9 +66,10 @@ class PeerDialler:
         dial: Dial = connect,
         counters: SessionCounters | None = None,
         bounds: StreamLimits | None = None,
+        timings: HandshakeTimings = ORDINARY,
     ) -> None:
         self._counters = counters or SessionCounters()
-        self._bounds = bounds
+        self._bounds, self._timings = bounds, timings
         self._own, self._proxy, self._environ, self._dial = own, proxy, environ, dial
         self._context = dialler_context()
 
@@ -88,7 +91,9 @@ class PeerDialler:
         own = self._own if isinstance(self._own, LocalIdentity) else await self._own(expected)
         wire, where = await self._first(addresses, expected)
         try:
-            meeting = DialledSession(own, expected, where, wire, self._counters, self._bounds)
+            meeting = DialledSession(
+                own, expected, where, wire, self._counters, self._bounds, self._timings
+            )
             async with trio.open_nursery() as nursery:
                 try:
                     await meeting.begin(nursery)
@@ -178,6 +183,7 @@ class DialledSession(PeerSession):
         wire: TLS with it.
         counters: count what it comes to.
         bounds: of the streams of who is lent to.
+        timings: see :class:`.HandshakeTimings`.
     """
 
     def __init__(
@@ -188,8 +194,9 @@ class DialledSession(PeerSession):
         wire: TlsWire,
         counters: SessionCounters,
         bounds: StreamLimits | None,
+        timings: HandshakeTimings,
     ) -> None:
-        self._wire = wire
+        self._wire, self._timings = wire, timings
         certificate = wire.shown_certificate
         self._machine = statemachine.DiallerMachine(own, expected, certificate, os.urandom(NONCE))
         super().__init__(self._machine, address, wire.keep_alive, counters)
@@ -236,6 +243,7 @@ class DialledSession(PeerSession):
             await self._socket.close()
 
     async def _watch(self, socket: Websocket) -> None:
-        await websockets.watch(socket, ping=True)
+        await websockets.watch(socket, self._timings, ping=True)
         if self._closed is None:
-            await self._perform(self._machine.lost(f"nothing came for {websockets.SILENCE:g} s"))
+            why = f"nothing came for {self._timings.silence:g} s"
+            await self._perform(self._machine.lost(why))

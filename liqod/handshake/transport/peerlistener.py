@@ -30,6 +30,7 @@ from liqod.handshake.protocol.outputs import (
     SessionEnd,
 )
 from liqod.handshake.protocol.proof import NONCE
+from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.handshake.transport import websockets
 from liqod.handshake.transport.channel import StreamBackend, StreamLimits
 from liqod.handshake.transport.interfaces import (
@@ -112,6 +113,7 @@ class PeerListener:
         counters: count what meetings come to; None: nobody measures.
         account: what those who come may take; None: as much as may be.
         idle: seconds after which a stream ends by which nothing comes.
+        timings: see :class:`.HandshakeTimings`.
 
     Raises:
         ProtocolError, ConfigError: the key cannot be used.
@@ -126,10 +128,11 @@ class PeerListener:
         counters: SessionCounters | None = None,
         account: Account | None = None,
         idle: float = math.inf,
+        timings: HandshakeTimings = ORDINARY,
     ) -> None:
         self.counters = counters or SessionCounters()
         self.account = account or Account()
-        self.idle = idle
+        self.idle, self.timings = idle, timings
         self.host, self.doors, self.borrower = host, doors, borrower
         self.sides: tuple[ListenerKey, ...] = (ListenerKey.of(own),)
 
@@ -252,9 +255,10 @@ class AcceptedSession(PeerSession):
                 self._machine = self._both = _machine(each)
 
     async def _watch(self, socket: Websocket) -> None:
-        await websockets.watch(socket, ping=False)
+        timings = self._listener.timings
+        await websockets.watch(socket, timings, ping=False)
         self._over(
-            SessionEnd(code="gone", reason=f"nothing came for {websockets.SILENCE:g} s", by="us")
+            SessionEnd(code="gone", reason=f"nothing came for {timings.silence:g} s", by="us")
         )
         self._scope.cancel()
 

@@ -10,14 +10,11 @@ import trio
 from liqod import websocket
 from liqod.errors import Unconnected
 from liqod.handshake.protocol.messages import MAX_MESSAGE
+from liqod.handshake.timings import HandshakeTimings
 from liqod.kube.http.wire import Wire
 from liqod.websocket import UpgradeRefusal, UpgradeRequest, Websocket, WebsocketClosed
 
 PATH: Final = "/peering/v1"
-PING_EVERY: Final = 20.0
-"""Seconds between the dialler's pings."""
-SILENCE: Final = 60.0
-"""Seconds without a byte after which the other side is gone."""
 
 
 async def accept(nursery: trio.Nursery, wire: Wire) -> Websocket:
@@ -47,17 +44,19 @@ async def connect(nursery: trio.Nursery, wire: Wire, host: str) -> Websocket:
         raise Unconnected(f"no daemon of liqod answers there: {error}") from None
 
 
-async def watch(socket: Websocket, *, ping: bool) -> None:
+async def watch(socket: Websocket, timings: HandshakeTimings, *, ping: bool) -> None:
     """Return when nothing has come for too long; ask for a word now and then.
 
     Args:
         socket: of a meeting.
+        timings: for how long, and how often.
         ping: whether this side asks: the dialler, for one is enough.
     """
-    while (silent := trio.current_time() - socket.heard) < SILENCE:
-        await trio.sleep(min(PING_EVERY, SILENCE - silent) if ping else SILENCE - silent)
+    while (silent := trio.current_time() - socket.heard) < timings.silence:
+        left = timings.silence - silent
+        await trio.sleep(min(timings.ping_every, left) if ping else left)
         if ping:
-            with trio.move_on_after(PING_EVERY):
+            with trio.move_on_after(timings.ping_every):
                 try:
                     await socket.ping()
                 except WebsocketClosed:

@@ -245,7 +245,7 @@ class Informer:
             self.client.missing[self.kind] = trio.current_time()
             if self.store.keys():
                 self._doubt("the server says that there is no such kind or namespace")
-                await self._replace({}, ())
+                await self.replace({})
             raise
         await self._watch(initial=False)
 
@@ -346,7 +346,7 @@ class Informer:
                 self._doubt(f"the server lists none, but has {there}", proven=True)
             if len(self.store) > SUSPECT_ABOVE:
                 self._doubt(f"the server lists none where {len(self.store)} were known")
-        await self._replace(listed.found, spared)
+        await self.replace(listed.found, spared)
         if not self.store.synced:
             self.store.synced = True
             self._synced.set()
@@ -361,8 +361,13 @@ class Informer:
             self.suspect = reason
             raise _Doubtful(reason)
 
-    async def _replace(self, found: Mapping[Key, bytes], spared: Collection[Key]) -> None:
-        """Make the store what a list says; objects that are ``spared`` stay as they are."""
+    async def replace(self, found: Mapping[Key, bytes], spared: Collection[Key] = ()) -> None:
+        """Replace the content of the store by that of a list, and notify the handlers.
+
+        Args:
+            found: the objects of the list, as JSON.
+            spared: keys of objects that stay as they are, though the list lacks them.
+        """
         for number, (key, body) in enumerate(found.items(), 1):
             self._handlers.tell(self.store.put(key, body, fits=True))
             if number % TURN_OBJECTS == 0:

@@ -89,9 +89,15 @@ def observe(
     return HeartbeatView(beat, now, now, renewed, ago, moved=True)
 
 
-def judge(sight: HeartbeatView, now: float) -> HeartbeatVerdict:
-    """How the daemon is by that."""
-    if now - sight.since >= SILENT_AFTER:
+def judge(sight: HeartbeatView, now: float, silent_after: float = SILENT_AFTER) -> HeartbeatVerdict:
+    """How the daemon is by that.
+
+    Args:
+        sight: the Lease as it was seen last.
+        now: on this machine's clock.
+        silent_after: seconds without a renewal until the daemon is silent.
+    """
+    if now - sight.since >= silent_after:
         did = "its Lease was last renewed" if sight.beat.holder else "it was stopped"
         return HeartbeatVerdict("silent", f"{did} at {_clock(sight.beat.renewed)} by its clock")
     return HeartbeatVerdict("runs") if sight.moved and sight.beat.holder else HeartbeatVerdict()

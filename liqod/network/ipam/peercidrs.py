@@ -53,7 +53,9 @@ class _Marks(msgspec.Struct):
     annotations: dict[str, str] = {}
 
 
-class _IP(msgspec.Struct):
+class PeerIP(msgspec.Struct):
+    """The part of an IP that says what of a cluster is reached at which address."""
+
     metadata: _Marks = msgspec.field(default_factory=_Marks)
     spec: _Lent = msgspec.field(default_factory=_Lent)
     status: _Lent = msgspec.field(default_factory=_Lent)
@@ -132,7 +134,7 @@ class PeerCIDRs(Controller[str]):
         """
         context, peer = self._peer.context, self._peer.id
         settings = context.config.network
-        found = self._ips.store.decode(server_ip(context.namespace), _IP)
+        found = self._ips.store.decode(server_ip(context.namespace), PeerIP)
         server = server_of(found) if found is not None else None
         if server is not None and is_named(peer, settings.in_band):
             yield from of_server(server)
@@ -158,17 +160,17 @@ class PeerCIDRs(Controller[str]):
         )
         return {port for each in found if (port := told_port(each))}
 
-    def _lent(self) -> Iterator[_IP]:
+    def _lent(self) -> Iterator[PeerIP]:
         for key in sorted(self._ips.store):
-            found = self._ips.store.decode(key, _IP)
+            found = self._ips.store.decode(key, PeerIP)
             if found is None or is_opened(key, found.metadata.labels, self._peer.context.namespace):
                 continue
             if parse(found.spec.ip) and found.status.ip:
                 yield found
 
-    def _opened(self) -> Iterator[tuple[Key, _IP]]:
+    def _opened(self) -> Iterator[tuple[Key, PeerIP]]:
         for key in sorted(self._ips.store):
-            found = self._ips.store.decode(key, _IP)
+            found = self._ips.store.decode(key, PeerIP)
             if found is not None and found.metadata.labels.get(labels.IP_TYPE) == labels.RELAY:
                 yield key, found
 
@@ -193,7 +195,7 @@ def waited_for(found: Configuration) -> str:
     return ""
 
 
-def relayed(found: _IP) -> tuple[str, str] | None:
+def relayed(found: PeerIP) -> tuple[str, str] | None:
     """The peer to which an IP of a relay leads, and the alias of its gateway; None: nowhere yet."""
     told = found.metadata.annotations
     peer, gateway = told.get(labels.RELAYS_TO, ""), told.get(labels.RELAYED_AT, "")
@@ -201,7 +203,7 @@ def relayed(found: _IP) -> tuple[str, str] | None:
     return (peer, gateway) if whole else None
 
 
-def server_of(found: _IP) -> ServerEntrance | None:
+def server_of(found: PeerIP) -> ServerEntrance | None:
     """The API server, as its IP object says; None where that does not say all."""
     try:
         host, port = place_of(f"//{found.metadata.annotations.get(labels.API_SERVER, '')}")
@@ -212,7 +214,7 @@ def server_of(found: _IP) -> ServerEntrance | None:
 
 
 def ranges_of(
-    found: Configuration, lent: Collection[_IP] = (), entrances: tuple[Entrance, ...] = ()
+    found: Configuration, lent: Collection[PeerIP] = (), entrances: tuple[Entrance, ...] = ()
 ) -> PeerRanges:
     """The ranges that a complete Configuration has, with what is lent and opened."""
     real = {each.status.ip: str(parse(each.spec.ip)) for each in lent}

@@ -202,15 +202,28 @@ class DnsSrv:
 
     async def _follow(self, domain: str, sighted: Sighted) -> NoReturn:
         while True:
-            try:
-                lasts = await self._round(domain, sighted)
-            except TransientError as error:
-                self._failed(domain, error)
-                lasts = SOONEST * 2 ** min(self._failures[domain], 4)
-            else:
-                self._failures[domain] = 0
-            pause = min(max(lasts, SOONEST), LATEST)
+            pause = min(max(await self.look(domain, sighted), SOONEST), LATEST)
             await trio.sleep(max(pause * (1 - EARLY * random.random()), SOONEST))
+
+    async def look(self, domain: str, sighted: Sighted) -> float:
+        """Ask once for the clusters of a domain, and report those that are new, or gone.
+
+        Args:
+            domain: one of the settings' domains.
+            sighted: called with each sighting.
+
+        Returns: seconds after which to ask again.
+
+        Raises:
+            TransientError: of no domain anything can be asked.
+        """
+        try:
+            lasts = await self._round(domain, sighted)
+        except TransientError as error:
+            self._failed(domain, error)
+            return SOONEST * float(2 ** min(self._failures[domain], 4))
+        self._failures[domain] = 0
+        return lasts
 
     def _failed(self, domain: str, error: TransientError) -> None:
         """Take note of a domain that cannot be asked; raises it where none can."""

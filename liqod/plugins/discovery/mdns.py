@@ -8,7 +8,7 @@ that a thousand clusters say a thousand things in that time, not a million.
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import msgspec
@@ -51,6 +51,8 @@ CLOSING = 2.0
 """Seconds for saying farewell."""
 
 Sighted = Callable[[Sighting], None]
+Opening = Callable[[Sequence[str], Callable[[], None]], "Edge"]
+"""Opens what speaks mDNS, as :func:`open_edge` does."""
 log = logging.getLogger(__name__)
 
 
@@ -74,11 +76,15 @@ class Mdns:
     Args:
         settings: how.
         services: what it is given of the daemon.
+        opening: opens what speaks mDNS, in a thread; zeroconf, if not given.
     """
 
-    def __init__(self, settings: Settings, services: Services) -> None:
+    def __init__(
+        self, settings: Settings, services: Services, opening: Opening | None = None
+    ) -> None:
         self._settings = settings
         self._services = services
+        self._opening = opening or open_edge
         self._limiter = trio.CapacityLimiter(1)
         self._news = trio.Event()
         self._seen: dict[str, tuple[Sighting, float]] = {}
@@ -96,7 +102,15 @@ class Mdns:
             ConfigError: zeroconf is not installed.
             TransientError: there is no interface, or it is flooded.
         """
-        edge = await self._threaded(self._opened, trio.lowlevel.current_trio_token())
+        token = trio.lowlevel.current_trio_token()
+
+        def wake() -> None:
+            try:
+                token.run_sync_soon(self._hear, idempotent=True)
+            except trio.RunFinishedError:
+                return  # the daemon has ended before zeroconf's thread
+
+        edge = await self._threaded(self._opening, self._settings.interfaces, wake)
         try:
             task_status.started()
             async with trio.open_nursery() as nursery:
@@ -108,23 +122,6 @@ class Mdns:
             with trio.move_on_after(CLOSING, shield=True):
                 await trio.to_thread.run_sync(edge.close, abandon_on_cancel=True)
         raise AssertionError("it listens until it is cancelled")
-
-    def _opened(self, token: trio.lowlevel.TrioToken) -> "Edge":
-        """In a thread: importing takes its time, too."""
-        try:
-            from liqod.plugins.discovery.mdnsedge import Edge
-        except ImportError as error:
-            raise ConfigError("it needs zeroconf: pip install zeroconf") from error
-
-        def wake() -> None:
-            try:
-                token.run_sync_soon(self._hear, idempotent=True)
-            except trio.RunFinishedError:
-                return  # the daemon has ended before zeroconf's thread
-
-        edge = Edge(self._settings.interfaces, wake)
-        edge.open()
-        return edge
 
     def _hear(self) -> None:
         self._news.set()
@@ -196,6 +193,26 @@ class Mdns:
         name = self._services.cluster_id
         strings = texts.pack(name, told.advert)
         edge.announce(name, strings, told.port, round(KEPT * self._settings.every))
+
+
+def open_edge(interfaces: Sequence[str], wake: Callable[[], None]) -> "Edge":
+    """Open what speaks mDNS. To be called in a thread: importing takes its time, too.
+
+    Args:
+        interfaces: names of those that are used; those by which others may be reached, if empty.
+        wake: called in another thread when there is something new to take.
+
+    Raises:
+        ConfigError: zeroconf is not installed.
+        TransientError: there is no interface.
+    """
+    try:
+        from liqod.plugins.discovery.mdnsedge import Edge
+    except ImportError as error:
+        raise ConfigError("it needs zeroconf: pip install zeroconf") from error
+    edge = Edge(interfaces, wake)
+    edge.open()
+    return edge
 
 
 def sighting(heard: "MdnsService") -> Sighting | None:

@@ -8,19 +8,17 @@ by the hashes of its records.
 """
 
 import contextlib
-import ipaddress
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Final, Literal
 
-import ifaddr
 import msgspec
 from zeroconf import IPVersion, RecordUpdateListener, ServiceInfo, Zeroconf
 from zeroconf.asyncio import AsyncServiceBrowser
 
 from liqod.errors import TransientError
+from liqod.plugins.discovery.adapters import Adapter, adapters, addresses, zeroconf_interfaces
 from liqod.plugins.providers import MOST_ADDRESSES
 
 TYPE: Final = "_liqod._tcp.local."
@@ -31,11 +29,6 @@ MOST_ASKED = 8
 """Questions for one service each that are under way."""
 ASKED_FOR = 3000
 """Milliseconds for which a service is asked for."""
-LINKS: Final = Path("/sys/class/net")
-ROUTES: Final = Path("/proc/net/route")
-EVERYWHERE: Final = "00000000"
-"""How the latter writes the destination of a default route."""
-IFF_LOOPBACK, IFF_NOARP = 0x8, 0x80
 _A, _PTR, _TXT, _AAAA, _SRV, _NSEC = 1, 12, 16, 28, 33, 47
 
 
@@ -101,12 +94,21 @@ class Edge(RecordUpdateListener):
     Args:
         interfaces: names of those that are used; all, if empty.
         wake: called in the thread of zeroconf when there is something new to take.
+        zeroconf: hears and speaks, where one is there already; ``open`` makes one.
+        request: asks for one service, in the thread of zeroconf; by zeroconf, if not given.
 
     Attributes:
         records: how many have been heard, of any service.
     """
 
-    def __init__(self, interfaces: Sequence[str], wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        interfaces: Sequence[str],
+        wake: Callable[[], None],
+        *,
+        zeroconf: Zeroconf | None = None,
+        request: Callable[[str], None] | None = None,
+    ) -> None:
         super().__init__()
         self._names = tuple(interfaces)
         self._wake = wake
@@ -116,18 +118,21 @@ class Edge(RecordUpdateListener):
         self._told: dict[str, _Told] = {}
         self._hosts: dict[str, set[bytes]] = {}
         self._asked = 0
-        self._zeroconf: Zeroconf | None = None
+        self._zeroconf = zeroconf
+        self._request = request or self._ask_zeroconf
         self._browser: AsyncServiceBrowser | None = None
         self._own: ServiceInfo | None = None
         self._server = f"liqod-{secrets.token_hex(4)}.local."
-        self._adapters: tuple[Any, ...] = ()
+        self._adapters: tuple[Adapter, ...] = ()
         self.records = 0
 
     def open(self) -> None:
         """Begin to listen, and ask who is there. Raises TransientError."""
-        self._adapters = self._look()
+        self._adapters = adapters(self._names)
         try:
-            self._zeroconf = Zeroconf(interfaces=_choice(self._adapters), ip_version=IPVersion.All)
+            self._zeroconf = Zeroconf(
+                interfaces=zeroconf_interfaces(self._adapters), ip_version=IPVersion.All
+            )
         except OSError as error:
             raise TransientError(f"mDNS cannot be listened to: {error}") from error
         self._zeroconf.add_listener(self, None)
@@ -165,7 +170,7 @@ class Edge(RecordUpdateListener):
             port=port,
             properties=b"".join(bytes([len(each)]) + each for each in strings),
             server=self._server,
-            parsed_addresses=_addresses(self._adapters),
+            parsed_addresses=addresses(self._adapters),
             host_ttl=ttl,
             other_ttl=ttl,
         )
@@ -189,11 +194,11 @@ class Edge(RecordUpdateListener):
     def rescan(self) -> bool:
         """Follow the interfaces of this machine; True if they have changed."""
         assert self._zeroconf is not None
-        found = self._look()
+        found = adapters(self._names)
         if found == self._adapters:
             return False
         self._adapters = found
-        self._zeroconf.update_interfaces(_choice(found))
+        self._zeroconf.update_interfaces(zeroconf_interfaces(found))
         return True
 
     def ask(self, names: Iterable[str]) -> None:
@@ -296,7 +301,7 @@ class Edge(RecordUpdateListener):
             kept = cache.entries_with_name(of) if of else []
             cache.async_remove_records([each for each in kept if each.type in kinds])
 
-    def _request(self, name: str) -> None:
+    def _ask_zeroconf(self, name: str) -> None:
         """Ask for one service; zeroconf's thread."""
         zc = self._zeroconf
         if zc is None or zc.loop is None or zc.done or self._asked >= MOST_ASKED:
@@ -310,50 +315,6 @@ class Edge(RecordUpdateListener):
         with contextlib.suppress(BaseException):  # one that was asked for and does not answer
             task.result()
 
-    def _look(self) -> tuple[Any, ...]:
-        """The interfaces that are used, with index and addresses. Raises TransientError."""
-        found = []
-        for adapter in ifaddr.get_adapters():
-            if self._names and adapter.name not in self._names:
-                continue
-            ips = tuple(each.ip if each.is_IPv4 else each.ip[0] for each in adapter.ips)
-            if ips:
-                found.append((adapter.name, adapter.index, ips))
-        if not found:
-            named = ", ".join(self._names)
-            raise TransientError(f"there is no interface {named}".rstrip() + " with an address")
-        if not self._names:
-            found = [each for each in found if leads_out(each[0])] or found
-        return tuple(sorted(found))
-
-
-def leads_out(name: str, links: Path = LINKS, routes: Path = ROUTES) -> bool:
-    """True for an interface by which others may be reached, as far as is known of it.
-
-    None of these: the loopback and what has no neighbours (addresses of Services are on such), and
-    the host's ends of pods' pairs. In a pod itself such a pair is the way out.
-
-    Args:
-        name: of the interface.
-        links: what the kernel shows of interfaces.
-        routes: its routes of IPv4.
-    """
-
-    def read(what: str) -> str:
-        with contextlib.suppress(OSError):
-            return (links / name / what).read_text()
-        return ""
-
-    flags = int(read("flags").strip() or "0", 16)
-    if flags & (IFF_LOOPBACK | IFF_NOARP):
-        return False
-    pair = read("iflink") != read("ifindex") and "DEVTYPE" not in read("uevent")
-    if not pair:
-        return True
-    lines = routes.read_text().splitlines()[1:] if routes.exists() else []
-    ways = {way for way, to, *_ in map(str.split, lines) if to == EVERYWHERE}
-    return not ways or name in ways
-
 
 def _ignore(**_: Any) -> None:
     """Ignore a browser's events: the listener has their records already."""
@@ -362,24 +323,6 @@ def _ignore(**_: Any) -> None:
 def _differ(known: tuple[int, int, int], told: tuple[int, int, int]) -> bool:
     """True if a packet has a record that differs from the known one."""
     return any(new and new != old for new, old in zip(told, known, strict=True))
-
-
-def _choice(adapters: tuple[Any, ...]) -> list[str | int]:
-    """The interfaces as zeroconf wants them: addresses of IPv4, indexes for IPv6."""
-    choice: list[str | int] = []
-    for _, index, ips in adapters:
-        choice += [each for each in ips if ":" not in each]
-        # Of the loopback's there is no multicast.
-        if any(":" in each and each != "::1" for each in ips) and index is not None:
-            choice.append(index)
-    return choice
-
-
-def _addresses(adapters: tuple[Any, ...]) -> list[str]:
-    """The addresses of this machine that others may try."""
-    every = [ipaddress.ip_address(each) for _, _, ips in adapters for each in ips]
-    beyond = [each for each in every if not each.is_loopback and not each.is_link_local]
-    return [str(each) for each in beyond or every][:MOST_ADDRESSES]
 
 
 def _sorted(hosts: Iterable[str]) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, PODS
 from liqod.model.crossing import fields
@@ -167,12 +169,24 @@ def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
     """The status of the pod, from that of its remote pod or from why there is none."""
     remote_pod = next((each for each in remote if _stands_for(pod, each)), None)
     if _comes_home(pod, remote_pod):
-        why = podends.taken_away(pod)
-        message = f"{view.names.peer} has taken the pod away, so it ends here, too: {why}"
-        return Plan(end_local=True, reasons=(Reason(TAKEN_AWAY, message[:MESSAGE_LIMIT]),))
+        return _end(pod, view)
     if _phase(pod) in podstatus.TERMINAL:
         return NOTHING
+    gone = view.gone(PODS)
+    if gone is not None and podends.taken_away(gone) and _stands_for(pod, gone):
+        # It may have gone before anything here showed that it was disrupted, and be made anew.
+        last = _merged(pod, gone, view).status or {}
+        shown = {**pod, "status": {**(pod.get("status") or {}), **last}}
+        if _comes_home(shown, None):
+            return msgspec.structs.replace(_end(shown, view), status=last or None)
     return _unseen(pod, view) if remote_pod is None else _merged(pod, remote_pod, view)
+
+
+def _end(pod: Json, view: View) -> Plan:
+    """The end of a pod that was taken away at the peer."""
+    why = podends.taken_away(pod)
+    message = f"{view.names.peer} has taken the pod away, so it ends here, too: {why}"
+    return Plan(end_local=True, reasons=(Reason(TAKEN_AWAY, message[:MESSAGE_LIMIT]),))
 
 
 def _comes_home(pod: Json, remote_pod: Json | None) -> bool:

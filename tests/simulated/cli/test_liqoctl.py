@@ -9,7 +9,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, SIGNING_REQUESTS
 from liqod.cluster.tenancy import ensure_tenant_namespace, users_of
-from liqod.consumer.identities import signing
+from liqod.consumer.timings import ConsumerTimings
 from liqod.errors import Forbidden
 from liqod.identity import certificaterequests, keys
 from liqod.kube.client import Client
@@ -120,11 +120,11 @@ async def test_peering_users_of_liqoctl_are_revoked_with_the_others():
         await milan.gone(NAMESPACES, AT_MILAN)
 
 
-async def test_a_new_nonce_of_the_provider_is_signed_after_it_ended_the_peering(monkeypatch):
+async def test_a_new_nonce_of_the_provider_is_signed_after_it_ended_the_peering():
     """`liqoctl` makes the Secret that asks for a signature; where there is one with another nonce,
     it ends with `nonce secret already exists with a different nonce`."""
-    monkeypatch.setattr(signing, "KEPT", 0.5)
-    async with members("rome", "milan") as [rome, milan]:
+    soon = ConsumerTimings(signature_kept=0.5)
+    async with members("rome", "milan", consumer_timings=soon) as [rome, milan]:
         await ensure_tenant_namespace(rome.admin, "milan")
         first = await signature(rome, new_nonce())
         # It is of use until the provider has given an Identity for it.

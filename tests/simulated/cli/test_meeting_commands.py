@@ -9,7 +9,7 @@ import trio
 
 from liqod.apimachinery.kinds import NODES
 from liqod.cli import qr
-from liqod.cli.lend import _Lender
+from liqod.cli.lend import OfferConfirmation
 from liqod.cli.meet import asked_of
 from liqod.cli.typed import seconds
 from liqod.errors import ConfigError, Misuse
@@ -153,7 +153,7 @@ async def test_who_says_no_denies_what_was_asked(tmp_path: Path):
         token = await invite(rome, borrow=True, resources={"cpu": "4"})
         await peeringrequest.ask(milan.admin, "liqo", by_token(token, lend=True))
         await eventually(lambda: waiting(milan))
-        lender = _Lender(No(), milan.admin, "liqo", {}, yes=False)  # type: ignore[arg-type]
+        lender = OfferConfirmation(No(), milan.admin, "liqo", {}, yes=False)  # type: ignore[arg-type]
         with pytest.raises(SystemExit):
             await lender.shown(await outgoing(milan, token.id))
         with pytest.raises(ConfigError, match=r"nothing is lent to rome \(Denied\)"):

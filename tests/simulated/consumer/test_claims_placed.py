@@ -14,12 +14,12 @@ from liqod.apimachinery.kinds import (
     STORAGE_CLASSES,
     VOLUMES,
 )
-from liqod.consumer.namespaces import offloadingcontroller as offloading_room
 from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
+from liqod.consumer.timings import ConsumerTimings
 from liqod.consumer.volumeprovisioner import VolumeProvisioner
-from liqod.consumer.webhook import missedpods
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
 from liqod.consumer.webhook.podwebhook import PodWebhook
+from liqod.consumer.webhook.timings import WebhookTimings
 from liqod.errors import NotFound
 from liqod.install.daemonkubeconfig import daemon_kubeconfig
 from liqod.install.manifests import Options
@@ -79,10 +79,10 @@ async def test_admission_knows_which_claims_follow(cluster, nursery):
         assert text in stays["metadata"]["annotations"]["liqod.io/note"]
 
 
-async def test_a_pod_waits_for_its_claim_and_is_told(cluster, nursery, monkeypatch):
-    monkeypatch.setattr(missedpods, "CLAIM_AGAIN", 0.1)
+async def test_a_pod_waits_for_its_claim_and_is_told(cluster, nursery):
+    soon = WebhookTimings(claim_again=0.1)
     async with borrower(cluster, TEXT) as context:
-        await nursery.start(MissedPods(context, PodWebhook(context, Account()).doubt).run)
+        await nursery.start(MissedPods(context, PodWebhook(context, Account()).doubt, soon).run)
         await offload(context.client, "shop")
         early = pod("early", "db")
         storing = {"key": "storage.liqo.io/available", "operator": "NotIn", "values": ["false"]}
@@ -106,11 +106,11 @@ async def test_a_pod_waits_for_its_claim_and_is_told(cluster, nursery, monkeypat
 
 
 async def test_volumes_keep_their_namespace_at_a_peer_until_they_are_deleted(
-    cluster, nursery, monkeypatch, tmp_path
+    cluster, nursery, tmp_path
 ):
-    monkeypatch.setattr(offloading_room, "HELD_AGAIN", 0.1)
+    soon = ConsumerTimings(held_again=0.1)
     async with borrower(cluster, TEXT) as context:
-        await nursery.start(OffloadingController(context).run)
+        await nursery.start(OffloadingController(context, soon).run)
         await offload(context.client, "shop")
         await peer_of(context, "milan")
         await virtual_node(context, "milan")

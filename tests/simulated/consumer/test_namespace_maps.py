@@ -105,7 +105,7 @@ async def test_nodes_that_a_list_lacks_cost_no_namespace(cluster, nursery):
         await mapped(context, "milan", {"shop": "shop-rome"})
         nodes = context.informers.find(NODES, Selection(labels=SELECTOR))
         assert nodes is not None
-        await nodes._replace({}, ())
+        await nodes.replace({})
         await virtual_node(context, "milan", "milan-2")  # has everything looked at again
         await trio.sleep(0.5)
         assert await mapping(context, "milan") == {"shop": "shop-rome"}

@@ -15,9 +15,9 @@ from liqod.apimachinery.kinds import (
     NODES,
     PODS,
 )
-from liqod.consumer.nodes import kubeletaccess, podusage
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.nodes.podusage import POD_METRICS
+from liqod.consumer.timings import ConsumerTimings
 from liqod.plugins import loader
 from liqod.runtime.account import Account
 from simulator.access.identities import User
@@ -51,18 +51,22 @@ DEFINITION = {
     },
 }
 """Serves what a metrics-server would."""
+ANEW = ConsumerTimings(usage_fresh=0.0, readers_kept=0.0)
+"""Each page is asked for anew, and so is the right to it."""
 
 
 @pytest.fixture
 async def caller() -> AsyncIterator[Peered]:
     plugins = loader.load(sources=loader.built_in())
     async with (
-        members("rome", "milan", plugins=plugins, settings=SETTINGS + PORTS) as (rome, milan),
+        members(
+            *("rome", "milan"), plugins=plugins, settings=SETTINGS + PORTS, consumer_timings=ANEW
+        ) as (rome, milan),
         trio.open_nursery() as nursery,
     ):
         places = Account()
         port = await nursery.start(
-            KubeletServer(rome.context, rome.components.pod_proxies, places).run
+            KubeletServer(rome.context, rome.components.pod_proxies, places, timings=ANEW).run
         )
         await borrow_a_pod(rome, milan)
         started = [{"name": "web", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
@@ -94,9 +98,8 @@ async def used(milan: Member, cpu: str, memory: str = "32Mi", **more: Any) -> No
 
 @pytest.mark.long
 async def test_figures_are_the_peers_and_never_zeros(
-    caller: Peered, monkeypatch: pytest.MonkeyPatch
+    caller: Peered,
 ) -> None:
-    monkeypatch.setattr(podusage, "FRESH", 0.0)
     rome, milan = caller.rome, caller.milan
     status, said = await asked(caller, RESOURCE)
     assert status == 404
@@ -186,11 +189,8 @@ class _Other:
 
 
 @pytest.mark.parametrize("given", ["metrics", "stats", "pods", "healthz", "proxy", "nothing"])
-async def test_each_page_asks_for_its_right(
-    caller: Peered, given: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_each_page_asks_for_its_right(caller: Peered, given: str) -> None:
     """As a kubelet with KubeletFineGrainedAuthz: and a right to another node is none."""
-    monkeypatch.setattr(kubeletaccess, "KEPT", 0.0)
     admin = caller.rome.admin
     rules = [{"apiGroups": [""], "resources": [f"nodes/{given}"], "verbs": ["get"]}]
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "scraper"}

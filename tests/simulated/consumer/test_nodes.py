@@ -185,10 +185,10 @@ async def test_node_stays_where_a_list_lacks_its_virtual_node(cluster, nursery):
         async with context.informers.share(VIRTUAL_NODES) as informer:
             body = informer.store.get((TENANT, "milan"))
             assert body is not None
-            await informer._replace({}, ())
+            await informer.replace({})
             await trio.sleep(0.5)
             assert (await context.client.get(NODES, "milan"))["metadata"]["uid"] == uid
-            await informer._replace({(TENANT, "milan"): body}, ())
+            await informer.replace({(TENANT, "milan"): body})
         await virtual_node(context, "milan", "milan-2")
         await eventually(lambda: context.client.find(NODES, "milan-2"))
         assert (await context.client.get(NODES, "milan"))["metadata"]["uid"] == uid

@@ -7,8 +7,8 @@ import trio
 
 from liqod.apimachinery.kinds import NAMESPACES, NODES
 from liqod.cluster.context import ClusterContext
-from liqod.consumer.namespaces import offloadingcontroller as offloading_room
 from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import NotFound
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from simulator import EmbeddedCluster
@@ -111,11 +111,13 @@ async def test_failures_are_told_per_cluster(cluster, nursery):
         assert "n" * 60 not in (await mapping(context, "milan"))
 
 
-async def spread(context: ClusterContext, nursery: trio.Nursery) -> None:
+async def spread(
+    context: ClusterContext, nursery: trio.Nursery, timings: ConsumerTimings = ORDINARY
+) -> None:
     """The namespace shop is at milan, and all is well."""
     await peer_of(context, "milan")
     await virtual_node(context, "milan")
-    await nursery.start(OffloadingController(context).run)
+    await nursery.start(OffloadingController(context, timings).run)
     await offload(context.client, "shop")
     await mapped(context, "milan", {"shop": "shop-rome"})
     await answer(context, "milan", "shop", "shop-rome")
@@ -123,19 +125,16 @@ async def spread(context: ClusterContext, nursery: trio.Nursery) -> None:
 
 
 @pytest.mark.parametrize("holds", [False, True])
-async def test_it_ends_after_its_namespaces_at_peers_that_answer(
-    holds: bool, cluster, nursery, monkeypatch: pytest.MonkeyPatch
-):
+async def test_it_ends_after_its_namespaces_at_peers_that_answer(holds: bool, cluster, nursery):
     """Liqo's own case, and `liqoctl unoffload`, take its end for that of the remote namespace."""
+    # Where it holds, something at the peer keeps it for ever.
+    timings = ConsumerTimings(gone_within=1.0) if holds else ORDINARY
     async with borrower(cluster) as context:
-        await spread(context, nursery)
+        await spread(context, nursery, timings)
         marks = {"liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": "milan"}
         await context.client.create(NODES, {"metadata": {"name": "milan", "labels": marks}})
         ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
         await context.client.patch(NODES, "milan", ready, subresource="status")
-        if holds:
-            # Something at the peer keeps it for ever.
-            monkeypatch.setattr(offloading_room, "GONE_WITHIN", 1.0)
         await context.client.delete(NAMESPACE_OFFLOADINGS, "offloading", "shop")
         await mapped(context, "milan", {})
 

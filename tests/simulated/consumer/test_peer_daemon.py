@@ -5,8 +5,7 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NODES
-from liqod.consumer import link, peerdaemon
-from liqod.model.peering import heartbeat
+from liqod.consumer.timings import ConsumerTimings
 from liqod.resources import FOREIGN_CLUSTERS
 from tests.simulated.borrower import condition
 from tests.simulated.members import members
@@ -19,11 +18,9 @@ def daemon_of(node):
 
 
 @pytest.mark.long
-async def test_new_pods_are_kept_from_it_until_it_is_back(monkeypatch):
-    monkeypatch.setattr(link, "PROBE_EVERY", 0.2)
-    monkeypatch.setattr(peerdaemon, "PEER_DAEMON_EVERY", 0.5)
-    monkeypatch.setattr(heartbeat, "SILENT_AFTER", 4.0)
-    async with members("rome", "milan", leads=True) as [rome, milan]:
+async def test_new_pods_are_kept_from_it_until_it_is_back():
+    often = ConsumerTimings(probe_every=0.2, peer_daemon_every=0.5, silent_after=4.0)
+    async with members("rome", "milan", leads=True, consumer_timings=often) as [rome, milan]:
         await rome.peer(milan)
         await rome.until(NODES, "milan", None, lambda node: daemon_of(node) == ("True", False))
         noted = {labels.PEER_DAEMON: "true"}
@@ -51,9 +48,10 @@ async def test_new_pods_are_kept_from_it_until_it_is_back(monkeypatch):
         await rome.until(NODES, "milan", None, lambda node: daemon_of(node) == ("True", False))
 
 
-async def test_a_peer_that_does_not_show_its_daemon_has_neither_condition_nor_taint(monkeypatch):
-    monkeypatch.setattr(link, "PROBE_EVERY", 0.1)
-    async with members("rome", "milan") as [rome, milan]:  # no Lease, as with Liqo
+async def test_a_peer_that_does_not_show_its_daemon_has_neither_condition_nor_taint():
+    often = ConsumerTimings(probe_every=0.1)
+    # No Lease, as with Liqo.
+    async with members("rome", "milan", consumer_timings=often) as [rome, milan]:
         await rome.peer(milan)
         await trio.sleep(1)
         assert daemon_of(await rome.admin.get(NODES, "milan")) == (None, False)

@@ -18,9 +18,10 @@ from liqod.apimachinery.kinds import (
 from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.nodes.podproxy import PodProxies
-from liqod.consumer.webhook import webhookcontroller
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
 from liqod.consumer.webhook.podwebhook import PodWebhook
+from liqod.consumer.webhook.timings import ORDINARY, WebhookTimings
+from liqod.consumer.webhook.webhookcontroller import WebhookController
 from liqod.errors import ConfigError, LiqodError
 from liqod.kube.http.server import HttpRequest
 from liqod.model.objects import webhook
@@ -31,6 +32,8 @@ from simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, condition, eventually, offload
 from tests.simulated.prepared import defined
 
+SOON = WebhookTimings(probe_pause=0.01)
+"""Timings with which nobody waits between the dry runs of a proof."""
 VIRTUAL = {"key": "liqo.io/type", "operator": "In", "values": ["virtual-node"]}
 
 
@@ -61,8 +64,8 @@ def tolerated(value):
     return dict(TOLERATION) in (value["spec"].get("tolerations") or [])
 
 
-async def started(context, nursery):
-    hook = PodWebhook(context, Account())
+async def started(context, nursery, timings=ORDINARY):
+    hook = PodWebhook(context, Account(), timings=timings)
     await nursery.start(hook.run)
     await nursery.start(hook.lead)
     return hook
@@ -156,57 +159,66 @@ async def test_lost_certificates_are_made_again_and_proved(cluster, nursery):
         await eventually(proved)
 
 
-async def test_unreachable_webhook_is_told(cluster, nursery, monkeypatch):
-    monkeypatch.setattr(webhookcontroller, "PROBE_PAUSE", 0.01)
+async def test_unreachable_webhook_is_told(cluster, nursery):
     text = '[webhook]\nport = 0\nhost = "127.0.0.1"\nadvertise = "127.0.0.1:1"\n'
     async with borrower(cluster, text) as context:
-        await started(context, nursery)
+        await started(context, nursery, SOON)
         assert "https://127.0.0.1:1/mutate-pod" in await verdict(context)
 
 
-async def test_the_way_is_not_judged_before_a_pod_of_the_service_is_ready(
-    cluster, nursery, monkeypatch
-):
-    monkeypatch.setattr(webhookcontroller, "PROBE_PAUSE", 0.01)
-    monkeypatch.setattr(webhookcontroller, "READY_AGAIN", 0.05)
+async def unready(context):
+    """The Service leads to a pod that is not ready yet."""
+    end: dict[str, Any] = {"conditions": {"ready": False}, "addresses": ["10.0.0.1"]}
+    body = {
+        "metadata": {"name": "liqod-1", "labels": {"kubernetes.io/service-name": "liqod"}},
+        "addressType": "IPv4",
+        "endpoints": [end],
+    }
+    await context.client.create(ENDPOINT_SLICES, body, "liqo")
+
+
+async def ready(context):
+    """That pod is."""
+    end: dict[str, Any] = {"conditions": {"ready": True}, "addresses": ["10.0.0.1"]}
+    await context.client.patch(ENDPOINT_SLICES, "liqod-1", {"endpoints": [end]}, "liqo")
+
+
+async def test_the_way_is_not_judged_before_a_pod_of_the_service_is_ready(cluster, nursery):
     async with borrower(cluster, in_cluster=True) as context:
-        hook = await started(context, nursery)
+        await unready(context)
+        hook = await started(context, nursery, WebhookTimings(probe_pause=0.01, ready_again=0.05))
         await eventually(lambda: context.client.find(MUTATING_WEBHOOKS, webhook.NAME))
         care = hook.controller
         assert care is not None
-        ready: dict[str, Any] = {"conditions": {"ready": False}, "addresses": ["10.0.0.1"]}
-        body = {
-            "metadata": {"name": "liqod-1", "labels": {"kubernetes.io/service-name": "liqod"}},
-            "addressType": "IPv4",
-            "endpoints": [ready],
-        }
-        await context.client.create(ENDPOINT_SLICES, body, "liqo")
         for _ in range(3):
             await care.prove()
             assert care.reachable is None
         found = await context.client.get(MUTATING_WEBHOOKS, webhook.NAME)
         assert labels.WEBHOOK_REACHABLE not in (found["metadata"].get("annotations") or {})
-        # One that stays without is told as that, and not as an address that is wrong.
-        with monkeypatch.context() as late:
-            late.setattr(webhookcontroller, "READY_WITHIN", 0.0)
-            await verdict(context, webhook.NO_ENDPOINT)
-        assert "pod is not ready" in webhook.remedy(webhook.NO_ENDPOINT)
-        ready = {"endpoints": [{**ready, "conditions": {"ready": True}}]}
-        await context.client.patch(ENDPOINT_SLICES, "liqod-1", ready, "liqo")
+        await ready(context)
         await care.prove()
         assert await verdict(context, "nothing answers it at liqod.liqo.svc")
+
+
+async def test_a_service_that_stays_without_a_ready_pod_is_told_as_that(cluster, nursery):
+    """And not as an address that is wrong."""
+    late = WebhookTimings(probe_pause=0.01, ready_again=0.05, ready_within=0.0)
+    async with borrower(cluster, in_cluster=True) as context:
+        await unready(context)
+        await started(context, nursery, late)
+        await verdict(context, webhook.NO_ENDPOINT)
+        assert "pod is not ready" in webhook.remedy(webhook.NO_ENDPOINT)
 
 
 @pytest.mark.parametrize(
     ("setting", "chosen"), [("false", {labels.FAIL_CLOSED: "true"}), ("true", {})]
 )
 async def test_a_namespace_that_fails_closed_has_no_pod_made_while_nobody_answers(
-    cluster, nursery, monkeypatch, setting: str, chosen: dict[str, str]
+    cluster, nursery, setting: str, chosen: dict[str, str]
 ):
-    monkeypatch.setattr(webhookcontroller, "PROBE_PAUSE", 0.01)
     closed = f'[webhook]\nport = 0\nhost = "127.0.0.1"\nfail_closed = {setting}\n'
     async with borrower(cluster, closed + 'advertise = "127.0.0.1:1"\n') as context:
-        await started(context, nursery)
+        await started(context, nursery, SOON)
         await nursery.start(OffloadingController(context).run)
         await verdict(context)
         await offload(context.client, "shop", chosen, podOffloadingStrategy="Remote")
@@ -255,10 +267,10 @@ async def test_in_a_namespace_that_fails_closed_who_answers_places_pods(cluster,
 
 
 async def test_a_pod_that_came_by_has_the_webhook_asked_at_once(cluster, nursery, monkeypatch):
-    monkeypatch.setattr(webhookcontroller, "DOUBT_PAUSE", 0.0)
+    always = WebhookTimings(doubt_pause=0.0, probe_pause=0.1)
     async with borrower(cluster) as context:
         await nursery.start(OffloadingController(context).run)
-        hook = await started(context, nursery)
+        hook = await started(context, nursery, always)
         await nursery.start(MissedPods(context, hook.doubt).run)
         await verdict(context, "true")
         await offload(context.client, "shop", podOffloadingStrategy="Remote")
@@ -267,9 +279,8 @@ async def test_a_pod_that_came_by_has_the_webhook_asked_at_once(cluster, nursery
         found = await context.client.get(MUTATING_WEBHOOKS, webhook.NAME)
         for each in found["webhooks"]:
             each["clientConfig"]["url"] = "https://127.0.0.1:1/gone"
-        monkeypatch.setattr(webhookcontroller.WebhookController, "_configure", no_step)
+        monkeypatch.setattr(WebhookController, "_configure", no_step)
         await context.client.patch(MUTATING_WEBHOOKS, webhook.NAME, {"webhooks": found["webhooks"]})
-        monkeypatch.setattr(webhookcontroller, "PROBE_PAUSE", 0.01)
         with trio.fail_after(10):
             await context.client.create(PODS, pod("slipped"))
             assert "nothing answers it" in await eventually(lambda: not_true(context))

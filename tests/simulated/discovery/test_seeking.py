@@ -9,6 +9,7 @@ import trio
 from liqod import config
 from liqod.discovery.sightings import AdvertContent, KeptSighting, SeenCluster
 from liqod.handshake.requests import policyrequests
+from liqod.handshake.timings import HandshakeTimings
 from liqod.kube.selection import Selection
 from liqod.plugins.providers import Sighting
 from liqod.procedures import revoking
@@ -26,10 +27,8 @@ borrow = {{cpu = "1"}}
 LENDS = '[[policies]]\naction = "auto"\n'
 
 
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policyrequests, "EVERY", 0.05)
-    monkeypatch.setattr(policyrequests, "PATIENCE", 0.3)
+SOON = HandshakeTimings(policy_check=0.05, unseen=0.3)
+"""Timings by which it is soon looked who is seen."""
 
 
 async def sighting(host: Member) -> SeenCluster:
@@ -56,7 +55,11 @@ async def borrow(guest: Member, host: Member) -> None:
 
 @pytest.mark.long
 async def test_who_is_seen_is_asked_where_a_policy_says_so_and_nobody_else():
-    async with meeting("rome", "milan", "turin", settings=LENDS) as [rome, milan, turin]:
+    async with meeting("rome", "milan", "turin", settings=LENDS, handshake_timings=SOON) as [
+        rome,
+        milan,
+        turin,
+    ]:
         rome.around += [await sighting(milan), await sighting(turin)]
         await trio.sleep(0.3)
         assert await requests(rome) == [], "a sighting begins nothing by itself"
@@ -78,7 +81,7 @@ async def test_who_is_seen_is_asked_where_a_policy_says_so_and_nobody_else():
 
 @pytest.mark.long
 async def test_a_lender_that_was_revoked_is_not_asked_under_another_id():
-    async with meeting("rome", "milan", settings=LENDS) as [rome, milan]:
+    async with meeting("rome", "milan", settings=LENDS, handshake_timings=SOON) as [rome, milan]:
         rome.around.append(await sighting(milan))
         await borrow(rome, milan)
 
@@ -100,7 +103,7 @@ async def test_a_lender_that_was_revoked_is_not_asked_under_another_id():
 
 
 async def test_what_is_asked_ends_with_the_sighting_and_begins_with_another():
-    async with meeting("rome", "milan") as [rome, milan]:
+    async with meeting("rome", "milan", handshake_timings=SOON) as [rome, milan]:
         await borrow(rome, milan)
         there = await sighting(milan)
         for _ in range(2):
@@ -118,9 +121,8 @@ async def test_what_is_asked_ends_with_the_sighting_and_begins_with_another():
             await eventually(over)
 
 
-async def test_a_crowd_is_not_asked_all_at_once(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(policyrequests, "MOST", 3)
-    async with meeting("rome") as [rome]:
+async def test_a_crowd_is_not_asked_all_at_once():
+    async with meeting("rome", handshake_timings=SOON) as [rome]:
         text = '[[policies]]\naction = "ask"\ncluster_id = "*"\ndiscovery = "*"\n'
         wants = config.parse(rome.settings + text + 'borrow = {cpu = "1"}\n')
         assert rome.handshake is not None
@@ -134,7 +136,7 @@ async def test_a_crowd_is_not_asked_all_at_once(monkeypatch: pytest.MonkeyPatch)
         rome.handshake.reload(dataclasses.replace(rome.context, config=wants))
 
         async def asked() -> bool:
-            return len(await requests(rome)) == 3
+            return len(await requests(rome)) == policyrequests.MOST
 
         await eventually(asked)
         await trio.sleep(0.3)

@@ -9,9 +9,10 @@ import trio
 from liqod import config
 from liqod.advertsigner import free_now
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NODES, SECRETS
+from liqod.apimachinery.kinds import NODES, SECRETS, Kind
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError
-from liqod.handshake.handshakemanager import HandshakeManager
+from liqod.kube.client import Client
 from liqod.procedures import peeringrequest
 from liqod.resources import INCOMING_PEERINGS, QUOTAS, RESOURCE_SLICES, IncomingPeering
 from tests.simulated.borrower import eventually
@@ -200,13 +201,15 @@ async def test_both_ask_each_other_at_once():
 
 async def test_one_that_takes_a_free_port_takes_nothing_back(monkeypatch: pytest.MonkeyPatch):
     said: list[str | None] = []
-    annotate = HandshakeManager._annotate
+    patch = Client.patch
 
-    async def recorded(room: HandshakeManager, met_at: str | None) -> None:
-        said.append(met_at)
-        await annotate(room, met_at)
+    async def recorded(client: Client, kind: Kind, name: str, change: Any, *more: Any) -> Partial:
+        if (kind, name) == (SECRETS, labels.KEYS_SECRET):
+            notes = change["metadata"].get("annotations", {})
+            said.extend(notes[each] for each in notes.keys() & {labels.MET_AT})
+        return await patch(client, kind, name, change, *more)
 
-    monkeypatch.setattr(HandshakeManager, "_annotate", recorded)
+    monkeypatch.setattr(Client, "patch", recorded)
     async with meeting("milan") as [milan]:
         assert (milan.context.config.handshake.enabled, milan.context.config.handshake.port) == (
             True,

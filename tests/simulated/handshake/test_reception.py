@@ -15,9 +15,10 @@ from liqod.cluster.tenancy import ensure_tenant_namespace, users_of
 from liqod.config import parse
 from liqod.handshake.protocol.encoding import pack, unpack
 from liqod.handshake.protocol.messages import Accepted, Ask, Cancel, Denied, Done, Failed, Refused
-from liqod.handshake.requests import incomingcontroller, incomingrecord, invitations
+from liqod.handshake.requests import incomingrecord, invitations
 from liqod.handshake.requests.incomingcontroller import IncomingController
 from liqod.handshake.requests.incomingserver import IncomingServer
+from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.kube.client import Client
 from liqod.kube.selection import EVERY, Selection
 from liqod.model import ids
@@ -72,6 +73,10 @@ async def _is_waiting(milan: Member, ask: Ask) -> bool:
     return [each.phase for each in found] == ["Waiting"]
 
 
+AT_ONCE = HandshakeTimings(cached=0.0)
+"""Timings by which a cache is believed at once."""
+
+
 def lagging(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on the API server's cache shows no object that is there."""
     whole = Client.list
@@ -88,9 +93,8 @@ async def test_who_was_let_in_just_now_is_known_though_a_cache_does_not_tell_it(
 ):
     """`trusted`: the cache lags for longer than it is thought to."""
     lagging(monkeypatch)
-    if trusted:
-        monkeypatch.setattr(incomingcontroller, "RECENT", 0.0)
-    async with reception('[[policies]]\naction = "auto"\n') as (_, host, _):
+    timings = AT_ONCE if trusted else ORDINARY
+    async with reception('[[policies]]\naction = "auto"\n', timings) as (_, host, _):
         mine = somebody("rome")
         assert isinstance(await host.on_ask(mine, "192.0.2.1", request(), ignored), Accepted)
         second = await host.on_ask(somebody("rome"), "192.0.2.2", request(), ignored)
@@ -101,12 +105,11 @@ async def test_who_was_let_in_just_now_is_known_though_a_cache_does_not_tell_it(
 async def test_a_mark_of_revocation_is_read_though_a_cache_does_not_tell_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    async with reception('[[policies]]\naction = "auto"\n') as (milan, host, nursery):
+    async with reception('[[policies]]\naction = "auto"\n', AT_ONCE) as (milan, host, nursery):
         await ensure_tenant_namespace(milan.admin, "rome")
         mark = {"metadata": {"annotations": {labels.REVOKED_TENANT: "2026-01-01T00:00:00Z"}}}
         await milan.admin.patch(NAMESPACES, "liqo-tenant-rome", mark)
         lagging(monkeypatch)
-        monkeypatch.setattr(incomingcontroller, "RECENT", 0.0)
         nursery.start_soon(host.on_ask, somebody("rome"), "192.0.2.1", request(), ignored)
         assert await eventually(lambda: _first(milan))
         [entry] = await entries(milan)
@@ -243,9 +246,8 @@ async def test_where_the_key_of_a_lender_is_not_known_a_person_is_asked():
         assert left.status.used == 0
 
 
-async def test_who_is_invited_comes_into_an_inbox_that_is_full(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(incomingrecord, "MOST", 2)
-    async with reception() as (milan, host, nursery):
+async def test_who_is_invited_comes_into_an_inbox_that_is_full():
+    async with reception(most=2) as (milan, host, nursery):
         for number in range(2):
             where = f"10.0.{number}.1"
             nursery.start_soon(host.on_ask, somebody(f"e-{number}"), where, request(), ignored)

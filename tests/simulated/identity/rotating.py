@@ -1,10 +1,10 @@
 """Changing a cluster's key, and seeing what has come of it."""
 
-import pytest
+from typing import Any
 
 from liqod.apimachinery.kinds import PODS
-from liqod.consumer.identities import formerkey
 from liqod.consumer.identities.clusterkeys import ClusterKeys, cluster_keys, succeed
+from liqod.consumer.timings import ConsumerTimings
 from liqod.identity import certificates, keys
 from liqod.model import ids
 from liqod.plugins import loader
@@ -18,13 +18,12 @@ from tests.simulated.members import (
 
 PLUGINS = loader.load(sources=loader.built_in())
 
-SOON = ProviderTimings(moved=1.0)
-"""Nobody keeps rights for a minute that are over."""
-
-
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits a minute for what is over."""
-    monkeypatch.setattr(formerkey, "KEPT", 0.5)
+SWIFT: dict[str, Any] = {
+    "plugins": PLUGINS,
+    "timings": ProviderTimings(moved=1.0),
+    "consumer_timings": ConsumerTimings(former_key_kept=0.5),
+}
+"""Members that do not keep for a minute the rights, and the key, that are over."""
 
 
 async def rotate(rome: Member) -> ClusterKeys:

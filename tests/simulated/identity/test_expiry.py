@@ -2,6 +2,7 @@
 
 import time
 from base64 import b64encode
+from typing import Any, NoReturn
 
 import trio
 
@@ -11,6 +12,7 @@ from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.identity import certificates
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
+from liqod.plugins.providers import DiscoveryProvider, Sighting
 from liqod.resources import IDENTITIES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, borrower, eventually, peer_of
@@ -25,6 +27,19 @@ def identity(certificate: bytes) -> Json:
     return {"metadata": {"name": "controlplane-milan"}, "spec": spec}
 
 
+class SeesMilan:
+    """A plugin that sees one cluster."""
+
+    async def run(self, sighted: Any, *, task_status: Any = trio.TASK_STATUS_IGNORED) -> NoReturn:
+        sighted(Sighting(cluster_id="milan", plugin="sees-milan", kubeconfig="/nowhere"))
+        task_status.started()
+        await trio.sleep_forever()
+        raise AssertionError
+
+
+SEES_MILAN = DiscoveryProvider(name="sees-milan", build=lambda settings, services: SeesMilan())
+
+
 async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expired(monkeypatch):
     monkeypatch.setattr(configuredpeering, "CHECK_EVERY", 0.05)
     asked: list[str] = []
@@ -34,18 +49,16 @@ async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expire
 
     monkeypatch.setattr(configuredpeering, "peer_with", introduce)
     state = await defined("rome")
-    async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as context:
+    async with (
+        EmbeddedCluster("rome", state=state) as cluster,
+        borrower(cluster, "[[peers]]\nid = 'milan'\n") as context,
+    ):
         await peer_of(context, "milan")
         authority = certificates.make_ca("milan")
         good = certificates.make_client(authority, "rome").certificate
         async with trio.open_nursery() as nursery:
-            scope = trio.CancelScope()
-            nursery.start_soon(
-                DiscoveryManager(context, PluginHost(Plugins()))._introduce,
-                "milan",
-                "/nowhere",
-                scope,
-            )
+            host = PluginHost(Plugins(discovery=(SEES_MILAN,)))
+            await nursery.start(DiscoveryManager(context, host).run)
             await context.client.create(IDENTITIES, identity(good), AT_ROME)
             await trio.sleep(0.5)
             assert asked == ["milan"]

@@ -13,8 +13,8 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
-from liqod.consumer.identities import formerkey
 from liqod.consumer.identities.clusterkeys import ClusterKeys, cluster_keys, succeed
+from liqod.consumer.timings import ConsumerTimings
 from liqod.errors import ConfigError, LiqodError
 from liqod.handshake.protocol.messages import Offer
 from liqod.handshake.protocol.outputs import CAPABILITIES, ExpectedPeer, LocalIdentity
@@ -27,16 +27,7 @@ from liqod.provider.tenants.renewals import Renewals
 from liqod.resources import FOREIGN_CLUSTERS, RESOURCE_SLICES
 from tests.simulated.borrower import Json, eventually, offload
 from tests.simulated.channels import DEAD
-from tests.simulated.identity.rotating import (
-    PLUGINS,
-    SOON,
-    destroyed,
-    followed,
-    is_for,
-    rotate,
-    soon,
-    uid,
-)
+from tests.simulated.identity.rotating import SWIFT, destroyed, followed, is_for, rotate, uid
 from tests.simulated.identity.test_names import CONTROL, SLICE, bound, credentials, lists, may
 from tests.simulated.meeting import address_of, by_token, invite, lead, meeting, peered, run
 from tests.simulated.members import (
@@ -47,12 +38,7 @@ from tests.simulated.members import (
     members,
     verdicts,
 )
-from tests.simulated.reachability.test_lending import ASKED, behind_nat, lends, record_of, reflects
-
-
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    soon(monkeypatch)
+from tests.simulated.reachability.test_lending import ASKED, lends, record_of, reflects
 
 
 class Watching:
@@ -78,7 +64,7 @@ class Watching:
 
 @pytest.mark.long
 async def test_providers_follow_a_key_and_no_pod_ends_by_it():
-    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
+    async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         before, pod = await cluster_keys(rome.admin), await uid(milan)
         stolen = {name: await credentials(rome, name) for name in (CONTROL, SLICE)}
@@ -108,7 +94,7 @@ async def test_providers_follow_a_key_and_no_pod_ends_by_it():
 
 @pytest.mark.long
 async def test_a_provider_that_is_away_follows_when_it_is_back_and_the_others_at_once():
-    async with members("rome", "milan", "turin", plugins=PLUGINS, timings=SOON) as [
+    async with members("rome", "milan", "turin", **SWIFT) as [
         rome,
         milan,
         turin,
@@ -159,7 +145,7 @@ async def again(*who: Member) -> None:
 @asynccontextmanager
 async def by_channel() -> AsyncIterator[list[Member]]:
     """A consumer that reaches its provider by the provider's daemon alone."""
-    async with meeting("rome", "milan", advertise=DEAD, plugins=PLUGINS, timings=SOON) as [
+    async with meeting("rome", "milan", advertise=DEAD, **SWIFT) as [
         rome,
         milan,
     ]:
@@ -172,7 +158,7 @@ async def by_channel() -> AsyncIterator[list[Member]]:
 @asynccontextmanager
 async def by_lender() -> AsyncIterator[list[Member]]:
     """A consumer that its provider dials."""
-    async with behind_nat() as [rome, milan]:
+    async with meeting("rome", "milan", advertise=DEAD, **SWIFT) as [rome, milan]:
         await lends(milan, await invite(rome, borrow=True, resources=ASKED))
         await peered(rome, await record_of(milan))
         yield [rome, milan]
@@ -233,7 +219,7 @@ async def test_who_does_not_follow_is_named_and_keeps_the_former_key_until_peere
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nursery: trio.Nursery
 ):
     old_provider(monkeypatch)
-    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
+    async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         await nursery.start(lead, rome)
         before, pod = await cluster_keys(rome.admin), await uid(milan)
@@ -273,7 +259,7 @@ async def test_who_does_not_follow_is_named_and_keeps_the_former_key_until_peere
 
 @pytest.mark.long
 async def test_the_command_waits_until_all_have_followed(tmp_path: Path, nursery: trio.Nursery):
-    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
+    async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         await nursery.start(lead, rome)
         pod = await uid(milan)
@@ -305,12 +291,10 @@ async def follows(rome: Member, folder: Path) -> None:
 
 
 @pytest.mark.long
-async def test_the_command_twice_in_a_row_makes_two_keys(
-    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
-):
+async def test_the_command_twice_in_a_row_makes_two_keys(tmp_path: Path, nursery: trio.Nursery):
     """The second one finds a former key that nobody needs, and that is kept for a while."""
-    monkeypatch.setattr(formerkey, "KEPT", 5.0)
-    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
+    longer = {**SWIFT, "consumer_timings": ConsumerTimings(former_key_kept=5.0)}
+    async with members("rome", "milan", **longer) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         await nursery.start(lead, rome)
         pod = await uid(milan)
@@ -338,7 +322,7 @@ async def test_the_command_twice_in_a_row_makes_two_keys(
 async def test_the_command_says_who_is_away_and_makes_no_second_key_meanwhile(
     tmp_path: Path, nursery: trio.Nursery
 ):
-    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
+    async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         await nursery.start(lead, rome)
         pod = await uid(milan)

@@ -2,7 +2,6 @@
 
 from base64 import b64decode, b64encode
 
-import pytest
 import trio
 
 from liqod.apimachinery import labels
@@ -20,16 +19,7 @@ from liqod.provider.timings import ProviderTimings
 from liqod.resources import INCOMING_PEERINGS, OUTGOING_PEERINGS, RENEWS, RESOURCE_SLICES, TENANTS
 from tests.simulated.asking import ignored, reception, request, somebody
 from tests.simulated.borrower import eventually
-from tests.simulated.identity.rotating import (
-    PLUGINS,
-    SOON,
-    destroyed,
-    followed,
-    is_for,
-    rotate,
-    soon,
-    uid,
-)
+from tests.simulated.identity.rotating import SWIFT, destroyed, followed, is_for, rotate, uid
 from tests.simulated.identity.test_names import CONTROL, bound, credentials, may
 from tests.simulated.members import (
     AT_MILAN,
@@ -38,11 +28,6 @@ from tests.simulated.members import (
     borrow_a_pod,
     members,
 )
-
-
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    soon(monkeypatch)
 
 
 async def written(milan: Member, statement: str) -> None:
@@ -62,7 +47,7 @@ async def refused(milan: Member, why: str) -> None:
 
 
 async def test_who_has_a_stolen_key_of_before_can_state_nothing_that_a_provider_follows():
-    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
+    async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         before, pod = await cluster_keys(rome.admin), await uid(milan)
         made = await rotate(rome)
@@ -95,7 +80,7 @@ async def test_who_has_a_stolen_key_of_before_can_state_nothing_that_a_provider_
 
 
 async def test_of_two_statements_about_one_key_the_first_is_followed_whoever_comes_late():
-    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
+    async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         own = await cluster_keys(rome.admin)
         await milan.stop()
@@ -117,7 +102,7 @@ async def test_of_two_statements_about_one_key_the_first_is_followed_whoever_com
 
 async def test_a_consumer_that_changes_its_key_without_end_waits_each_time():
     never = ProviderTimings(moved=3600.0)
-    async with members("rome", "milan", plugins=PLUGINS, timings=never) as [rome, milan]:
+    async with members("rome", "milan", **{**SWIFT, "timings": never}) as [rome, milan]:
         await borrow_a_pod(rome, milan)
         made = await rotate(rome)
         await destroyed(rome)
@@ -142,7 +127,7 @@ async def test_a_consumer_that_changes_its_key_without_end_waits_each_time():
 
 
 async def test_a_provider_can_state_another_key_of_its_own_alone():
-    async with members("rome", "milan", plugins=PLUGINS, timings=SOON) as [rome, milan]:
+    async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await rome.peer(milan)
         was, comes, thief = keys.generate(), keys.generate(), keys.generate()
 

@@ -7,6 +7,7 @@ put back.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -15,6 +16,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NAMESPACES, NODES, PODS, Kind
 from liqod.consumer.nodes import nodeplan
 from liqod.consumer.nodes.virtualnodes import SELECTOR
+from liqod.consumer.timings import ConsumerTimings
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.ids import slice_user
 from liqod.plugins import loader
@@ -88,9 +90,9 @@ async def mapped(rome: Member) -> None:
 
 
 @asynccontextmanager
-async def shop() -> AsyncIterator[Shop]:
+async def shop(**more: Any) -> AsyncIterator[Shop]:
     plugins = loader.load(sources=loader.built_in())
-    async with members("rome", "milan", plugins=plugins, timings=SOON) as (rome, milan):
+    async with members("rome", "milan", plugins=plugins, timings=SOON, **more) as (rome, milan):
         await rome.peer(milan)
         await offload(rome.admin, "shop")
         await mapped(rome)
@@ -109,7 +111,7 @@ async def forgotten(member: Member, kind: Kind, selection: Selection = EVERY) ->
     informer = member.context.informers.find(kind, selection)
     assert informer is not None
     assert len(informer.store)
-    await informer._replace({}, ())
+    await informer.replace({})
 
 
 @pytest.mark.long
@@ -189,9 +191,8 @@ async def test_virtual_nodes_and_tenants_that_a_list_lacks_cost_nothing():
         await made.stays()
 
 
-async def test_a_node_that_a_list_lacks_stays_ready(monkeypatch):
-    monkeypatch.setattr(nodeplan, "RENEW_SECONDS", 0.1)
-    async with shop() as made:
+async def test_a_node_that_a_list_lacks_stays_ready():
+    async with shop(consumer_timings=ConsumerTimings(node_lease_every=0.1)) as made:
         await forgotten(made.rome, NODES, Selection(labels=SELECTOR))
         await trio.sleep(SLOW)
 

@@ -16,7 +16,7 @@ from liqod.loopwatchdog import LoopWatchdog
 from liqod.model.objects.remoteevents import MESSAGE_BYTES
 from liqod.model.text import is_fit
 from liqod.model.view.daemonfacts import PLUGIN_FAILS
-from liqod.plugins import callguard
+from liqod.plugins.callguard import CallGuardTimings
 from liqod.plugins.contracts import (
     Json,
     Plan,
@@ -62,13 +62,13 @@ def faulty(outgoing: Any) -> Reflector:
 
 
 async def test_one_that_blocks_is_named_while_it_does_and_parked(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(callguard, "STUCK", BLOCKS)
+    impatient = CallGuardTimings(stuck=BLOCKS)
     ours = only(MAPS, faulty(blocks))
     # The package of the test's own is not liqod.
     assert not ours.own
-    async with pair(plugins=ours) as both, trio.open_nursery() as nursery:
+    async with pair(plugins=ours, guards=impatient) as both, trio.open_nursery() as nursery:
         stalls = LoopWatchdog(both.context.hub, late=0.4)
         await nursery.start(stalls.run)
         await both.start(nursery)
@@ -230,14 +230,13 @@ BROKEN_BETWEEN_CLUSTERS = {
 
 @pytest.mark.parametrize("field", BROKEN_BETWEEN_CLUSTERS.values())
 async def test_each_function_that_breaks_is_named_and_holds_nobody_up(
-    field: str, monkeypatch: pytest.MonkeyPatch
+    field: str,
 ) -> None:
-    monkeypatch.setattr(callguard, "SLOW", broken.BLOCKS)
-    monkeypatch.setattr(callguard, "STUCK", broken.BLOCKS)
+    impatient = CallGuardTimings(slow=broken.BLOCKS, stuck=broken.BLOCKS)
     ways = broken.plain_ways(await broken.cancelled())
     ours = only(MAPS, *(broken_one(field, how, function) for how, function in ways.items()))
     assert len(ours.reflectors) == 1 + len(ways)
-    async with pair(plugins=ours) as both, trio.open_nursery() as nursery:
+    async with pair(plugins=ours, guards=impatient) as both, trio.open_nursery() as nursery:
         await both.start(nursery)
         service = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
         await both.here.create(SERVICES, service, SHOP)

@@ -12,9 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 from liqod import config
 from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, Kind
+from liqod.discovery import configuredpeering
 from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.inspect.probing import Reader
 from liqod.kube.selection import Selection
@@ -99,8 +101,14 @@ def test_the_package_is_found_by_its_entry_point(plugins: Plugins) -> None:
 
 
 async def test_its_discovery_is_run_and_peers_with_nobody(
-    plugins: Plugins, hosts: Path, nursery: trio.Nursery
+    plugins: Plugins, hosts: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    introduced: list[str] = []
+
+    async def introduce(context: Any, peer: str, path: Path) -> None:
+        introduced.append(peer)
+
+    monkeypatch.setattr(configuredpeering, "peer_with", introduce)
     context: Any = SimpleNamespace(
         cluster_id="rome",
         hub=Hub(),
@@ -120,7 +128,8 @@ async def test_its_discovery_is_run_and_peers_with_nobody(
         return not inbox.book.entries
 
     await eventually(seen)
-    assert not inbox._introductions
+    await trio.testing.wait_all_tasks_blocked()
+    assert not introduced
     await trio.Path(hosts).write_text("")
     await eventually(gone)
     nursery.cancel_scope.cancel()

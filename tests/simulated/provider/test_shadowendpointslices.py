@@ -76,7 +76,7 @@ async def test_a_list_that_lacks_it_ends_no_slice(cluster):
         informer = next(
             each for each in made.context.informers.all() if each.kind == SHADOW_ENDPOINT_SLICES
         )
-        await informer._replace({}, ())
+        await informer.replace({})
         await trio.sleep(0.5)
         assert (await addresses(made, "10.1.0.1"))["metadata"]["uid"] == before["metadata"]["uid"]
         await made.admin.delete(SHADOW_ENDPOINT_SLICES, "web-1", SHOP)

@@ -244,7 +244,7 @@ async def test_a_list_that_lacks_shadow_pods_ends_no_pod(cluster, count):
             await made.ask_for(name)
         before = [(await made.made(name))["metadata"]["uid"] for name in names]
         informer = made.context.informers.find(SHADOW_PODS)
-        await informer._replace({}, ())
+        await informer.replace({})
         await trio.sleep(0.5)
         assert [(await made.pod(name))["metadata"]["uid"] for name in names] == before
         # The same list is believed where it is true.

@@ -5,22 +5,20 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from liqod.consumer import link as links
 from liqod.consumer.link import PeerLink
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.runtime.backoff import Backoff
 from simulator import EmbeddedCluster
 from simulator.faults import Fault
 
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch):
-    """A twentieth of the usual waits."""
-    for name in ("PROBE_EVERY", "FIRST_DEADLINE", "SECOND_DEADLINE"):
-        monkeypatch.setattr(links, name, getattr(links, name) / 20)
-    monkeypatch.setattr(
-        links, "RETRIES", Backoff(links.RETRIES.first / 20, links.RETRIES.last / 20)
-    )
+SOON = ConsumerTimings(
+    probe_every=ORDINARY.probe_every / 20,
+    first_deadline=ORDINARY.first_deadline / 20,
+    second_deadline=ORDINARY.second_deadline / 20,
+    retries=Backoff(ORDINARY.retries.first / 20, ORDINARY.retries.last / 20),
+)
+"""A twentieth of the usual waits."""
 
 
 class Ways:
@@ -47,7 +45,7 @@ async def cluster():
 
 @pytest.fixture
 async def link(cluster, nursery):
-    watched = PeerLink()
+    watched = PeerLink(timings=SOON)
     nursery.start_soon(watched.run, Ways(cluster.kubeconfig))
     await becomes(watched, True)
     return watched
@@ -87,6 +85,6 @@ async def test_a_server_that_fails_is_down(cluster, link):
 
 
 async def test_a_refused_certificate_is_named(cluster, nursery):
-    watched = PeerLink()
+    watched = PeerLink(timings=SOON)
     nursery.start_soon(watched.run, Ways(cluster.kubeconfig_with_token("no such token")))
     assert "refuses" in await becomes(watched, False)

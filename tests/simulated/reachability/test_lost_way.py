@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES
-from liqod.consumer import link as links
+from liqod.consumer.timings import ConsumerTimings
 from liqod.plugins import loader
 from liqod.resources import FOREIGN_CLUSTERS, RESOURCE_SLICES
 from tests.simulated.borrower import eventually, offload
@@ -16,12 +16,8 @@ SOON = 30.0
 """Seconds; a watch by itself takes two and a half minutes to notice that it leads nowhere."""
 
 
-@pytest.fixture(autouse=True)
-def often(monkeypatch):
-    """Probes come more often, so that the test ends sooner."""
-    monkeypatch.setattr(links, "PROBE_EVERY", 0.5)
-    monkeypatch.setattr(links, "FIRST_DEADLINE", 1.0)
-    monkeypatch.setattr(links, "SECOND_DEADLINE", 1.0)
+OFTEN = ConsumerTimings(probe_every=0.5, first_deadline=1.0, second_deadline=1.0)
+"""Probes come more often, so that the test ends sooner."""
 
 
 @asynccontextmanager
@@ -29,7 +25,7 @@ async def apart(folder):
     """Rome borrows from milan over a relay, with a reflected ConfigMap."""
     plugins = loader.load(sources=loader.built_in())
     async with (
-        members("rome", "milan", plugins=plugins) as [rome, milan],
+        members("rome", "milan", plugins=plugins, consumer_timings=OFTEN) as [rome, milan],
         relayed(milan.cluster, folder) as relay,
     ):
         await milan.stop()

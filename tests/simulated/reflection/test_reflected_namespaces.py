@@ -12,10 +12,12 @@ from liqod.apimachinery.kinds import (
     PODS,
     SECRETS,
 )
+from liqod.plugins.contracts import Names
 from liqod.reflection.timings import ReflectionTimings
 from liqod.resources import SHADOW_PODS
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, pair
+from tests.testbed.held import held
 
 
 async def test_a_namespace_starts_and_stops_with_its_map():
@@ -69,7 +71,7 @@ async def test_how_long_a_namespace_is_off_the_map_is_remembered_while_pods_ling
         await eventually(lambda: present(not engine.queues["pods"]))
         await both.node("third")
         await eventually(lambda: present("third" in engine.nodes))
-        assert (engine.context.unmapped, engine.context._names) == ({}, {})
+        assert (engine.context.unmapped, held(engine.context, Names)) == ({}, [])
         nursery.cancel_scope.cancel()
 
 

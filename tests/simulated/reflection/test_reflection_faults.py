@@ -7,6 +7,7 @@ import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, NODES, PODS
 from liqod.kube.selection import Selection
+from liqod.model.objects import podends
 from liqod.resources import SHADOW_PODS
 from liqod.telemetry.events import Reflected
 from simulator.faults import Fault
@@ -165,7 +166,7 @@ async def test_a_pod_that_a_list_lacks_is_not_ended_there():
         shadow = await both.comes(SHADOW_PODS, "web")
         informer = engine.context.wide.get(PODS)
         assert informer is not None
-        await informer._replace({}, ())
+        await informer.replace({})
         await trio.sleep(0.5)
         kept = await both.there.get(SHADOW_PODS, "web", THERE)
         assert kept["metadata"]["uid"] == shadow["metadata"]["uid"]
@@ -262,3 +263,28 @@ async def test_what_happens_between_two_watches_of_pods_is_made_up_for(monkeypat
         await both.pod("after", node="second")
         await both.comes(SHADOW_PODS, "after", seconds=10)
         nursery.cancel_scope.cancel()
+
+
+async def test_one_evicted_and_made_anew_before_it_was_shown_ends_here():
+    """Nothing could be written here meanwhile, and a finalizer shows what was said at its end."""
+    async with lending() as (both, _):
+        owner = await both.here.create_full(CONFIG_MAPS, {"metadata": {"name": "owner"}}, SHOP)
+        named = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "controller": True}
+        owners = [{**named, "uid": owner["metadata"]["uid"]}]
+        held = {"ownerReferences": owners, "finalizers": ["example.org/held"]}
+        await both.pod("web", metadata=held)
+        await here(both, "web")
+        first = await both.there.get(PODS, "web", THERE)
+        silent = both.rome.faults.add(Fault(verb="patch", path="/pods/web/status", status=503))
+        eviction = {"metadata": {"name": "web", "namespace": THERE}}
+        await both.there.create_subresource(PODS, "web", THERE, "eviction", eviction, decode=dict)
+
+        def another(found: dict[str, Any]) -> bool:
+            return ready(found) and found["metadata"]["uid"] != first["metadata"]["uid"]
+
+        await both.comes(PODS, "web", another)
+        both.rome.faults.remove(silent)
+        ends = await here(both, "web", lambda found: "deletionTimestamp" in found["metadata"])
+        assert podends.taken_away(ends) == "Eviction API: evicting"
+        await both.goes(SHADOW_PODS, "web")
+        await both.here.patch(PODS, "web", {"metadata": {"finalizers": None}}, SHOP)

@@ -1,16 +1,16 @@
 """How often an API server is asked about those who read what virtual nodes say."""
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
 from liqod.apimachinery.kinds import TOKEN_REVIEWS
-from liqod.consumer.nodes import kubeletaccess
-from liqod.consumer.nodes.kubeletaccess import KEPT, Access
+from liqod.consumer.nodes.kubeletaccess import Access
 from liqod.consumer.nodes.podproxy import PodProxies
+from liqod.consumer.timings import ORDINARY
 from liqod.errors import Forbidden, Unauthorized
 from liqod.kube.http.server import HttpRequest
 
@@ -42,13 +42,17 @@ def server() -> Server:
 
 
 @pytest.fixture
-def access(server: Server) -> Access:
-    context = SimpleNamespace(
+def context(server: Server) -> Any:
+    return SimpleNamespace(
         client=server,
         config=SimpleNamespace(certificates=SimpleNamespace(renew_at=0.5)),
         node_address="192.0.2.1",
     )
-    return Access(cast("Any", context), PodProxies())
+
+
+@pytest.fixture
+def access(context: Any) -> Access:
+    return Access(context, PodProxies())
 
 
 def request(token: str = "scrape") -> HttpRequest:
@@ -67,7 +71,7 @@ async def test_a_yes_is_remembered_for_a_minute(
     nodes = [f"peer-{number}" for number in range(100)]
     await scrape(access, *nodes)
     assert server.asked == [("token",), ("get", "metrics", "")]
-    await trio.sleep(KEPT - 1)
+    await trio.sleep(ORDINARY.readers_kept - 1)
     await scrape(access, *nodes)
     assert len(server.asked) == 2
     server.allowed.clear()
@@ -107,11 +111,13 @@ async def test_nothing_is_remembered_of_streams_and_strangers(
 async def test_so_much_and_no_more_is_remembered(
     autojump_clock: trio.testing.MockClock,
     server: Server,
-    access: Access,
-    monkeypatch: pytest.MonkeyPatch,
+    context: Any,
 ) -> None:
-    monkeypatch.setattr(kubeletaccess, "MOST_KEPT", 8)
+    access = Access(context, PodProxies(), most=8)
     nodes = [f"peer-{number}" for number in range(50)]
     server.allowed = {("get", "metrics", node) for node in nodes}
     await scrape(access, *nodes)
-    assert len(access._kept) == 8
+    before = len(server.asked)
+    await scrape(access, *reversed(nodes))
+    known = set(nodes) - {asked[-1] for asked in server.asked[before:]}
+    assert known == set(nodes[-7:]), "the eighth is the token"

@@ -10,10 +10,12 @@ import trio.testing
 from liqod.apimachinery.kinds import PODS
 from liqod.consumer.nodes import podusage
 from liqod.consumer.nodes.podusage import PodLocation, PodUsage
+from liqod.consumer.timings import ORDINARY
 from liqod.errors import Forbidden, LiqodError, NotFound, ProtocolError, Unreachable
 from liqod.kube.pages import read_page
-from liqod.model.crossing.usage import STALE, PodMetrics, samples
+from liqod.model.crossing.usage import STALE, Counters, PodMetrics, samples
 from liqod.runtime.gather import gather
+from tests.testbed.held import held
 
 STARTED = {"running": {"startedAt": "2023-11-14T22:12:20Z"}}
 
@@ -60,14 +62,14 @@ class World:
 async def test_ten_scrapers_cost_one_request(autojump_clock: trio.testing.MockClock) -> None:
     world = World()
     assert world.usage.asked is None
-    await trio.sleep(podusage.FRESH)
+    await trio.sleep(ORDINARY.usage_fresh)
     assert world.asked == [], "nobody scrapes, nobody is asked"
     one = [body("shop")]
     found = await gather(*(lambda: world.usage.of("milan", one) for _ in range(10)))
     assert world.asked == ["shop-rome"]
     [(pod, _)] = found[0][0].pods
     assert (pod.namespace, pod.name) == ("shop", "web")
-    await trio.sleep(podusage.FRESH)
+    await trio.sleep(ORDINARY.usage_fresh)
     await world.usage.of("milan", [*one, body("other")])
     assert sorted(world.asked) == ["other-rome", "shop-rome", "shop-rome"]
 
@@ -90,11 +92,11 @@ async def test_a_refusal_is_no_zero(autojump_clock: trio.testing.MockClock) -> N
     assert not complete
     assert [pod.namespace for pod, _ in reading.pods] == ["other"]
     world.wrong["shop-rome"] = Forbidden("pods.metrics.k8s.io is forbidden")
-    await trio.sleep(podusage.FRESH)
+    await trio.sleep(ORDINARY.usage_fresh)
     with pytest.raises(Forbidden, match="does not tell what pods use"):
         await world.usage.of("milan", [body("shop")])
     world.wrong.clear()
-    await trio.sleep(podusage.FRESH)
+    await trio.sleep(ORDINARY.usage_fresh)
     await world.usage.of("milan", [body("shop")])
     assert not world.usage.problem
 
@@ -113,12 +115,13 @@ async def test_what_nobody_asks_for_is_forgotten(autojump_clock: trio.testing.Mo
     for number in range(20):
         await world.usage.of("milan", [body(f"shop{number}")])
         await trio.sleep(STALE / 2)
-    assert len(world.usage._answers) <= 3
-    assert len(world.usage._locks) <= 3
+    assert len(held(world.usage, trio.Lock)) <= 3
+    assert len({f"shop{number}" for number in range(20)} & {*held(world.usage, str)}) <= 3
     await world.usage.of("turin", [body("shop")])
     await trio.sleep(STALE + 1)
     await world.usage.of("milan", [body("shop")])
-    assert set(world.usage._counters) == {"milan"}
+    assert len(held(world.usage, Counters)) == 1
+    assert "turin" not in held(world.usage, str)
 
 
 async def test_the_list_of_a_real_metrics_server_is_one() -> None:

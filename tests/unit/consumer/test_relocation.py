@@ -9,6 +9,7 @@ import trio
 from liqod.consumer.namespaces.relocation import FIRST_PAUSE, SILENCE, Relocations
 from liqod.consumer.nodes.drain import LAST_PAUSE, SOON
 from liqod.model.objects.disruption import EvictablePod
+from tests.testbed.held import held
 from tests.unit.model.test_disruption import pod
 
 
@@ -71,10 +72,11 @@ async def test_nothing_is_kept_of_what_is_over():
     server: Any = Server(pod("a", "milan"))
     relocations = Relocations(server)
     assert await relocations.advance("shop", "milan", ["milan"], 60.0)
+    assert "shop" in held(relocations, str)
     server.pods = []
     assert not await relocations.advance("shop", "milan", ["milan"], 60.0)
     assert relocations.pause("shop") == FIRST_PAUSE
-    assert not relocations._sizes
+    assert "shop" not in held(relocations, str)
 
 
 async def test_a_provider_that_stops_answering_in_the_middle_is_waited_for_a_while(mock_clock):

@@ -1,7 +1,7 @@
 """Bounds of discovery: sightings of a limited number of clusters are kept, and start no peering."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
@@ -50,16 +50,46 @@ class Signed:
         return AdvertContent(cluster_id=cluster, key=key, serial=int(serial[0]) if serial else 0)
 
 
-class Watched:
-    """An inbox, and the introductions that run, by cluster."""
+class Reporting:
+    """A plugin that reports what it is told to."""
 
-    def __init__(self, nursery: trio.Nursery, text: str = "") -> None:
-        context: Any = SimpleNamespace(hub=Hub(), cluster_id="rome", config=config.parse(text))
-        self.inbox = DiscoveryManager(context, PluginHost(Plugins()), Signed())
+    def __init__(self) -> None:
+        self.report: Any = None
+
+    async def run(self, sighted: Any, *, task_status: Any = trio.TASK_STATUS_IGNORED) -> NoReturn:
+        self.report = sighted
+        task_status.started()
+        await trio.sleep_forever()
+        raise AssertionError
+
+
+def context_of(text: str = "") -> Any:
+    """As much of a ClusterContext as discovery needs."""
+    informers = SimpleNamespace(share=None)
+    return SimpleNamespace(
+        cluster_id="rome", hub=Hub(), config=config.parse(text), informers=informers, client=None
+    )
+
+
+PLUGINS = ("mdns", "other", "http-peers", "manual", "dns_srv")
+
+
+class Watched:
+    """An inbox that runs, and the introductions that run, by cluster."""
+
+    def __init__(self, text: str = "") -> None:
+        context = context_of(text)
+        self.plugins = {name: Reporting() for name in PLUGINS}
+        self.adverts = Signed()
+        providers = tuple(
+            DiscoveryProvider(name=name, build=lambda *_, plugin=plugin: plugin)
+            for name, plugin in self.plugins.items()
+        )
+        host = PluginHost(Plugins(discovery=providers))
+        self.inbox = DiscoveryManager(context, host, self.adverts)
         self.events: list[Any] = []
         context.hub.listen(lambda event: self.events.append(event.told))
         self.running: dict[str, str] = {}
-        self._nursery = nursery
 
     async def introduce(self, context: Any, peer: str, path: Any) -> None:
         self.running[peer] = str(path)
@@ -71,16 +101,18 @@ class Watched:
 
     async def sees(self, sighting: Any, plugin: str = "mdns") -> dict[str, str]:
         """The introductions after a sighting."""
-        self.inbox._sighted(self._nursery, plugin, sighting)
+        self.plugins[plugin].report(sighting)
         await trio.testing.wait_all_tasks_blocked()
         return self.running
 
 
 @pytest.fixture
 def watched(nursery, monkeypatch):
-    def made(text: str = "") -> Watched:
-        found = Watched(nursery, text)
+    async def made(text: str = "") -> Watched:
+        found = Watched(text)
         monkeypatch.setattr(configuredpeering, "peer_with", found.introduce)
+        await nursery.start(found.inbox.run)
+        await trio.testing.wait_all_tasks_blocked()
         return found
 
     return made
@@ -89,12 +121,9 @@ def watched(nursery, monkeypatch):
 NAMED = "[[peers]]\nid = 'milan'\n"
 
 
-async def test_of_ever_more_clusters_so_many_are_kept(nursery, caplog):
-    box = Watched(nursery).inbox
-
-    def sighted(sighting: Sighting) -> None:
-        box._sighted(nursery, "mdns", sighting)
-
+async def test_of_ever_more_clusters_so_many_are_kept(watched, nursery, caplog):
+    found = await watched()
+    box, sighted = found.inbox, found.plugins["mdns"].report
     for number in range(2 * MOST_SEEN):
         sighted(seen(f"cluster-{number}"))
         sighted(seen(f"No_Cluster_{number}"))
@@ -103,16 +132,18 @@ async def test_of_ever_more_clusters_so_many_are_kept(nursery, caplog):
     sighted(seen("cluster-0", gone=True))
     sighted(seen("milan"))
     assert ("mdns", "milan", "") in box.book.entries
+    nursery.cancel_scope.cancel()
 
 
-async def test_a_flood_is_said_of_whom_it_is_from(nursery, caplog):
-    box = Watched(nursery).inbox
+async def test_a_flood_is_said_of_whom_it_is_from(watched, nursery, caplog):
+    found = await watched()
     for number in range(MOST_SEEN):
-        box._sighted(nursery, "http-peers", Sighting(cluster_id=f"c-{number}", plugin="http-peers"))
-    box._sighted(nursery, "manual", Sighting(cluster_id="milan", plugin="manual"))
-    assert ("manual", "milan", "") in box.book.entries
+        found.plugins["http-peers"].report(Sighting(cluster_id=f"c-{number}", plugin="http-peers"))
+    found.plugins["manual"].report(Sighting(cluster_id="milan", plugin="manual"))
+    assert ("manual", "milan", "") in found.inbox.book.entries
     (said,) = [record.getMessage() for record in caplog.records]
     assert said == "the plugin http-peers sees more clusters than are kept"
+    nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(
@@ -136,21 +167,21 @@ async def test_a_flood_is_said_of_whom_it_is_from(nursery, caplog):
     ids=range(14),
 )
 async def test_nonsense_is_no_sighting(nonsense, watched, nursery):
-    found = watched(NAMED)
+    found = await watched(NAMED)
     await found.sees(nonsense)
     assert not found.inbox.book.entries
     nursery.cancel_scope.cancel()
 
 
 async def test_a_sighting_alone_peers_with_nobody(watched, nursery):
-    found = watched()
+    found = await watched()
     assert await found.sees(seen("milan", "/their/kubeconfig")) == {}
     assert found.inbox.waits("milan")
     nursery.cancel_scope.cancel()
 
 
 async def test_one_that_the_operator_names_is_peered_with_until_it_goes(watched, nursery):
-    found = watched(NAMED)
+    found = await watched(NAMED)
     assert not found.inbox.waits("milan")
     assert await found.sees(seen("milan", "/a")) == {"milan": "/a"}
     assert await found.sees(seen("turin", "/t")) == {"milan": "/a"}
@@ -161,14 +192,14 @@ async def test_one_that_the_operator_names_is_peered_with_until_it_goes(watched,
 
 
 async def test_the_operators_own_path_counts_before_one_that_was_sighted(watched, nursery):
-    found = watched(NAMED + "kubeconfig = '/etc/milan'\n")
+    found = await watched(NAMED + "kubeconfig = '/etc/milan'\n")
     assert await found.sees(seen("milan", "/a")) == {"milan": "/etc/milan"}
     assert await found.sees(seen("milan", "/b"), "other") == {"milan": "/etc/milan"}
     nursery.cancel_scope.cancel()
 
 
 async def test_what_two_plugins_see_stays_while_one_does(watched, nursery):
-    found = watched(NAMED)
+    found = await watched(NAMED)
     await found.sees(seen("milan", "/a"))
     await found.sees(seen("milan", "/b"), "other")
     assert await found.sees(seen("milan", gone=True)) == {"milan": "/b"}
@@ -176,7 +207,7 @@ async def test_what_two_plugins_see_stays_while_one_does(watched, nursery):
 
 
 async def test_this_cluster_itself_is_no_peer(watched, nursery):
-    found = watched("[[peers]]\nid = 'rome'\n")
+    found = await watched("[[peers]]\nid = 'rome'\n")
     assert await found.sees(seen("rome", "/a")) == {}
     nursery.cancel_scope.cancel()
 
@@ -184,8 +215,7 @@ async def test_this_cluster_itself_is_no_peer(watched, nursery):
 async def test_what_is_not_seen_again_in_time_is_gone_and_what_was_tried_for_it_stops(
     watched, nursery, autojump_clock
 ):
-    found = watched(NAMED)
-    nursery.start_soon(found.inbox._expire, nursery)
+    found = await watched(NAMED)
     assert await found.sees(on_lan("milan", kubeconfig="/a")) == {"milan": "/a"}
     await trio.sleep(50)
     assert await found.sees(on_lan("milan", kubeconfig="/a")) == {"milan": "/a"}
@@ -200,10 +230,10 @@ async def test_what_is_not_seen_again_in_time_is_gone_and_what_was_tried_for_it_
 
 
 async def test_an_advert_is_verified_once_and_again_only_when_it_changes(watched, nursery):
-    found = watched()
+    found = await watched()
     for advert in ("milan k1 1", "milan k1 1", "milan k1 1", "milan k1 2"):
-        await found.sees(on_lan("milan", advert=advert, ttl=60.0 + found.inbox._adverts.reads))
-    assert found.inbox._adverts.reads == 2
+        await found.sees(on_lan("milan", advert=advert, ttl=60.0 + found.adverts.reads))
+    assert found.adverts.reads == 2
     assert found.inbox.seen("milan").newest().serial == 2
     nursery.cancel_scope.cancel()
 
@@ -218,7 +248,7 @@ async def test_an_advert_is_verified_once_and_again_only_when_it_changes(watched
 async def test_a_forged_advert_is_shown_as_such_and_counts_for_nothing(
     advert, why, watched, nursery
 ):
-    found = watched()
+    found = await watched()
     await found.sees(on_lan("milan", advert=advert, addresses=("10.0.0.9:6446",)))
     seen = found.inbox.seen("milan")
     assert seen.entries[0].problem == why
@@ -227,7 +257,7 @@ async def test_a_forged_advert_is_shown_as_such_and_counts_for_nothing(
 
 
 async def test_of_this_cluster_itself_nothing_is_shown_but_who_takes_its_id_is(watched, nursery):
-    found = watched()
+    found = await watched()
     await found.sees(on_lan("rome", advert="rome own"))
     assert found.inbox.seen("rome") is None
     await found.sees(on_lan("rome", advert="rome other"))
@@ -238,11 +268,11 @@ async def test_of_this_cluster_itself_nothing_is_shown_but_who_takes_its_id_is(w
 async def test_ten_thousand_sightings_cost_a_bounded_work_and_hide_no_other_plugins(
     watched, nursery, autojump_clock
 ):
-    found = watched()
+    found = await watched()
     for number in range(10_000):
         sighting = on_lan(f"cluster-{number}", advert=f"cluster-{number} k{number}")
-        found.inbox._sighted(nursery, "mdns", sighting)
-    assert found.inbox._adverts.reads == BURST
+        found.plugins["mdns"].report(sighting)
+    assert found.adverts.reads == BURST
     assert len(found.inbox.book.entries) == MOST_SEEN
     await found.sees(on_lan("milan", advert="milan k"), "dns_srv")
     assert found.inbox.seen("milan").key == "k"
@@ -267,21 +297,15 @@ class Dns:
 
 @pytest.fixture
 def discovering(nursery):
-    async def made(plugin: Dns) -> tuple[DiscoveryManager, EventSummary]:
-        """An inbox that runs one plugin, and what its events add up to."""
+    async def made(plugin: Dns) -> tuple[PluginHost, EventSummary]:
+        """The host of one plugin that runs, and what its events add up to."""
         provider = DiscoveryProvider(name="dns", build=lambda settings, services: plugin)
-        context: Any = SimpleNamespace(
-            cluster_id="rome",
-            hub=Hub(),
-            config=config.parse(""),
-            informers=SimpleNamespace(share=None),
-            client=None,
-        )
+        context = context_of()
         summary = EventSummary()
         context.hub.listen(summary.take)
-        box = DiscoveryManager(context, PluginHost(Plugins(discovery=(provider,))))
-        await nursery.start(box.run)
-        return box, summary
+        host = PluginHost(Plugins(discovery=(provider,)))
+        await nursery.start(DiscoveryManager(context, host).run)
+        return host, summary
 
     return made
 
@@ -290,34 +314,35 @@ async def test_a_plugin_that_exits_again_and_again_is_shown_until_it_runs(
     discovering, nursery, autojump_clock
 ):
     plugin = Dns(5)
-    box, summary = await discovering(plugin)
+    host, summary = await discovering(plugin)
     await trio.sleep(6)
     assert "the discovery dns raised SystemExit" in summary.plugins["dns"].reason
-    assert "the discovery dns" in box._plugins.calls.troubles()
+    assert "the discovery dns" in host.calls.troubles()
     await trio.sleep(120)
     assert plugin.runs == 6
     assert not summary.plugins
-    assert not box._plugins.calls.troubles()
+    assert not host.calls.troubles()
     nursery.cancel_scope.cancel()
 
 
 async def test_a_plugin_that_is_parked_is_not_left_running(discovering, nursery, autojump_clock):
     plugin = Dns(0)
-    box, _ = await discovering(plugin)
+    host, _ = await discovering(plugin)
     await trio.sleep(1)
-    box._plugins.calls.of("discovery", "dns").took(9.0)
+    host.calls.of("discovery", "dns").took(9.0)
     await trio.sleep(40)
-    assert "parked for" in box._plugins.calls.troubles()["the discovery dns"]
+    assert "parked for" in host.calls.troubles()["the discovery dns"]
     assert plugin.runs == 1
     await trio.sleep(60)
     assert plugin.runs == 2
     nursery.cancel_scope.cancel()
 
 
-async def test_a_viewer_is_told_whose_key_is_configured(nursery):
+async def test_a_viewer_is_told_whose_key_is_configured(watched, nursery):
     named = f"[[peers]]\nid = 'milan'\naddresses = ['192.0.2.1:6446']\nkey = '{'ab' * 32}'\n"
-    box = Watched(nursery, named).inbox
+    found = await watched(named)
     for cluster in ("milan", "bern"):
-        box._sighted(nursery, "manual", Sighting(cluster_id=cluster, plugin="manual"))
-    rows = componentfacts.sightings(box, EventSummary())
+        found.plugins["manual"].report(Sighting(cluster_id=cluster, plugin="manual"))
+    rows = componentfacts.sightings(found.inbox, EventSummary())
     assert {row.cluster_id: row.named for row in rows.values()} == {"milan": True, "bern": False}
+    nursery.cancel_scope.cancel()

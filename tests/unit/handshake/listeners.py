@@ -8,6 +8,7 @@ import trio.testing
 
 from liqod.handshake.protocol.messages import Accepted, Ask, Denied, Refused, Report
 from liqod.handshake.protocol.outputs import ExpectedPeer, LocalIdentity, VerifiedPeer
+from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.handshake.transport.channel import StreamBackend
 from liqod.handshake.transport.interfaces import OnPending
 from liqod.handshake.transport.peerdialler import PeerDialler
@@ -76,11 +77,13 @@ class Milan:
 
 @asynccontextmanager
 async def milan(
-    doors: Mapping[str, StreamBackend] | None = None, account: Account | None = None
+    doors: Mapping[str, StreamBackend] | None = None,
+    account: Account | None = None,
+    timings: HandshakeTimings = ORDINARY,
 ) -> AsyncIterator[Milan]:
     """A listener with milan's key."""
     host = FakeHost()
-    listener = PeerListener(MILAN, host, doors or {}, account=account)
+    listener = PeerListener(MILAN, host, doors or {}, account=account, timings=timings)
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=512)
         nursery.start_soon(listener.run, listeners)
@@ -88,9 +91,9 @@ async def milan(
         nursery.cancel_scope.cancel()
 
 
-def dialler(own: LocalIdentity = ROME) -> PeerDialler:
+def dialler(own: LocalIdentity = ROME, timings: HandshakeTimings = ORDINARY) -> PeerDialler:
     """One that has no proxy on its way."""
-    return PeerDialler(own, environ={})
+    return PeerDialler(own, environ={}, timings=timings)
 
 
 async def greeter() -> Wire:

@@ -3,8 +3,9 @@
 import functools
 import os
 
+from liqod.handshake.protocol import proof
 from liqod.handshake.protocol.encoding import pack
-from liqod.handshake.protocol.messages import Accepted, Ask
+from liqod.handshake.protocol.messages import Accepted, Ask, Prove, encode
 from liqod.handshake.protocol.outputs import (
     ExpectedPeer,
     LocalIdentity,
@@ -60,6 +61,20 @@ def dialler(name="rome", expected=None, shown="milan", **changed) -> DiallerMach
 def listener(name="milan", **changed) -> ListenerMachine:
     """A cluster that is called."""
     return ListenerMachine(own(name, **changed), certificate(name), os.urandom(32))
+
+
+def prove(name: str, shown: str, hello: str, welcome: str, nonce: bytes) -> str:
+    """The proof of a cluster that calls another one, with any nonce.
+
+    Args:
+        name: the cluster.
+        shown: the one whose certificate it is shown.
+        hello, welcome: the two messages before it.
+        nonce: the one that it names.
+    """
+    digest = proof.transcript(certificate(shown), hello, welcome, nonce)
+    signature = proof.prove(private(name), "dialler", digest)
+    return encode(Prove(nonce=pack(nonce), signature=pack(signature)))
 
 
 def said(outputs: Outputs) -> list[str]:

@@ -48,6 +48,7 @@ from tests.unit.handshake.meeting import (
     known,
     listener,
     met,
+    own,
     private,
     public,
     said,
@@ -343,10 +344,10 @@ def test_a_decision_at_the_wrong_time_does_nothing(stage):
 
 def test_a_hello_of_a_short_nonce_is_never_made():
     with pytest.raises(ValueError, match="nonce"):
-        ListenerMachine(listener()._own, certificate("milan"), b"")
+        ListenerMachine(own("milan"), certificate("milan"), b"")
 
 
 def test_no_secret_is_in_what_is_printed():
-    assert "PRIVATE" not in repr(listener()._own)
+    assert "PRIVATE" not in repr(own("milan"))
     assert "kubeconfig" not in repr(YES)
     assert isinstance(decode(EVERY["hello"]), Hello)

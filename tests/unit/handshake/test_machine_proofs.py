@@ -3,8 +3,6 @@
 import msgspec
 import pytest
 
-from liqod.handshake.protocol import proof
-from liqod.handshake.protocol.encoding import pack
 from liqod.handshake.protocol.messages import Invited, Prove, Proved, Welcome, decode, encode
 from liqod.handshake.protocol.outputs import AskReceived, ExpectedPeer
 from tests.unit.handshake.meeting import (
@@ -19,6 +17,7 @@ from tests.unit.handshake.meeting import (
     listener,
     met,
     private,
+    prove,
     public,
     said,
 )
@@ -145,11 +144,9 @@ def test_proofs_of_another_meeting_are_none_of_this_one():
 
 def test_a_dialler_cannot_choose_its_nonce_late():
     one, other = dialler(), listener()
-    one.receive(*said(other.receive(*said(one.begin()))))
-    one._nonce = b"x" * 32
-    signature = proof.prove(private("rome"), "dialler", one._transcript())
-    prove = Prove(nonce=NONCE, signature=pack(signature))
-    answer = other.receive(encode(prove))
+    (hello,) = said(one.begin())
+    (welcome,) = said(other.receive(hello))
+    answer = other.receive(prove("rome", "milan", hello, welcome, b"x" * 32))
     assert ended(answer).reason == "this is not the nonce that was committed to"
 
 

@@ -12,7 +12,7 @@ from liqod.errors import ProtocolError
 from liqod.handshake.protocol import messages, proof
 from liqod.handshake.protocol.encoding import pack, unpack
 from liqod.handshake.protocol.messages import Accepted, Invited, Refused, decode, encode
-from liqod.handshake.protocol.outputs import Send, SessionEnd
+from liqod.handshake.protocol.outputs import ExpectedPeer, Send, SessionEnd
 from liqod.handshake.protocol.statemachine import DiallerMachine, ListenerMachine
 from liqod.identity import keys
 from tests.unit.handshake.meeting import (
@@ -335,5 +335,5 @@ def test_a_machine_needs_its_key_and_a_certificate():
     with pytest.raises(ProtocolError):
         ListenerMachine(own("rome", private=b"none"), certificate("rome"), bytes(32))
     with pytest.raises(ProtocolError):
-        DiallerMachine(own("rome"), dialler()._expected, b"none", bytes(32))
+        DiallerMachine(own("rome"), ExpectedPeer(), b"none", bytes(32))
     assert said(listener().receive(HELLO))

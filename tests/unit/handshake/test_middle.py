@@ -21,6 +21,7 @@ from tests.unit.handshake.meeting import (
     listener,
     own,
     private,
+    prove,
     public,
     said,
 )
@@ -47,8 +48,10 @@ class Middle:
         self.to_one = ListenerMachine(
             own(MIDDLE, versions=(1, 2)), certificate(shown), os.urandom(32)
         )
-        self.to_other = dialler(MIDDLE, versions=(1, 2))
-        self.nonce = self.to_other._nonce
+        self.nonce = os.urandom(32)
+        self.to_other = DiallerMachine(
+            own(MIDDLE, versions=(1, 2)), ExpectedPeer(), certificate("milan"), self.nonce
+        )
         self.heard: dict[str, str] = {}
         self.told: dict[str, str] = {}
 
@@ -200,11 +203,12 @@ def test_the_words_cannot_be_chosen_unless_the_commitment_is_not_held(held, monk
     assert not hasattr(decode(hello), "nonce")
     one.receive(*said(to_middle.receive(*said(one.receive(*said(to_middle.receive(hello)))))))
     assert one.peer is not None
-    (welcome,) = said(other.receive(*said(from_middle.begin())))
+    (hello,) = said(from_middle.begin())
+    (welcome,) = said(other.receive(hello))
     greeting = decode(welcome)
     assert isinstance(greeting, Welcome)
-    from_middle._nonce = grind(one.peer.words, unpack(greeting.nonce))
-    other.receive(*said(from_middle.receive(welcome)))
+    chosen = grind(one.peer.words, unpack(greeting.nonce))
+    other.receive(prove(MIDDLE, "milan", hello, welcome, chosen))
     if held:
         assert other.peer is None
     else:

@@ -4,7 +4,7 @@ import pytest
 
 from liqod.handshake.transport.peerlistener import ListenerKey, chosen
 from liqod.handshake.transport.peertls import called, wanted
-from liqod.sharedport import _NAME
+from liqod.sharedport import program_of
 from tests.unit.handshake.meeting import own
 
 PRESENT, FORMER = ListenerKey.of(own("rome")), ListenerKey.of(own("milan"))
@@ -18,9 +18,7 @@ def test_what_is_called_names_the_key_and_is_a_daemon_s_for_versions_before(host
     key = PRESENT.key if named else ""
     name = called(host, key)
     assert wanted(name) == key[:16]
-    found = _NAME.fullmatch(name)
-    assert found is not None
-    assert found[1] == "liqod-peering"
+    assert program_of(name) == "liqod-peering"
 
 
 @pytest.mark.parametrize(

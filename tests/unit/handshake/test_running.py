@@ -10,10 +10,8 @@ import trio.testing
 
 from liqod.apimachinery import labels
 from liqod.errors import Forbidden, Unreachable
-from liqod.handshake.handshakemanager import AGAIN, HandshakeManager
+from liqod.handshake.transport.advertisedlistener import AGAIN, AdvertisedListener
 from liqod.handshake.transport.peerlistener import PeerListener
-from liqod.identity import keys
-from liqod.runtime.account import Account
 
 
 class Client:
@@ -33,13 +31,9 @@ async def test_it_is_taken_back_at_last_and_said_while_it_is_not(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ):
     client = Client(Unreachable("nobody answers"), Forbidden("no such right"))
-    config = SimpleNamespace(handshake=SimpleNamespace(proxy="", stream_idle=60.0))
-    context: Any = SimpleNamespace(
-        cluster_id="milan", client=client, namespace="liqo", config=config
-    )
-    room = HandshakeManager(context, keys.generate(), Account())
+    context: Any = SimpleNamespace(client=client, namespace="liqo")
     began = autojump_clock.current_time()
-    await room._withdraw_until_done()
+    await AdvertisedListener(context).withdraw()
     assert [each["metadata"]["annotations"] for each in client.patches] == [{labels.MET_AT: None}]
     assert autojump_clock.current_time() - began == pytest.approx(2 * AGAIN)
     said = [each.getMessage() for each in caplog.records]
@@ -62,19 +56,11 @@ async def test_its_port_is_free_where_it_ends_before_it_is_said_where_it_is_met(
     nursery: trio.Nursery,
 ):
     client = Silent()
-    settings: dict[str, Any] = {"proxy": "", "stream_idle": 60.0, "port": 0, "host": "127.0.0.1"}
-    handshake = SimpleNamespace(**settings, advertise=())
-    context: Any = SimpleNamespace(
-        cluster_id="milan",
-        client=client,
-        namespace="liqo",
-        config=SimpleNamespace(handshake=handshake),
-    )
-    room, listener = (
-        HandshakeManager(context, keys.generate(), Account()),
-        cast("PeerListener", None),
-    )
-    nursery.start_soon(room._listen, listener)
+    handshake = SimpleNamespace(port=0, host="127.0.0.1", advertise=())
+    config = SimpleNamespace(handshake=handshake)
+    context: Any = SimpleNamespace(client=client, namespace="liqo", config=config)
+    room = AdvertisedListener(context)
+    nursery.start_soon(room.run, cast("PeerListener", None))
     await client.asked.wait()
     port = room.port
     nursery.cancel_scope.cancel()

@@ -22,7 +22,8 @@ from hypothesis.stateful import (
 )
 
 from liqod.handshake.protocol import proof
-from liqod.handshake.protocol.messages import Ask
+from liqod.handshake.protocol.encoding import pack
+from liqod.handshake.protocol.messages import Ask, Hello, decode, encode
 from liqod.handshake.protocol.outputs import ExpectedPeer, Outputs
 from liqod.handshake.protocol.requestphase import FINAL_PHASES
 from liqod.handshake.protocol.statemachine import DiallerMachine, ListenerMachine
@@ -32,6 +33,7 @@ from tests.unit.handshake.meeting import (
     YES,
     certificate,
     own,
+    prove,
     public,
     said,
 )
@@ -190,23 +192,32 @@ class World(RuleBasedStateMachine):
     def pretend(self, way):
         """A stranger says that it is the consumer, and has received all that it ever said."""
         wanted = self.wanted[way]
+        nonce = os.urandom(32)
+        hello = encode(
+            Hello(
+                versions=own("turin").versions,
+                capabilities=own("turin").capabilities,
+                cluster_id=wanted.consumer,
+                public_key=public(wanted.consumer).decode(),
+                commitment=pack(proof.commitment(nonce)),
+            )
+        )
         shown = certificate(wanted.provider)
-        stranger = DiallerMachine(own("turin"), ExpectedPeer(), shown, os.urandom(32))
-        stranger._own = own("turin", cluster_id=wanted.consumer)
-        stranger._public = public(wanted.consumer)
         listener = ListenerMachine(own(wanted.provider), shown, os.urandom(32))
-        listener.receive(*said(stranger.receive(*said(listener.receive(*said(stranger.begin()))))))
+        (welcome,) = said(listener.receive(hello))
+        listener.receive(prove("turin", wanted.provider, hello, welcome, nonce))
         assert listener.peer is None, "identified as somebody else"
 
     @rule(way=WAYS)
     def choose_late(self, way):
         """A stranger commits to one nonce, hears the listener's, and chooses another."""
-        shown = certificate(self.wanted[way].provider)
+        provider = self.wanted[way].provider
+        shown = certificate(provider)
         stranger = DiallerMachine(own("turin"), ExpectedPeer(), shown, os.urandom(32))
-        listener = ListenerMachine(own(self.wanted[way].provider), shown, os.urandom(32))
-        welcome = listener.receive(*said(stranger.begin()))
-        stranger._nonce = os.urandom(32)
-        listener.receive(*said(stranger.receive(*said(welcome))))
+        listener = ListenerMachine(own(provider), shown, os.urandom(32))
+        (hello,) = said(stranger.begin())
+        (welcome,) = said(listener.receive(hello))
+        listener.receive(prove("turin", provider, hello, welcome, os.urandom(32)))
         assert listener.peer is None, "a nonce was chosen after the other one was known"
 
     @invariant()
@@ -249,13 +260,13 @@ def test_a_machine_that_verifies_nothing_is_found(monkeypatch):
 
 @pytest.mark.parametrize("lender", [ListenerMachine, DiallerMachine])
 def test_a_machine_that_accepts_by_itself_is_found(lender, monkeypatch):
-    take: Callable[..., Outputs] = lender._take
+    receive: Callable[..., Outputs] = lender.receive
 
-    def accepting(self: DiallerMachine | ListenerMachine, message: Any, text: str) -> Outputs:
-        outputs = take(self, message, text)
-        return (*outputs, *self.accept(YES)) if isinstance(message, Ask) else outputs
+    def accepting(self: DiallerMachine | ListenerMachine, text: str) -> Outputs:
+        outputs = receive(self, text)
+        return (*outputs, *self.accept(YES)) if isinstance(decode(text), Ask) else outputs
 
-    monkeypatch.setattr(lender, "_take", accepting)
+    monkeypatch.setattr(lender, "receive", accepting)
     found("nobody has decided so")
 
 

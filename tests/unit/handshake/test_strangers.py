@@ -12,6 +12,7 @@ from liqod.errors import Unreachable
 from liqod.handshake.protocol.messages import Ask, Denied
 from liqod.handshake.protocol.mux import FrameKind
 from liqod.handshake.protocol.outputs import ExpectedPeer, LocalIdentity
+from liqod.handshake.timings import HandshakeTimings
 from liqod.handshake.transport import peerlistener, websockets
 from liqod.handshake.transport.interfaces import SessionOver
 from liqod.handshake.transport.peerdialler import DialledSession
@@ -196,17 +197,17 @@ async def test_one_key_has_few_channels_and_the_newest_stay() -> None:
         assert await (await meetings[-1].dial("", 0)).receive() == b"hello"
 
 
-async def test_where_nothing_comes_any_more_the_meeting_is_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(websockets, "SILENCE", 0.3)
-    monkeypatch.setattr(websockets, "PING_EVERY", 0.1)
-    async with milan({"api": greeter}) as there, dialler().meet([there.address], EXPECTED) as met:
-        await met.attach()
-        await trio.sleep(0.6)
-        assert await (await met.dial("", 0)).receive() == b"hello"  # the pings keep it
-        monkeypatch.setattr(websockets, "PING_EVERY", 60.0)
-        assert (await met.wait_over()).code == "gone"
+async def test_where_nothing_comes_any_more_the_meeting_is_over() -> None:
+    lively, silent = HandshakeTimings(silence=0.3, ping_every=0.1), HandshakeTimings()
+    async with milan({"api": greeter}, timings=HandshakeTimings(silence=0.3)) as there:
+        async with dialler(timings=lively).meet([there.address], EXPECTED) as met:
+            await met.attach()
+            await trio.sleep(0.6)
+            assert await (await met.dial("", 0)).receive() == b"hello"  # the pings keep it
+        async with dialler(timings=silent).meet([there.address], EXPECTED) as met:
+            await met.attach()
+            with trio.fail_after(10):  # by the listener's word: this side would wait for a minute
+                assert (await met.wait_over()).code == "gone"
 
 
 def test_own_is_not_shown() -> None:

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
 from liqod.errors import ConfigError, Unauthorized, Unconnected, Unreachable
-from liqod.handshake.transport import channelmanager
+from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.handshake.transport.channelmanager import ChannelManager
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
@@ -33,9 +34,9 @@ async def connected(channels: ChannelManager, there: Milan) -> Wire:
 
 
 @asynccontextmanager
-async def kept(**who: object) -> AsyncIterator[ChannelManager]:
+async def kept(timings: HandshakeTimings = ORDINARY, **who: Any) -> AsyncIterator[ChannelManager]:
     """Rome's channels."""
-    made = ChannelManager(dialler(**who).meet)  # type: ignore[arg-type]
+    made = ChannelManager(dialler(**who).meet, timings=timings)
     async with trio.open_nursery() as nursery:
         await nursery.start(made.run)
         yield made
@@ -88,10 +89,9 @@ async def test_who_was_let_in_anew_does_not_wait_for_the_next_try() -> None:
         assert await (await connected(channels, there)).receive() == b"hello"
 
 
-async def test_what_nobody_uses_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channelmanager, "IDLE", 0.05)
-    monkeypatch.setattr(channelmanager, "LOOK_EVERY", 0.02)
-    async with milan({"api": greeter}) as there, kept() as channels:
+async def test_what_nobody_uses_is_let_go() -> None:
+    soon = HandshakeTimings(channel_idle=0.05, channel_check=0.02)
+    async with milan({"api": greeter}) as there, kept(soon) as channels:
         wire = await connected(channels, there)
         await trio.sleep(0.15)
         assert await wire.receive() == b"hello"

@@ -1,12 +1,14 @@
 """Statements that one key follows another: signed by both, whole, and about no other cluster."""
 
+from base64 import urlsafe_b64encode
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.errors import ProtocolError
-from liqod.identity import keys, successions
+from liqod.identity import keys
 from liqod.identity.successions import CONTEXT, FORMER, LIMIT, NEXT, state, verify, verify_for
 
 KINDS = {"ed25519": keys.generate, "ecdsa": keys.generate_tls, "rsa": keys.generate_rsa}
@@ -18,13 +20,18 @@ def print_of(private: bytes) -> str:
     return keys.print_of(keys.public_pem(private))
 
 
+def packed(*parts: bytes) -> str:
+    """A statement of these parts, in base64url without padding."""
+    return ".".join(("v1", *(urlsafe_b64encode(each).decode().rstrip("=") for each in parts)))
+
+
 def signed(payload: bytes, was: bytes, comes: bytes, *, contexts=(FORMER, NEXT)) -> str:
     """A statement of whatever is to be stated."""
     first, second = (
         keys.sign(key, CONTEXT + context + payload)
         for key, context in zip((was, comes), contexts, strict=True)
     )
-    return ".".join(("v1", *map(successions._pack, (payload, first, second))))
+    return packed(payload, first, second)
 
 
 def payload(cluster_id="rome", was=WAS, comes=COMES) -> bytes:
@@ -77,9 +84,7 @@ def test_anything_else_is_refused(text, why):
 @pytest.mark.parametrize("message", [b"rome", b"MTIzNDU2Nzg5MDEyMzQ1Ng==", b" " * 64])
 def test_no_other_signature_of_a_key_is_one_of_a_statement(message):
     """A nonce, TLS and a text that somebody chose."""
-    text = ".".join(
-        ("v1", *map(successions._pack, (payload(), *(keys.sign(k, message) for k in (WAS, COMES)))))
-    )
+    text = packed(payload(), *(keys.sign(key, message) for key in (WAS, COMES)))
     with pytest.raises(ProtocolError, match="not signed"):
         verify(text)
 

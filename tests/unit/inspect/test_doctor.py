@@ -21,6 +21,7 @@ from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Loaded, Plugins
 from liqod.telemetry.hub import Hub
+from tests.unit.inspect.working import refused
 
 FINE = ok("fine")
 
@@ -31,14 +32,13 @@ class Patient:
     def __init__(self, *checks: Check) -> None:
         self.hub = Hub()
         self.now = 100.0
-        self.client: Any = SimpleNamespace()
+        self.client: Any = SimpleNamespace(raw=refused)
         context: Any = SimpleNamespace(hub=self.hub, client=self.client)
         self.settings: dict[tuple[str, str], Any] = {}
         self.plugins = PluginHost(Plugins(checks=checks, settings=self.settings))
         stand_in: Any = self
-        self.doctor = Doctor(
-            *(context, self.plugins, stand_in), Probes(context, Components(), self.plugins)
-        )
+        self.probes = Probes(context, Components(), self.plugins)
+        self.doctor = Doctor(context, self.plugins, stand_in, self.probes)
 
     async def refresh(self) -> None:
         """Nothing to take in."""
@@ -153,11 +153,9 @@ async def is_refused(asker):
 )
 async def test_a_probe_that_fails_again_and_again_is_shown(probe, said, autojump_clock):
     patient = Patient(check("etcd", lambda facts: FINE, probe=probe))
-    probes = patient.doctor._probes
-    job = probes._check(probes._checks[0])
-    await probes._do(("", "etcd"), job)
+    await patient.probes.now()
     assert (await patient.after(0))["etcd"].verdict == "ok"
-    await probes._do(("", "etcd"), job)
+    await patient.probes.now()
     row = (await patient.after(20))["etcd"]
     assert (row.verdict, row.evidence) == ("unknown", f"its probe fails: {said}")
 
@@ -179,10 +177,9 @@ async def test_a_check_that_raises_is_a_problem_of_its_plugins(part: str):
     patient = Patient(check("etcd", look, probe=probe))
     record = Loaded(name="etcd", kind="check", version="1", package="etcd", state="active")
     patient.plugins.loaded = msgspec.structs.replace(patient.plugins.loaded, records=(record,))
-    probes = patient.doctor._probes
 
     async def said() -> str:
-        await probes._do(("", "etcd"), probes._check(probes._checks[0]))
+        await patient.probes.now()
         for _ in range(FAILING):
             await patient.after(2)
         (row,) = componentfacts.plugins(patient.plugins, EventSummary()).values()
@@ -203,6 +200,5 @@ async def test_a_probe_and_its_look_are_given_the_settings():
         check("etcd", lambda facts: ok(f"{facts.settings} {facts.probed}"), probe=asks)
     )
     patient.settings["check", "etcd"] = "ours"
-    probes = patient.doctor._probes
-    await probes._do(("", "etcd"), probes._check(probes._checks[0]))
+    await patient.probes.now()
     assert (await patient.after(0))["etcd"].evidence == "ours ours"

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+from liqod.errors import Forbidden
 from liqod.inspect.components import Components
 
 
@@ -15,3 +16,8 @@ def components(peer: str = "milan", **borrowing: Any) -> Components:
     stand_in.shown = found.borrows(peer, made)  # else it ends when it is collected
     stand_in.shown.__enter__()
     return found
+
+
+async def refused(method: str, path: str) -> Any:
+    """The answer of an API server that gives no rights."""
+    raise Forbidden(f"no right to {path}")

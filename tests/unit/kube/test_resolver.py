@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from liqod.kube.http.resolver import AT_ONCE, HostResolver
+from tests.testbed.held import held
 
 FOUND = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 443))]
 
@@ -54,4 +55,4 @@ async def test_nothing_is_kept_of_names_that_were_answered(zones):
     resolver = HostResolver()
     for number in range(10):
         assert await resolver.getaddrinfo(f"peer-{number}.example".encode(), 443) == FOUND
-    assert not resolver._limits
+    assert held(resolver, trio.CapacityLimiter) == []

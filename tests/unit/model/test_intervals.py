@@ -1,7 +1,7 @@
 """Times that hang together: who changes one of them learns here what else it means."""
 
 from liqod.consumer import link
-from liqod.consumer.nodes import nodeplan
+from liqod.consumer.timings import ORDINARY
 from liqod.kube import leaderelection
 from liqod.model.peering import intervals
 
@@ -36,4 +36,4 @@ def test_a_proof_of_the_webhook_may_be_missed_once():
 
 
 def test_node_leases_outlast_what_renews_them():
-    assert nodeplan.RENEW_SECONDS * 2 < intervals.NODE_LEASE
+    assert ORDINARY.node_lease_every * 2 < intervals.NODE_LEASE

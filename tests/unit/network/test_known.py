@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.network.ipam.peercidrs import _IP, ranges_of, waited_for
+from liqod.network.ipam.peercidrs import PeerIP, ranges_of, waited_for
 from liqod.resources import Configuration
 
 
@@ -57,10 +57,10 @@ def test_a_refusal_is_passed_on() -> None:
     assert "10.0.0.0/33 is no range" in waited_for(configuration(conditions=[refusal]))
 
 
-def lent(stand_in: str, real: str, masquerade: bool | None = None) -> _IP:
+def lent(stand_in: str, real: str, masquerade: bool | None = None) -> PeerIP:
     """An IP that has its address."""
     spec = {"ip": real, "masquerade": masquerade}
-    return msgspec.convert({"spec": spec, "status": {"ip": stand_in}}, _IP)
+    return msgspec.convert({"spec": spec, "status": {"ip": stand_in}}, PeerIP)
 
 
 def test_what_is_lent_is_told_with_who_sees_the_peers_pods() -> None:

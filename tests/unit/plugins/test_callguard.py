@@ -12,7 +12,7 @@ import trio
 
 from liqod.errors import PluginError, Unreachable
 from liqod.plugins import callguard, exceptions
-from liqod.plugins.callguard import CallGuard, CallGuards
+from liqod.plugins.callguard import ORDINARY, CallGuard, CallGuards
 from liqod.plugins.currentplugin import RunningPlugin, running
 from tests.unit.plugins.broken import Speechless, raising
 
@@ -137,7 +137,7 @@ async def test_who_does_not_end_is_left_behind_and_not_called_meanwhile(
     with trio.move_on_after(5) as scope:
         await gauge.run(clinging)
     assert scope.cancelled_caught
-    assert trio.current_time() == 5 + callguard.ENDING
+    assert trio.current_time() == 5 + ORDINARY.ending
     said = f"does not end: {clinging.__name__} was cancelled, and goes on"
     assert gauge.trouble == said
     assert f"the discovery dns {said}" in caplog.text
@@ -169,7 +169,7 @@ async def test_each_stretch_between_two_waits_is_timed(slow):
 
     async def now_and_then() -> str:
         for _ in range(callguard.PATIENCE):
-            slow(callguard.SLOW)()
+            slow(ORDINARY.slow)()
             await trio.lowlevel.checkpoint()
         return "done"
 
@@ -199,32 +199,32 @@ async def test_calls_are_timed(slow):
 async def test_who_is_slow_again_and_again_is_parked_ever_longer(slow, autojump_clock):
     gauge = CallGuard("reflector", "gadgets")
     for _ in range(callguard.PATIENCE):
-        gauge.ask(slow(callguard.SLOW))
+        gauge.ask(slow(ORDINARY.slow))
     assert not gauge.rests
-    gauge.ask(slow(callguard.SLOW))
-    assert gauge.rests == callguard.PARKED
+    gauge.ask(slow(ORDINARY.slow))
+    assert gauge.rests == ORDINARY.parked
     assert "was slow 4 times" in gauge.trouble
-    await trio.sleep(callguard.PARKED)
+    await trio.sleep(ORDINARY.parked)
     assert not gauge.rests
-    gauge.ask(slow(callguard.STUCK))
-    assert gauge.rests == 2 * callguard.PARKED
-    await trio.sleep(2 * callguard.FORGIVEN)
-    gauge.ask(slow(callguard.STUCK))
-    assert gauge.rests == callguard.PARKED
+    gauge.ask(slow(ORDINARY.stuck))
+    assert gauge.rests == 2 * ORDINARY.parked
+    await trio.sleep(2 * ORDINARY.forgiven)
+    gauge.ask(slow(ORDINARY.stuck))
+    assert gauge.rests == ORDINARY.parked
 
 
 async def test_who_is_slow_now_and_then_is_not_parked(slow, autojump_clock):
     gauge = CallGuard("reflector", "gadgets")
     for _ in range(20):
-        gauge.ask(slow(callguard.SLOW))
-        await trio.sleep(callguard.WITHIN / 2)
+        gauge.ask(slow(ORDINARY.slow))
+        await trio.sleep(ORDINARY.within / 2)
     assert not gauge.rests
 
 
 async def test_one_that_gets_stuck_is_parked_at_once_but_for_what_is_liqods_own(slow, caplog):
     gauge, own = CallGuard("reflector", "gadgets"), CallGuard("reflector", "pods", own=True)
-    gauge.ask(slow(callguard.STUCK))
-    own.ask(slow(callguard.STUCK))
+    gauge.ask(slow(ORDINARY.stuck))
+    own.ask(slow(ORDINARY.stuck))
     assert gauge.rests
     assert not own.rests
     assert "the reflector gadgets is parked for 60 s: a call took 5.0 s" in caplog.text
@@ -322,19 +322,19 @@ async def test_a_task_that_a_plugin_begins_is_its_own(slow, autojump_clock):
 
     async def deeper() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(beside, 2 * callguard.SLOW)
+            nursery.start_soon(beside, 2 * ORDINARY.slow)
 
     async def run() -> str:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(beside, callguard.SLOW)
+            nursery.start_soon(beside, ORDINARY.slow)
             nursery.start_soon(deeper)
         return "both are back"
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(beside, 9 * callguard.STUCK)  # nobody's
+        nursery.start_soon(beside, 9 * ORDINARY.stuck)  # nobody's
         assert await gauge.run(run) == "both are back"
     assert gauge.slow == 2
-    assert gauge.worst == 2 * callguard.SLOW
+    assert gauge.worst == 2 * ORDINARY.slow
     mine = [each for each in seen if each is not None]
     assert [each.gauge for each in mine] == [gauge, gauge]
     assert all("in beside" in each.place for each in mine)
@@ -363,7 +363,7 @@ async def test_what_goes_on_and_is_parked_is_ended_at_once(slow, autojump_clock,
 
     async def blocks() -> None:
         while True:
-            slow(callguard.SLOW)()
+            slow(ORDINARY.slow)()
             blocked.append(trio.current_time())
             await trio.sleep(1)
 
@@ -375,7 +375,7 @@ async def test_what_goes_on_and_is_parked_is_ended_at_once(slow, autojump_clock,
         await gauge.run(run if beside else blocks)
     assert trio.current_time() - blocked[-1] < 0.1
     assert len(blocked) == callguard.PATIENCE + 1
-    assert gauge.rests == pytest.approx(callguard.PARKED, abs=1)
+    assert gauge.rests == pytest.approx(ORDINARY.parked, abs=1)
 
 
 async def test_one_that_is_parked_and_does_not_end_is_left_behind_and_parked_once(
@@ -386,11 +386,11 @@ async def test_one_that_is_parked_and_does_not_end_is_left_behind_and_parked_onc
     async def shields() -> None:
         with trio.CancelScope(shield=True):
             for _ in range(5 * callguard.PATIENCE):
-                slow(callguard.SLOW)()
+                slow(ORDINARY.slow)()
                 await trio.sleep(1)
 
     with pytest.raises(PluginError, match="does not end"):
         await gauge.run(shields)
     await trio.sleep(5 * callguard.PATIENCE)
     assert not gauge.left
-    assert gauge.rests < callguard.PARKED, "what goes on while it is parked is not parked again"
+    assert gauge.rests < ORDINARY.parked, "what goes on while it is parked is not parked again"

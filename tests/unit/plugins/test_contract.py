@@ -9,6 +9,7 @@ import pytest
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, PODS, SECRETS, SERVICES
 from liqod.errors import PluginError
+from liqod.plugins.callguard import CallGuardTimings
 from liqod.plugins.contracts import (
     Plan,
     Reads,
@@ -20,7 +21,7 @@ from liqod.plugins.contracts import (
     Token,
     Watch,
 )
-from simulator.suites import ReflectorContract, StaticView, trials
+from simulator.suites import ReflectorContract, StaticView
 
 
 def manifest(kind, name, **more):
@@ -347,8 +348,7 @@ BLOCKS = 0.05
         ({"debounce": sleeps}, "says_for_how_long_a_change_may_wait", "sleeps took"),
     ],
 )
-def test_what_the_daemon_would_park_is_found_out(changes, test, said, monkeypatch):
-    monkeypatch.setattr(trials, "SLOW", BLOCKS)
+def test_what_the_daemon_would_park_is_found_out(changes, test, said):
     before = TestNeedsOfTheWayBack.reflector
     if "debounce" in changes:
         (kind,) = before.remote
@@ -356,6 +356,7 @@ def test_what_the_daemon_would_park_is_found_out(changes, test, said, monkeypatc
 
     class Broken(TestNeedsOfTheWayBack):
         reflector = msgspec.structs.replace(before, **changes)
+        timings = CallGuardTimings(slow=BLOCKS)
 
     with pytest.raises(AssertionError, match=said):
         getattr(Broken(), f"test_{test}")()

@@ -7,7 +7,14 @@ import trio
 from liqod.errors import TransientError
 from liqod.plugins import loader
 from liqod.plugins.discovery import dns_srv, texts
-from liqod.plugins.discovery.dns_srv import PATIENCE, SOONEST, DnsAnswer, DnsSrv, Settings
+from liqod.plugins.discovery.dns_srv import (
+    PATIENCE,
+    SOONEST,
+    DnsAnswer,
+    DnsResolver,
+    DnsSrv,
+    Settings,
+)
 from liqod.plugins.providers import MOST_ADVERT, Sighting
 from simulator.suites import DiscoveryContract
 from tests.unit.plugins.nameserver import NameServer
@@ -58,7 +65,7 @@ async def rounds(server: NameServer, count: int = 1, plugin: DnsSrv | None = Non
     for number in range(count):
         if number and change is not None:
             change()
-        lasts = await made._round("example.org", seen.append)
+        lasts = await made.look("example.org", seen.append)
     return seen, lasts
 
 
@@ -133,7 +140,7 @@ async def test_of_a_domain_with_ever_more_records_so_many_are_looked_at(monkeypa
 
     plugin = DnsSrv(Settings(domains=("example.org",)), Endless())  # type: ignore[arg-type]
     seen: list[Sighting] = []
-    await plugin._round("example.org", seen.append)
+    await plugin.look("example.org", seen.append)
     assert len(seen) == 4
 
 
@@ -169,9 +176,19 @@ async def test_where_nothing_can_be_asked_it_says_so(autojump_clock):
 
 
 async def test_while_one_domain_cannot_be_asked_the_others_are_followed(server, caplog):
-    plugin = DnsSrv(Settings(domains=("example.org", "b.example"), nameservers=(server.address,)))
+    real = DnsResolver((server.address,))
+
+    class Partly:
+        """A resolver that gets no answer about one domain."""
+
+        async def ask(self, name: str, kind: str) -> DnsAnswer:
+            if name.endswith("b.example"):
+                raise TransientError("b.example: no answer")
+            return await real.ask(name, kind)
+
+    plugin = DnsSrv(Settings(domains=("example.org", "b.example")), Partly())  # type: ignore[arg-type]
     for _ in range(5):
-        plugin._failed("b.example", TransientError("b.example: no answer"))
+        await plugin.look("b.example", lambda seen: None)
     seen, _ = await rounds(server, plugin=plugin)
     assert seen == [MILAN]
     assert len(caplog.records) == 1

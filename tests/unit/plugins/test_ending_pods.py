@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from liqod.model.objects import podends
 from liqod.plugins.contracts import NOTHING, Absence, Plan
 from liqod.plugins.reflectors import pods
 from tests.unit.plugins.reflected import (
@@ -106,6 +107,41 @@ def test_what_a_kubelet_ends_stays_as_on_a_node_here():
     here = told(ended, **CONTROLLED)
     assert here["status"]["phase"] == "Failed"
     assert pods.incoming(here, (ended,), view()) == NOTHING
+
+
+NEXT: Json = {**remote_pod(), "metadata": {**remote_pod()["metadata"], "uid": "uid-second"}}
+
+
+@pytest.mark.parametrize("again", [(), (NEXT,)])
+def test_the_last_of_one_that_went_before_it_was_shown_ends_it_here(again: tuple[Json, ...]):
+    here = told(remote_pod(), **CONTROLLED)
+    plan = pods.incoming(here, again, view(gone=[evicted()]))
+    assert plan.end_local
+    assert [each.code for each in plan.reasons] == ["TakenAway"]
+    assert plan.status is not None
+    assert podends.taken_away({"status": plan.status}) == "evicting"
+
+    # Where it was shown already that it is disrupted there, there is nothing to write.
+    plan = pods.incoming(told(evicted(), **CONTROLLED), again, view(gone=[evicted()]))
+    assert plan.end_local
+    assert plan.status is None
+
+
+@pytest.mark.parametrize(
+    ("here", "gone"),
+    [
+        (told(remote_pod(), **CONTROLLED), remote_pod()),
+        (told(remote_pod()), evicted()),
+        (pod(metadata={"uid": "uid-of-the-next", **CONTROLLED}), evicted()),
+        (told(remote_pod(), **CONTROLLED, **DELETED), evicted()),
+    ],
+    ids=["deleted by hand", "without a controller", "of the pod before", "ends already"],
+)
+def test_others_that_went_end_nothing_here(here: Json, gone: Json):
+    for again in ((NEXT,), ()):
+        shown = pods.incoming(here, again, view(gone=[gone]))
+        assert shown == pods.incoming(here, again, view())
+        assert not shown.end_local
 
 
 def test_one_that_is_back_after_its_eviction_does_not_end():

@@ -3,6 +3,7 @@
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
@@ -46,13 +47,13 @@ class StaticEdge:
         self.records = 0
         self.done: list[Any] = []
         self.changes = False
-        self._wake = wake
+        self.wake = wake
         self.own = "liqod-0.local."
 
     def hears(self, news: dict[str, News]) -> None:
         """From a thread, as zeroconf does."""
         self.news |= news
-        thread = threading.Thread(target=self._wake)
+        thread = threading.Thread(target=self.wake)
         thread.start()
         thread.join()
 
@@ -90,38 +91,48 @@ class TestMdns(DiscoveryContract):
     expected = (MILAN,)
 
     @pytest.fixture(autouse=True)
-    def edge(self, monkeypatch):
-        def opened(plugin: Mdns, token: Any) -> StaticEdge:
-            made = StaticEdge(lambda: token.run_sync_soon(plugin._hear))
-            self.made = made
-            made.hears({"milan": heard()})
-            return made
+    def edge(self):
+        def opening(interfaces: Any, wake: Any) -> Any:
+            self.made = StaticEdge(wake)
+            self.made.hears({"milan": heard()})
+            return self.made
 
-        monkeypatch.setattr(Mdns, "_opened", opened)
+        type(self).provider = msgspec.structs.replace(
+            self.provider, build=lambda settings, services: Mdns(settings, services, opening)
+        )
 
     def lose(self) -> None:
         self.made.hears({"milan": None})
 
 
-async def at_once(plugin: Mdns, function: Any, *args: Any) -> Any:
+async def at_once(function: Any, *args: Any, **options: Any) -> Any:
     """Without a thread, for which a clock that jumps would not wait."""
     return function(*args)
 
 
+def plugin_of(settings: Settings | None = None, told: Any = None) -> tuple[Mdns, Any]:
+    """A plugin, and the stand-in by which it would speak."""
+    edge: Any = StaticEdge()
+
+    def opening(interfaces: Any, wake: Any) -> Any:
+        edge.wake = wake
+        return edge
+
+    services = Services(
+        cluster_id="rome", share=share, announcement=lambda: told[0] if told else None
+    )
+    return Mdns(settings or Settings(), services, opening), edge
+
+
 @pytest.fixture
 def listening(nursery, monkeypatch):
-    monkeypatch.setattr(Mdns, "_threaded", at_once)
+    monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
 
     async def made(settings: Settings | None = None, told: Any = None):
-        services = Services(
-            cluster_id="rome", share=share, announcement=lambda: told[0] if told else None
-        )
-        plugin = Mdns(settings or Settings(), services)
-        token = trio.lowlevel.current_trio_token()
-        edge: Any = StaticEdge(lambda: token.run_sync_soon(plugin._hear))
+        plugin, edge = plugin_of(settings, told)
         seen: list[Sighting] = []
-        nursery.start_soon(plugin._listen, edge, seen.append)
-        return plugin, edge, seen
+        await nursery.start(plugin.run, seen.append)
+        return edge, seen
 
     return made
 
@@ -132,7 +143,7 @@ async def settle(edge: StaticEdge, news: dict[str, News]) -> None:
 
 
 async def test_an_instance_that_changes_its_cluster_is_another(listening, nursery):
-    _, edge, seen = await listening()
+    edge, seen = await listening()
     await settle(edge, {"a": heard(name="a")})
     await settle(edge, {"a": heard("oslo", name="a")})
     await settle(edge, {"a": heard("oslo", name="a", strings=())})
@@ -148,7 +159,7 @@ async def test_an_instance_that_changes_its_cluster_is_another(listening, nurser
 async def test_what_is_announced_again_as_it_was_is_told_again_without_haste(
     listening, nursery, autojump_clock
 ):
-    _, edge, seen = await listening()
+    edge, seen = await listening()
     await settle(edge, {"a": heard(name="a")})
     edge.news = {"a": RENEWED, "unknown": RENEWED}
     await trio.sleep(mdns.COLLECTED + 0.1)
@@ -158,7 +169,7 @@ async def test_what_is_announced_again_as_it_was_is_told_again_without_haste(
 
 
 async def test_its_own_announcement_is_not_seen_and_one_with_its_name_is(listening, nursery):
-    _, edge, seen = await listening()
+    edge, seen = await listening()
     await settle(edge, {"rome": heard("rome", server="liqod-0.local.")})
     assert seen == []
     await settle(edge, {"rome-2": heard("rome", name="rome-2")})
@@ -170,8 +181,7 @@ async def test_it_announces_again_now_and_then_anew_when_it_changes_and_no_more(
     listening, nursery, autojump_clock
 ):
     told = [Announcement(advert="v1.a", port=6446)]
-    plugin, edge, _ = await listening(Settings(every=10), told)
-    nursery.start_soon(plugin._announce, edge)
+    edge, _ = await listening(Settings(every=10), told)
     await trio.sleep(25)
     assert edge.done == [("rome", 6446, 30, "v1.a"), "again", "again"]
     told[0] = Announcement(advert="v1.b", port=7000)
@@ -184,8 +194,7 @@ async def test_it_announces_again_now_and_then_anew_when_it_changes_and_no_more(
 
 
 async def test_who_is_overdue_is_asked_and_in_the_end_forgotten(listening, nursery, autojump_clock):
-    plugin, edge, _ = await listening()
-    nursery.start_soon(plugin._look_around, edge)
+    edge, seen = await listening()
     await settle(edge, {f"c{n}": heard(f"c{n}", ttl=60.0) for n in range(20)})
     await trio.sleep(49)
     assert edge.done == []
@@ -193,15 +202,18 @@ async def test_who_is_overdue_is_asked_and_in_the_end_forgotten(listening, nurse
     assert len(edge.done) == mdns.MOST_ASKED
     edge.done.clear()
     await trio.sleep(30)
-    assert plugin._seen == {}
     # Else they were mere repetitions when they are announced again, and seen by nobody.
     assert edge.done == [("forget", f"c{n}") for n in range(20)]
+    edge.done.clear()
+    edge.news = {f"c{n}": RENEWED for n in range(20)}
+    await trio.sleep(30)
+    assert (len(seen), edge.done) == (20, [])
     nursery.cancel_scope.cancel()
 
 
-async def test_where_the_network_is_flooded_it_rests(listening, nursery, autojump_clock):
-    plugin, edge, _ = await listening()
-    edge.records = 0
+async def test_where_the_network_is_flooded_it_rests(nursery, monkeypatch, autojump_clock):
+    monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
+    plugin, edge = plugin_of()
 
     async def flood() -> None:
         while True:
@@ -209,8 +221,10 @@ async def test_where_the_network_is_flooded_it_rests(listening, nursery, autojum
             await trio.sleep(mdns.RESCAN / 2)
 
     nursery.start_soon(flood)
-    with pytest.raises(TransientError, match="mDNS records a second"):
-        await plugin._look_around(edge)
+    with pytest.raises(ExceptionGroup) as raised:
+        await plugin.run(lambda seen: None)
+    assert raised.group_contains(TransientError, match="mDNS records a second")
+    assert edge.done == ["closed"]
     nursery.cancel_scope.cancel()
 
 

@@ -12,7 +12,7 @@ from zeroconf._handlers.record_manager import RecordManager
 from zeroconf._protocol.incoming import DNSIncoming
 from zeroconf._protocol.outgoing import DNSOutgoing
 
-from liqod.plugins.discovery import mdnsedge
+from liqod.plugins.discovery import adapters, mdnsedge
 from liqod.plugins.discovery.mdnsedge import RENEWED, TYPE, Edge
 
 MILAN = f"milan.{TYPE}"
@@ -38,15 +38,14 @@ class Heard:
     """An edge that is told of packets."""
 
     def __init__(self) -> None:
-        self.edge = Edge([], self._wake)
         self.woken = 0
         self.asked: list[str] = []
-        made: Any = self.edge
         loop = SimpleNamespace(call_soon_threadsafe=lambda function, *args: function(*args))
-        self.zc = SimpleNamespace(
+        self.zc: Any = SimpleNamespace(
             cache=DNSCache(), loop=loop, done=False, async_notify_all=lambda: None, started=True
         )
-        made._zeroconf, made._request = self.zc, self.asked.append
+        zeroconf: Any = self.zc
+        self.edge = Edge([], self._wake, zeroconf=zeroconf, request=self.asked.append)
         manager: Any = RecordManager
         self._manager = manager(self.zc)
         self._manager.listeners.add(self.edge)
@@ -198,11 +197,11 @@ def test_interfaces_that_lead_nowhere_are_not_announced(
         (place / what).write_text(f"{text}\n")
     routes = tmp_path / "route"
     routes.write_text(ROUTES.format(way=way))
-    assert mdnsedge.leads_out(name, tmp_path, routes) is used
+    assert adapters.leads_out(name, tmp_path, routes) is used
     # Where nothing is known of it, it may be the only one there is.
-    assert mdnsedge.leads_out("unknown", tmp_path, routes)
+    assert adapters.leads_out("unknown", tmp_path, routes)
 
 
 def test_the_loopbacks_own_address_of_ipv6_is_not_bound():
-    assert mdnsedge._choice((("lo", 1, ("127.0.0.1", "::1")),)) == ["127.0.0.1"]
-    assert mdnsedge._choice((("eth0", 2, ("10.0.0.1", "fe80::1")),)) == ["10.0.0.1", 2]
+    assert adapters.zeroconf_interfaces((("lo", 1, ("127.0.0.1", "::1")),)) == ["127.0.0.1"]
+    assert adapters.zeroconf_interfaces((("eth0", 2, ("10.0.0.1", "fe80::1")),)) == ["10.0.0.1", 2]

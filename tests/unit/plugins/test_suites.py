@@ -12,7 +12,7 @@ import trio
 
 from liqod.errors import PluginError
 from liqod.network import backends
-from liqod.plugins import callguard
+from liqod.plugins.callguard import CallGuardTimings
 from liqod.plugins.diagnosis import Check, ClusterFacts, LinkFacts, PeerFacts, failing, ok, unknown
 from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider
 from simulator.suites import (
@@ -140,15 +140,10 @@ async def blocks_beside(sighted):
 BLOCKS = 0.05
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short limits, so that slow plugins are found soon."""
-    monkeypatch.setattr(callguard, "ENDING", 0.1)
-    monkeypatch.setattr(callguard, "SLOW", BLOCKS)
-    monkeypatch.setattr(trials, "SLOW", BLOCKS)
+IMPATIENT = CallGuardTimings(ending=0.1, slow=BLOCKS)
+"""Short limits, so that slow plugins are found soon."""
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("run", "said"),
     [
@@ -164,6 +159,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_that_the_daemon_would_park_or_leave_behind_is_found_out(run: Any, said: str):
     class Broken(DiscoveryContract):
         provider = DiscoveryProvider(name="odd", build=lambda settings, services: Odd(run))
+        timings = IMPATIENT
 
     with pytest.raises(AssertionError, match=said):
         Broken().test_rests_while_nothing_changes()
@@ -211,7 +207,6 @@ async def breaks(*args, **named):
     raise KeyError("rope")
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("name", ["up", "status", "down"])
 @pytest.mark.parametrize(
     ("function", "said"),
@@ -243,6 +238,7 @@ def test_a_tunnel_that_the_daemon_would_leave_is_found_out(
         provider = TunnelProvider(
             name="rope", build=lambda *_: Rope(name, function), encrypted=True, overhead=80
         )
+        timings = IMPATIENT
 
     async def body(both: tunnels.Gateways) -> None:
         await both.up(both.client)
@@ -284,10 +280,10 @@ class TestEtcd(CheckContract):
         (lambda facts: time.sleep(2 * BLOCKS), "test_comes_back_at_once"),
     ],
 )
-@pytest.mark.usefixtures("impatient")
 def test_a_check_that_breaks_is_found_out(wrong, test):
     class Broken(CheckContract):
         check = Check(name="etcd", title="etcd", scope="cluster", order=25, look=wrong)
+        timings = IMPATIENT
 
     with pytest.raises(AssertionError):
         getattr(Broken(), test)()
@@ -308,7 +304,6 @@ async def held_beside(asker):
         nursery.start_soon(held, asker)
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("probe", "said"),
     [
@@ -317,11 +312,7 @@ async def held_beside(asker):
         (held_beside, "it held the event loop"),
     ],
 )
-def test_a_probe_that_the_daemon_would_park_is_found_out(
-    probe: Any, said: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(providers, "DEADLINE", 0.1 if probe is shut else 5.0)
-
+def test_a_probe_that_the_daemon_would_park_is_found_out(probe: Any, said: str):
     class Broken(CheckContract):
         check = Check(
             name="etcd",
@@ -331,6 +322,8 @@ def test_a_probe_that_the_daemon_would_park_is_found_out(
             look=lambda facts: None,
             probe=probe,
         )
+        deadline = 0.1 if probe is shut else 5.0
+        timings = IMPATIENT
 
     with pytest.raises(AssertionError, match=said):
         Broken().test_its_probe_bears_a_server_that_has_nothing()

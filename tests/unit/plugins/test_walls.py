@@ -27,7 +27,8 @@ from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import Names
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost, take_down
-from liqod.plugins import callguard, loader
+from liqod.plugins import loader
+from liqod.plugins.callguard import FAILING, CallGuardTimings
 from liqod.plugins.contracts import NoSettings
 from liqod.plugins.diagnosis import Check, ClusterFacts, ok
 from liqod.plugins.hookspecs import hookimpl
@@ -38,16 +39,14 @@ from liqod.runtime.account import Account
 from liqod.telemetry.events import DiscoveryFailed
 from liqod.telemetry.hub import Hub
 from tests.simulated.plugins.test_plugin_walls import BROKEN_BETWEEN_CLUSTERS
+from tests.unit.inspect.working import refused
 from tests.unit.plugins.broken import BLOCKS, LONG, awaited_ways, cancelled, handed_over, plain_ways
 
 PLAIN, AWAITED = list(plain_ways(None)), list(awaited_ways(None))  # type: ignore[arg-type]
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that blocks is parked soon: tests are not to wait for it."""
-    monkeypatch.setattr(callguard, "SLOW", BLOCKS)
-    monkeypatch.setattr(callguard, "STUCK", BLOCKS)
+IMPATIENT = CallGuardTimings(slow=BLOCKS, stuck=BLOCKS)
+"""One that blocks is parked soon: tests are not to wait for it."""
 
 
 async def way(name: str, *, waits: bool) -> Callable[..., Any]:
@@ -63,9 +62,9 @@ def context_of(plugins: Plugins) -> Any:
         cluster_id="rome",
         hub=Hub(),
         config=config.parse(""),
-        plugins=PluginHost(plugins),
+        plugins=PluginHost(plugins, IMPATIENT),
         informers=SimpleNamespace(share=None),
-        client=SimpleNamespace(),
+        client=SimpleNamespace(raw=refused),
         endpoint=ApiEndpoint("https://127.0.0.1:6443", b""),
         node_address="192.0.2.5",
     )
@@ -94,7 +93,7 @@ async def discovering(build: Callable[..., Any]) -> AsyncIterator[Any]:
         assert room.seen("milan") is not None
         ending = trio.current_time()
         nursery.cancel_scope.cancel()
-    assert trio.current_time() - ending <= callguard.ENDING
+    assert trio.current_time() - ending <= IMPATIENT.ending
 
 
 def named(context: Any, plugin: str = "bad") -> bool:
@@ -161,7 +160,7 @@ def verdicts(doctor: Doctor) -> dict[str, tuple[str, str]]:
 @pytest.mark.parametrize("how", PLAIN)
 async def test_a_look(how: str):
     doctor, context = doctor_of(look=await way(how, waits=False))
-    for _ in range(callguard.FAILING):
+    for _ in range(FAILING):
         await doctor.round()
     found = verdicts(doctor)
     assert found["bad"][0] == "unknown"
@@ -175,7 +174,7 @@ async def test_a_probe(how: str, autojump_clock: Any):
     with trio.CancelScope(shield=True):  # it waits for none longer than for its deadline
         for _ in range(2):
             with trio.fail_after(30):
-                await doctor._probes._do(("", "bad"), doctor._probes._check(doctor._checks[0]))
+                await doctor.probe()
     await doctor.round()
     found = verdicts(doctor)
     assert found["good"] == ("ok", "fine")
@@ -359,9 +358,7 @@ async def test_a_type_that_decodes_settings(how: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("hook", sorted(loader.HOOKS))
 @pytest.mark.parametrize("how", PLAIN)
-async def test_a_hook(hook: str, how: str, monkeypatch: pytest.MonkeyPatch, caplog: Any):
-    if how == "blocks":
-        monkeypatch.setattr(loader, "LATE", BLOCKS / 3)
+async def test_a_hook(hook: str, how: str, caplog: Any):
     breaks = await way(how, waits=False)
     bad = SimpleNamespace(**{hook: hookimpl(lambda: breaks())})
     good = Check(name="good", title="good", scope="cluster", order=2, look=lambda facts: ok("fine"))
@@ -370,7 +367,8 @@ async def test_a_hook(hook: str, how: str, monkeypatch: pytest.MonkeyPatch, capl
         sources=[
             PluginSource("bad", "theirs", "1", lambda: bad),
             PluginSource("ours", "ours", "1", lambda: provided),
-        ]
+        ],
+        late=BLOCKS / 3 if how == "blocks" else loader.LATE,
     )
     assert [each.name for each in plugins.checks] == ["good"]
     assert [each.name for each in plugins.records if each.state == "left out"] == ["bad"]

@@ -8,11 +8,12 @@ import msgspec
 import trio
 import trio.testing
 
-from liqod.apimachinery.kinds import PODS, SERVICES
+from liqod.apimachinery.kinds import PODS, SERVICES, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.apimachinery.objects import Slim
 from liqod.errors import Expired, Forbidden, Unreachable
 from liqod.kube.pages import Page
+from liqod.kube.selection import Selection
 from liqod.kube.watch import WatchEvent
 from liqod.model.objects.remoteevents import read
 from liqod.reflection.eventwatch import (
@@ -20,7 +21,7 @@ from liqod.reflection.eventwatch import (
     PODLIKE,
     REFUSED_AGAIN,
     EventWatch,
-    _is_of,
+    is_about,
 )
 from liqod.reflection.peerevents import PeerEvents
 
@@ -102,10 +103,12 @@ async def following():
         caches=dict.fromkeys(PODLIKE, cache),
     )
     events = PeerEvents(None, "milan", "all")  # type: ignore[arg-type]
-    context: Any = SimpleNamespace(events=events, opened={PODS: known})
-    watch = EventWatch(mapped, context)
-    watch._said = lambda body: (told(body), "state")  # type: ignore[method-assign]
-    watch._written = nothing  # type: ignore[method-assign]
+    here = SimpleNamespace(client=SimpleNamespace(list=nothing))
+    context: Any = SimpleNamespace(
+        events=events, opened={PODS: known}, peer=SimpleNamespace(id="milan", context=here)
+    )
+    translation: Any = SimpleNamespace(event=lambda body: (told(body), "state"))
+    watch = EventWatch(mapped, context, translation)
     events.writer = SimpleNamespace(say=lambda each, known: said.append(each))  # type: ignore[assignment]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch.run)
@@ -119,8 +122,8 @@ def told(body: bytes) -> Json:
     return found
 
 
-async def nothing() -> dict[str, str]:
-    return {}
+async def nothing(kind: Kind, where: Selection, decode: Any) -> list[Any]:
+    return []
 
 
 async def test_where_nothing_happens_no_event_is_read_again(autojump_clock):
@@ -204,7 +207,7 @@ def test_an_event_is_about_the_object_that_is_there_and_not_about_one_before():
     def about(kind, **more):
         found = read(event("e", **more))
         assert found is not None
-        return _is_of(found, there, kind)
+        return is_about(found, there, kind)
 
     assert about(PODS)
     assert about(PODS, uid="of-one-of-its-pods", created="2026-05-01T12:00:09Z")

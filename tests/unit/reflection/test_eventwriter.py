@@ -11,9 +11,11 @@ import trio
 
 from liqod.apimachinery.kinds import PODS
 from liqod.errors import AlreadyExists, Forbidden, NotFound, Unreachable
-from liqod.model.objects.remoteevents import LocalObject, local_event, read
+from liqod.model.objects.remoteevents import TYPES, LocalObject, local_event, read
 from liqod.reflection import eventwriter
-from liqod.reflection.eventwriter import LEFT_OUT, ORDINARY, REFUSED, EventWriter
+from liqod.reflection.eventwriter import LEFT_OUT, ORDINARY, OVERHEAD, REFUSED, EventWriter
+from liqod.runtime.tokenbucket import TokenBucket
+from tests.testbed.held import held
 
 PULLED = {
     "metadata": {"uid": "uid-there"},
@@ -94,7 +96,15 @@ async def test_one_that_is_told_again_and_again_is_written_now_and_then(autojump
         gaps = [after - before for before, after in pairwise(times)]
         assert min(gaps) >= ORDINARY.pace
         assert len(times) <= 600 / ORDINARY.pace + 2
-        assert len(writer._lanes["Normal"]._written) <= 1
+
+
+async def test_what_was_written_is_remembered_as_long_as_the_next_has_to_wait(autojump_clock):
+    async with writing() as (context, writer):
+        for number in range(50):
+            writer.say(event(f"web-{number}"))
+            await trio.sleep(ORDINARY.pace)
+        assert len(context.there) == 50
+        assert len([each for each in held(writer, tuple) if each[:1] == ("shop",)]) <= 2
 
 
 async def test_a_thousand_pods_at_once_are_told_of_at_the_pace_of_one_kubelet(autojump_clock):
@@ -126,12 +136,10 @@ async def test_a_flood_is_left_out_counted_and_said_once(
     async with writing() as (context, writer):
         for number in range(20_000):
             writer.say(event(f"flood-{number}", text="x" * 1000))
-        lane = writer._lanes["Normal"]
-        assert lane._size <= ORDINARY.most_bytes
-        assert sum(each.size for each in lane._waiting.values()) == lane._size
+        assert sum(map(len, held(writer, bytes))) + OVERHEAD * writer.waiting <= ORDINARY.most_bytes
         assert writer.counts["Normal", LEFT_OUT] + writer.waiting == 20_000
         assert writer.counts["Normal", LEFT_OUT] > 15_000
-        assert len(lane._objects) <= eventwriter.OBJECTS
+        assert len(held(writer, TokenBucket)) <= eventwriter.OBJECTS + len(TYPES)
         # Warnings have room, and a turn, of their own.
         writer.say(event("warning", type="Warning"))
         await trio.sleep(0.1)
@@ -139,6 +147,13 @@ async def test_a_flood_is_left_out_counted_and_said_once(
         assert [each.getMessage() for each in caplog.records] == [
             "a peer tells more Events than are written here"
         ]
+        # What has been written makes room for as much again.
+        left_out = writer.counts["Normal", LEFT_OUT]
+        await trio.sleep(20_000 / ORDINARY.rate)
+        assert writer.waiting == 0
+        for number in range(20_000):
+            writer.say(event(f"again-{number}", text="x" * 1000))
+        assert writer.counts["Normal", LEFT_OUT] == 2 * left_out
 
 
 async def test_one_object_has_no_more_events_than_at_home(autojump_clock):

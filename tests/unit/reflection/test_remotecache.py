@@ -8,6 +8,7 @@ import trio
 from liqod.apimachinery.kinds import CONFIG_MAPS, PODS
 from liqod.apimachinery.meta import Partial
 from liqod.plugins.contracts import Watch
+from liqod.plugins.reflectors import pods
 from liqod.plugins.reflectors.configmaps import REFLECTOR
 from liqod.reflection.remotecache import OWN_WRITE_SEEN, RemoteCache
 from tests.unit.kube.cluster import Cluster
@@ -69,4 +70,38 @@ async def test_an_answer_that_comes_after_the_deletion_was_observed_is_not_belie
         later = msgspec.convert(pod("p1", version=cluster.version + 1), Partial)
         assert cache.wrote(SOURCE, later)
         assert cache.find("p1") == later
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_went_is_kept_until_it_was_judged_though_another_has_its_name(autojump_clock):
+    cluster, source = Cluster(0), ("pods", "p0")
+    async with peer(cluster) as (_, client), trio.open_nursery() as nursery:
+        cache = RemoteCache(
+            client,
+            PODS,
+            Watch.FULL,
+            ("shop", "a"),
+            (pods.REFLECTOR,),
+            ("rome", "milan"),
+            enqueue={"pods": lambda key, after: None},
+        )
+        nursery.start_soon(cache.run)
+        await cache.known.wait()
+
+        async def passes(reason: str) -> bytes:
+            cluster.put("p0", status={"reason": reason})
+            cluster.remove("p0")
+            cluster.put("p0")
+            await settle()
+            return cache.gone(source) or b""
+
+        first = await passes("first")
+        assert b'"first"' in first
+        assert all("status" not in each for each in cache.bodies(source))
+        second = await passes("second")
+        assert b'"second"' in second
+        cache.judged(source, first)  # by a decision that did not see the second one
+        assert cache.gone(source) == second
+        cache.judged(source, second)
+        assert cache.gone(source) is None
         nursery.cancel_scope.cancel()

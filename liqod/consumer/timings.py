@@ -1,0 +1,56 @@
+"""The times by which a consumer works, in one value that its tasks are given."""
+
+import msgspec
+
+from liqod.model.peering import intervals
+from liqod.runtime.backoff import Backoff
+
+
+class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
+    """Times that a consumer waits, all in seconds.
+
+    Those that depend on others have their defaults, with the reasons, in
+    :mod:`liqod.model.peering.intervals`.
+
+    Attributes:
+        probe_every: between HTTP probes of a peer's server while it answers.
+        first_deadline: for such a probe.
+        second_deadline: for the probe that confirms a failure.
+        retries: between tries while the server does not answer.
+        peer_daemon_every: between looks at the Lease of a peer's daemon.
+        silent_after: without a renewal of that Lease, until the peer's daemon is called silent.
+        node_lease_every: between renewals of a virtual node's Lease.
+        usage_fresh: for which an answer on what pods use is good: scrapers that come closer
+            together share one.
+        readers_kept: for which a yes to somebody who reads from the kubelet API is remembered:
+            less than a kubelet does (two minutes for a token, five for a right). With a hundred
+            virtual nodes each round of a scraper would be two hundred questions to the API server.
+            Of streams, and of a no, nothing is remembered.
+        former_key_kept: for which the former key is kept when nobody seems to need it any more: a
+            peering that was begun with it may just come about.
+        signature_kept: for which a signed nonce that has done its work is kept: ``liqoctl`` may
+            still look.
+        held_again: until it is looked again whether volumes still keep a namespace at a provider.
+        gone_within: for which a NamespaceOffloading that ends stays to show that providers still
+            end theirs: whoever waits for its end, as ``liqoctl unoffload`` does, then finds none.
+            Of a provider that does not answer, or whose namespace something holds, nobody is told
+            more by waiting.
+    """
+
+    probe_every: float = intervals.PROBE_EVERY
+    first_deadline: float = intervals.FIRST_DEADLINE
+    second_deadline: float = intervals.SECOND_DEADLINE
+    retries: Backoff = Backoff(first=0.5, last=5.0)
+    peer_daemon_every: float = intervals.PEER_DAEMON_EVERY
+    silent_after: float = intervals.SILENT_AFTER
+    node_lease_every: float = intervals.NODE_LEASE_RENEWED_EVERY
+    usage_fresh: float = 10.0
+    readers_kept: float = 60.0
+    former_key_kept: float = 60.0
+    signature_kept: float = 60.0
+    held_again: float = 5.0
+    gone_within: float = 30.0
+
+
+ORDINARY = ConsumerTimings()
+"""Those of a daemon."""

@@ -1,0 +1,161 @@
+"""Listens for other clusters' daemons, and publishes the addresses where it does.
+
+They are published in an annotation of the Secret with this cluster's key, which makers of
+invitations read.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NoReturn
+
+import trio
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import SECRETS
+from liqod.cluster.context import ClusterContext
+from liqod.errors import LiqodError
+from liqod.handshake.transport.peerlistener import PeerListener
+from liqod.sharedport import SHARED
+
+AGAIN: Final = 30.0
+"""Seconds after which a port that was taken is tried again."""
+
+log = logging.getLogger(__name__)
+
+
+class AdvertisedListener:
+    """Listens for other clusters' daemons, and publishes the addresses where it does.
+
+    Args:
+        context: this cluster.
+        shared: folder of root's alone by which programs share :data:`SHARED`; None: nobody does.
+
+    Attributes:
+        port: that is listened on; 0 where none is.
+        problem: why none is; empty where one is, or where none is to be.
+    """
+
+    def __init__(self, context: ClusterContext, shared: Path | None = None) -> None:
+        self._context, self._shared = context, shared
+        self._published: tuple[str | None] | None = None
+        """The addresses that were last written; None for nothing yet."""
+        self.port = 0
+        self.problem = ""
+
+    @property
+    def met_at(self) -> str:
+        """Where it says that it is met, as ``HOST:PORT`` with commas between; empty for nowhere."""
+        return "" if self._published is None else self._published[0] or ""
+
+    def reload(self, context: ClusterContext) -> None:
+        """Go by another configuration from now on; what is listened on stays as it is."""
+        self._context = context
+
+    async def run(
+        self,
+        listener: PeerListener,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> NoReturn:
+        """Listen until cancelled; a port that is taken is tried again.
+
+        Args:
+            listener: takes the connections.
+        """
+        try:
+            await self._listen(listener, task_status)
+        finally:
+            self.problem = ""
+
+    async def withdraw(self) -> None:
+        """Remove the addresses of the last run, for a daemon that is met nowhere; until done."""
+        while True:
+            if await self._withdraw_addresses():
+                return
+            await trio.sleep(AGAIN)
+
+    async def _listen(self, listener: PeerListener, task_status: trio.TaskStatus[None]) -> NoReturn:
+        settings = self._context.config.handshake
+        while True:
+            try:
+                if self._shared is not None and settings.port == SHARED and not settings.host:
+                    await self._share(self._shared, listener, task_status)
+                sockets = await trio.open_tcp_listeners(settings.port, host=settings.host or None)
+            except OSError as error:
+                why = error.strerror or str(error)
+                self.problem = f"port {settings.port} cannot be listened on: {why}"
+                log.warning("no other cluster can ask this one: %s", self.problem)
+                await self._withdraw_addresses()
+                task_status.started()
+                await trio.sleep(AGAIN)
+                task_status = trio.TASK_STATUS_IGNORED
+                continue
+            try:
+                with self._listening_at(sockets[0].socket.getsockname()[1]):
+                    await self._publish_addresses()
+                    task_status.started()
+                    await listener.run(sockets)
+            finally:
+                for each in sockets:  # else the port is taken for as long as nobody collects them
+                    each.socket.close()
+
+    async def _share(
+        self, folder: Path, listener: PeerListener, task_status: trio.TaskStatus[None]
+    ) -> NoReturn:
+        """Listen where the servers of tunnels do. Raises OSError where another program does."""
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        failed: OSError | None = None
+        async with trio.open_nursery() as nursery:
+            try:
+                await nursery.start(listener.share, SHARED, folder)
+            except OSError as error:
+                failed = error
+            else:
+                with self._listening_at(SHARED):
+                    await self._publish_addresses()
+                    task_status.started()
+                    await trio.sleep_forever()
+        assert failed is not None
+        raise failed
+
+    @contextmanager
+    def _listening_at(self, port: int) -> Iterator[None]:
+        """Shows a port as the one where daemons are met, while the block lasts."""
+        self.port, self.problem = port, ""
+        log.info("other clusters' daemons are met at port %d", port)
+        try:
+            yield
+        finally:
+            self.port = 0
+
+    def _host(self) -> str:
+        address = self._context.config.handshake.host or self._context.node_address
+        return f"[{address}]" if ":" in address else address
+
+    async def _publish_addresses(self) -> None:
+        """Publishes the addresses of this daemon, for makers of invitations."""
+        addresses = self._context.config.handshake.advertise or (f"{self._host()}:{self.port}",)
+        await self._annotate(",".join(addresses))
+
+    async def _withdraw_addresses(self) -> bool:
+        """Removes the addresses of the last run: they lead nowhere, or to somebody else.
+
+        Returns whether that is done; where it is not, it is said why.
+        """
+        try:
+            await self._annotate(None)
+        except LiqodError as error:
+            log.warning("it still says where this daemon was met, which leads nowhere: %s", error)
+            return False
+        return True
+
+    async def _annotate(self, met_at: str | None) -> None:
+        if (met_at,) == self._published:
+            return  # a port that is taken is tried again and again
+        note = {"metadata": {"annotations": {labels.MET_AT: met_at}}}
+        context = self._context
+        await context.client.patch(SECRETS, labels.KEYS_SECRET, note, context.namespace)
+        self._published = (met_at,)
