@@ -29,7 +29,7 @@ from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.procedures.relaying import Relay
 from tests.netns.lab import Cluster, Lab, Pod, run
-from tests.netns.test_rooms import SETTINGS, Site, keeps_ranges, machine_of
+from tests.netns.test_joined_clusters import SETTINGS, Site, keeps_ranges, machine_of
 from tests.simulated.borrower import eventually
 from tests.simulated.members import Member, members
 

@@ -23,7 +23,7 @@ from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, Gateway
 from simulator.suites.tunnels import MTU, Gateways
 from tests.netns.flows import flowing as sent
 from tests.netns.lab import run
-from tests.netns.test_rooms import two
+from tests.netns.test_joined_clusters import two
 from tests.netns.test_tunnels import Echoes, flowing
 from tests.netns.websockets import Suite, drops
 from tests.simulated.borrower import eventually

@@ -45,7 +45,7 @@ from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, Configuration
 from tests.netns.flows import LATE, flowing
 from tests.netns.lab import Lab, Pod, packets, run
-from tests.netns.test_rooms import SETTINGS, end_rooms, keeps_ranges, machine_of
+from tests.netns.test_joined_clusters import SETTINGS, end_rooms, keeps_ranges, machine_of
 from tests.simulated.borrower import eventually
 from tests.simulated.members import Member, members
 from tests.simulated.network.test_networking import join as joined

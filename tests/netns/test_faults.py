@@ -30,7 +30,7 @@ from liqod.plugins.checks.network import liqod_checks
 from liqod.plugins.diagnosis import ClusterFacts, PeerFacts
 from liqod.resources.networking import CONNECTIONS, PUBLIC_KEYS
 from tests.netns.lab import ping, run
-from tests.netns.test_rooms import Site, two
+from tests.netns.test_joined_clusters import Site, two
 from tests.simulated.borrower import eventually
 from tests.simulated.network.test_networking import join
 from tests.testbed import netns

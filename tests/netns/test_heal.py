@@ -20,7 +20,7 @@ from liqod.network.dataplane.names import INSIDE
 from liqod.plugins.network import uapi
 from tests.netns.flows import flowing
 from tests.netns.lab import run
-from tests.netns.test_rooms import Site, two
+from tests.netns.test_joined_clusters import Site, two
 from tests.simulated.network.test_networking import join
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]

@@ -15,7 +15,7 @@ from liqod.resources import CONFIGURATIONS
 from tests.netns.flows import flowing
 from tests.netns.lab import packets, ping, run
 from tests.netns.natted import Natted, natted
-from tests.netns.test_rooms import Site
+from tests.netns.test_joined_clusters import Site
 from tests.simulated.borrower import eventually
 from tests.testbed.netns import nft
 

@@ -16,7 +16,7 @@ from liqod.network.peertunnel import PeerTunnel
 from liqod.network.probing import pathmetrics
 from tests.netns.lab import run
 from tests.netns.test_faults import known
-from tests.netns.test_rooms import Site, two
+from tests.netns.test_joined_clusters import Site, two
 from tests.netns.wires import cable
 from tests.simulated.borrower import eventually
 from tests.simulated.network.test_networking import join

@@ -12,8 +12,8 @@ from liqod.model import ids
 from liqod.resources import CONFIGURATIONS, Configuration
 from tests.netns.flows import flowing
 from tests.netns.lab import run
+from tests.netns.test_joined_clusters import Site, two
 from tests.netns.test_nat import BY_ITSELF
-from tests.netns.test_rooms import Site, two
 from tests.simulated.borrower import eventually
 from tests.simulated.network.test_networking import join
 

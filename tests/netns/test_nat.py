@@ -18,7 +18,7 @@ import trio
 
 from tests.netns.flows import flowing
 from tests.netns.lab import make, run
-from tests.netns.test_rooms import Site, two
+from tests.netns.test_joined_clusters import Site, two
 from tests.simulated.network.test_networking import join
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]

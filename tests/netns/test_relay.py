@@ -25,7 +25,7 @@ from liqod.resources.networking import (
 )
 from tests.netns.lab import ask, echo, packets, run
 from tests.netns.natted import NATS, Natted, captured, natted
-from tests.netns.test_rooms import Site
+from tests.netns.test_joined_clusters import Site
 from tests.simulated.borrower import eventually
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]

@@ -108,7 +108,7 @@ ELSEWHERE = {
         "test_streams_end_with_the_way_and_are_bounded",
     ),
     "The daemon: it may have few files open (`LimitNOFILE`, the container's limit)": (
-        "simulated/daemon/test_crowds.py",
+        "simulated/daemon/test_floods.py",
         "test_whatever_face_a_crowd_stands_at_the_others_and_itself_go_on",
     ),
     f"{OUT_OF_REACH}: the tunnel, whatever the API server does; or, without one, the API server": (

@@ -41,12 +41,12 @@ HEAD: Final = (
     f"| of {FEW:,} files | files of one place | KiB of one place | MiB kept of requests "
     "| in metrics | test |"
 )
-_CROWDS: Final = "simulated/daemon/test_crowds.py"
+_CROWDS: Final = "simulated/daemon/test_floods.py"
 _SILENT: Final = f"{_CROWDS}::test_whatever_face_a_crowd_stands_at_the_others_and_itself_go_on"
 _KNOWN: Final = f"{_CROWDS}::test_who_has_shown_something_has_so_many_places_too"
 _TENANT: Final = f"{_CROWDS}::test_a_tenant_has_its_share_of_streams_and_everything_else_goes_on"
 _JOINED: Final = (
-    "netns/test_crowds.py::test_crowds_at_port_443_and_at_the_proxy_take_their_part_alone"
+    "netns/test_floods.py::test_crowds_at_port_443_and_at_the_proxy_take_their_part_alone"
 )
 TRIED: Final[dict[str, str]] = {
     PROBES: _SILENT,

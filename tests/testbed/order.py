@@ -33,7 +33,7 @@ LONGEST = (
     "cluster/test_meeting.py",
     "cluster/test_rights.py",
     "cluster/test_hostile_flood.py",
-    "cluster/test_borrowing_rooms.py",
+    "cluster/test_borrowing.py",
     "cluster/test_revocation.py",
     "simulated/provider/test_isolation.py",
     "cluster/test_install.py",

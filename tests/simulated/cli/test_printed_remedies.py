@@ -15,7 +15,7 @@ from liqod.resources import FOREIGN_CLUSTERS, OUTGOING_PEERINGS
 from liqod.resources.networking import CONNECTIONS
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
-from tests.simulated.discovery.test_seeking import sighting
+from tests.simulated.discovery.test_policyrequests import sighting
 from tests.simulated.meeting import entries, lead, meeting, outgoing, run
 from tests.simulated.members import AT_ROME, Member, members
 from tests.simulated.processes import command
