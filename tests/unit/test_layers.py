@@ -13,7 +13,7 @@ def test_the_page_has_the_order_that_the_linter_holds() -> None:
     (held,) = [each for each in settings["contracts"] if each.get("containers") == ["liqod"]]
     assert held["exhaustive"]
     assert "ignore_imports" not in held
-    _, _, rest = PAGE.read_text().partition("## What knows what\n")
+    _, _, rest = PAGE.read_text().partition("## Layers\n")
     block = [line.split() for line in rest.splitlines() if line.startswith("    ")]
     wanted = [layer.split(" | ") for layer in held["layers"]]
     assert block[: len(wanted)] == wanted
