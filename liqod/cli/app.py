@@ -18,6 +18,7 @@ import typer
 
 from liqod import __version__
 from liqod.cli import terminal
+from liqod.cli.timings import ORDINARY, TIMINGS, CommandTimings
 
 GROUPS = {
     "network": "The networks that are joined with peers.",
@@ -172,11 +173,23 @@ def _below(mistake: Any) -> str:
     return "".join(f"There is: {above.command_path} {name}\n" for name in commands)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, timings: CommandTimings = ORDINARY) -> int:
     """Run one command line; the exit status.
 
     A reader that goes away, as in ``liqod status | head -1``, ends it without a word.
+
+    Args:
+        arguments: the words of the command line; None for the process's own.
+        timings: how long the command waits for daemons.
     """
+    chosen = TIMINGS.set(timings)
+    try:
+        return _main(arguments)
+    finally:
+        TIMINGS.reset(chosen)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     status: object = 0
     try:
         try:

@@ -21,6 +21,7 @@ from liqod.apimachinery import labels
 from liqod.cli import clusters, files, options, output, presence, terminal
 from liqod.cli.channels import Channels
 from liqod.cli.progress import Progress
+from liqod.cli.timings import TIMINGS, CommandTimings
 from liqod.errors import (
     Forbidden,
     LiqodError,
@@ -60,6 +61,7 @@ class Frame:
         progress: notified in a few words of what is waited for.
         goes_on: what goes on after the command was interrupted, or took too long, and how that is
             ended; empty for nothing.
+        timings: how long daemons are waited for.
     """
 
     kubeconfig: Path | None = None
@@ -72,6 +74,7 @@ class Frame:
     verb: str = ""
     progress: Progress = field(default_factory=Progress)
     goes_on: str = ""
+    timings: CommandTimings = field(default_factory=TIMINGS.get)
     _limit: trio.CancelScope = field(default_factory=trio.CancelScope)
     _quiet: bool = False
 

@@ -38,7 +38,7 @@ async def lend(
     where = ", ".join(request.addresses)
     async with (
         frame.client() as client,
-        presence.daemon(client, namespace, frame.progress),
+        presence.daemon(client, namespace, frame.progress, frame.timings),
     ):
         frame.progress(f"have this cluster's daemon dial who wants to borrow ({where})")
         await peeringrequest.ask(client, namespace, request)

@@ -65,7 +65,7 @@ async def _meet(frame: Frame, request: PeeringRequest, words: str, namespace: st
     """Have the daemon ask, and wait for the result."""
     async with (
         frame.client() as client,
-        presence.daemon(client, namespace, frame.progress),
+        presence.daemon(client, namespace, frame.progress, frame.timings),
     ):
         frame.progress("ask this cluster's daemon to meet the other one")
         made = await peeringrequest.ask(client, namespace, request)

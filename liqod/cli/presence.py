@@ -18,6 +18,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS, SECRETS
 from liqod.apimachinery.meta import Partial
 from liqod.cli.clusters import connect
+from liqod.cli.timings import ORDINARY, CommandTimings
 from liqod.cluster.ownid import own_cluster_id
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.kube import leases
@@ -27,7 +28,6 @@ from liqod.model.peering.intervals import (
     LEADER_RENEWS_EVERY,
     LEADER_STOPS_AFTER,
     LEADER_TOLD_WITHIN,
-    SILENT_AFTER,
 )
 from liqod.model.view import whereabouts
 from liqod.model.view.figures import span
@@ -35,8 +35,6 @@ from liqod.model.view.whereabouts import Whereabouts
 from liqod.runtime.gather import gather
 from liqod.runtime.polling import poll_until
 
-GRACE = 5.0
-"""Seconds for which a daemon that seems not to run is waited for: it may be starting."""
 POLL = 0.25
 ASKING = 5.0
 """Seconds for finding out where a daemon is that has no socket here."""
@@ -94,7 +92,10 @@ async def beat(client: Client, namespace: str, gone: str = "") -> Beat:
 
 @asynccontextmanager
 async def daemon(
-    client: Client, namespace: str, progress: Callable[[str], None]
+    client: Client,
+    namespace: str,
+    progress: Callable[[str], None],
+    timings: CommandTimings = ORDINARY,
 ) -> AsyncIterator[None]:
     """Do something that needs this cluster's daemon; ends as soon as there is none.
 
@@ -102,14 +103,15 @@ async def daemon(
         client: for this cluster.
         namespace: liqod's own.
         progress: notified that the daemon is looked for.
+        timings: how long it is waited for.
 
     Raises:
         NotFound: liqod is not installed here.
         ConfigError: no daemon works here, or under another id; the message says what to do.
     """
     progress("look for this cluster's daemon")
-    await _works(client, namespace)
-    async with _guarded(client, namespace):
+    await _works(client, namespace, timings)
+    async with _guarded(client, namespace, timings):
         yield
 
 
@@ -136,6 +138,7 @@ async def both(
     remote: Client,
     remote_namespace: str,
     progress: Callable[[str], None],
+    timings: CommandTimings = ORDINARY,
 ) -> AsyncIterator[None]:
     """The same for something that needs a provider's daemon too.
 
@@ -147,21 +150,22 @@ async def both(
     """
     progress("look for both daemons")
     await gather(
-        partial(_works, local, namespace), partial(_require_there, remote, remote_namespace)
+        partial(_works, local, namespace, timings),
+        partial(_require_there, remote, remote_namespace, timings),
     )
-    async with _guarded(local, namespace):
+    async with _guarded(local, namespace, timings):
         yield
 
 
 @asynccontextmanager
-async def _guarded(client: Client, namespace: str) -> AsyncIterator[None]:
+async def _guarded(client: Client, namespace: str, timings: CommandTimings) -> AsyncIterator[None]:
     async with trio.open_nursery() as nursery:
 
         async def guard() -> None:
             while True:
                 await trio.sleep(CHECK_AGAIN)
                 try:
-                    await _require(client, namespace)
+                    await _require(client, namespace, timings)
                 except TransientError:
                     continue
 
@@ -170,17 +174,17 @@ async def _guarded(client: Client, namespace: str) -> AsyncIterator[None]:
         nursery.cancel_scope.cancel()
 
 
-async def _works(client: Client, namespace: str) -> None:
+async def _works(client: Client, namespace: str, timings: CommandTimings) -> None:
     await _installed(client, namespace)
-    await _require(client, namespace)
+    await _require(client, namespace, timings)
 
 
-async def _require_there(remote: Client, namespace: str) -> None:
+async def _require_there(remote: Client, namespace: str, timings: CommandTimings) -> None:
     try:
         there = await leases.look(remote, labels.LEADER_LEASE, namespace)
     except Forbidden:
         return
-    problem = await silence(remote, namespace) if there is not None else ""
+    problem = await silence(remote, namespace, timings) if there is not None else ""
     if problem:
         raise ConfigError(
             f"no daemon works for the provider: {problem}; there, "
@@ -195,8 +199,8 @@ async def _installed(client: Client, namespace: str) -> None:
         return
 
 
-async def _require(client: Client, namespace: str) -> None:
-    problem = await silence(client, namespace)
+async def _require(client: Client, namespace: str, timings: CommandTimings) -> None:
+    problem = await silence(client, namespace, timings)
     if problem:
         remedy = await how_to_start(client, namespace)
         raise ConfigError(
@@ -247,9 +251,9 @@ async def _whereabouts(client: Client, namespace: str) -> Whereabouts:
     return Whereabouts()
 
 
-async def silence(client: Client, namespace: str) -> str:
+async def silence(client: Client, namespace: str, timings: CommandTimings) -> str:
     """Why nobody answers, after a short wait; empty where a daemon works or cannot be seen."""
-    deadline = trio.current_time() + GRACE
+    deadline = trio.current_time() + timings.grace
     before: Look | None = None
     problem = ""
 
@@ -260,7 +264,7 @@ async def silence(client: Client, namespace: str) -> str:
         except Forbidden:
             problem = ""
             return True
-        problem = verdict(seen, before)
+        problem = verdict(seen, before, timings.silent_after)
         before = before or seen
         return not problem or trio.current_time() > deadline
 
@@ -268,12 +272,15 @@ async def silence(client: Client, namespace: str) -> str:
     return problem
 
 
-def verdict(seen: Look | None, before: Look | None) -> str:
+def verdict(
+    seen: Look | None, before: Look | None, silent_after: float = ORDINARY.silent_after
+) -> str:
     """Why a Lease has no living holder; empty where it has one, or where that is in doubt.
 
     Args:
         seen: as it is.
         before: as it was; a change proves life, whatever any clock says.
+        silent_after: seconds without a renewal after which it has none.
     """
     if seen is None:
         return "none has run here yet"
@@ -283,7 +290,7 @@ def verdict(seen: Look | None, before: Look | None) -> str:
     if not spec.holder_identity:
         return "it was stopped" + (f" {span(seen.ago)} ago" if seen.ago is not None else "")
     changed = before is not None and before.lease.spec.renew_time != spec.renew_time
-    if changed or (seen.ago is not None and seen.ago <= SILENT_AFTER):
+    if changed or (seen.ago is not None and seen.ago <= silent_after):
         return ""
     if seen.ago is None:
         return "its Lease is not renewed" if before is not None else ""

@@ -40,6 +40,7 @@ from liqod.procedures.networkjoin import Joining
 from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.procedures.slicerequest import ask, wait_borrowed
 from liqod.procedures.tenantrequest import Sides, asks_for, refusal, write_tenant
+from liqod.procedures.timings import ORDINARY, PeeringTimings
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -55,13 +56,6 @@ from liqod.runtime.polling import poll_until
 
 T = TypeVar("T")
 
-ANSWERS_WITHIN = 15.0
-"""Seconds after which a daemon that has not done its part of the handshake is said not to run."""
-DOUBT_AFTER = 3.0
-"""Seconds after which it is told that this may be so."""
-REASON_AFTER = 3.0
-"""Seconds of waiting for the provider after which it is asked whether it has refused."""
-
 
 async def peer(
     local: Client,
@@ -75,6 +69,7 @@ async def peer(
     replace: bool = False,
     joining: Joining | None = None,
     in_band: InBandOptions | None = None,
+    timings: PeeringTimings = ORDINARY,
 ) -> str:
     """Make this cluster a consumer of the other; returns the provider's id when all works.
 
@@ -89,6 +84,7 @@ async def peer(
         replace: the operator's word that a provider which is known by its id is elsewhere now.
         joining: joins the networks, too; None leaves them as they are.
         in_band: has this cluster go to the provider's API server by a proxy, or the tunnel.
+        timings: how long the daemons are waited for.
 
     Raises:
         ConfigError: it cannot be done, and why; so where another cluster has the id already.
@@ -114,17 +110,17 @@ async def peer(
         proxy = await in_band.proxy(*networksites.sites(sides, liqo, remote_liqo), progress)
         sides = msgspec.structs.replace(sides, proxy=proxy)
     own = own if replace else await key_at(local, own, there, sides.local_namespace)
-    given = await admitted(sides, own, progress)
+    given = await admitted(sides, own, progress, timings)
     if known is not None and differs(pin_of(given.api_server, given.ca), known):
         raise ConfigError(_impostor(there, pin_of(given.api_server, given.ca), known))
     await give_identity(sides, given, progress)
     if asked is None:
-        await wait_reached(sides, given, progress)
+        await wait_reached(sides, given, progress, timings)
         await _joined(joining)
         return there
     # Asked at once: it goes to the provider as soon as that is reached.
     before = await ask(local, here, there, sides.local_namespace, asked, own.private)
-    await wait_reached(sides, given, progress)
+    await wait_reached(sides, given, progress, timings)
     await wait_borrowed(local, there, sides.local_namespace, asked, before, progress)
     await _joined(joining)
     return there
@@ -207,7 +203,9 @@ def _impostor(there: str, found: ServerPin, known: ServerPin) -> str:
     )
 
 
-async def admitted(sides: Sides, own: ClusterKeys, progress: Progress) -> AuthParams:
+async def admitted(
+    sides: Sides, own: ClusterKeys, progress: Progress, timings: PeeringTimings
+) -> AuthParams:
     """The way in that the provider gives: the one of an accepted Tenant, or of one made now.
 
     A Tenant that was accepted is left as it is: by then a peering user may read it and no more.
@@ -228,11 +226,13 @@ async def admitted(sides: Sides, own: ClusterKeys, progress: Progress) -> AuthPa
             )
         if given is not None and problem_of(given, own.public) is None:
             return given
-    signature = await exchange_nonce(sides, own, progress)
-    return await become_tenant(sides, own, signature, progress)
+    signature = await exchange_nonce(sides, own, progress, timings)
+    return await become_tenant(sides, own, signature, progress, timings)
 
 
-async def exchange_nonce(sides: Sides, own: ClusterKeys, progress: Progress) -> bytes:
+async def exchange_nonce(
+    sides: Sides, own: ClusterKeys, progress: Progress, timings: PeeringTimings
+) -> bytes:
     """The provider's nonce, signed with this cluster's key."""
     step = f"wait for the nonce of {sides.there}'s daemon"
     progress(step)
@@ -244,14 +244,18 @@ async def exchange_nonce(sides: Sides, own: ClusterKeys, progress: Progress) -> 
         )
         return found.nonce if found is not None else b""
 
-    text = await _answer(nonce, f"the provider {sides.there}", step, progress)
+    text = await _answer(nonce, f"the provider {sides.there}", step, progress, timings)
     if not is_nonce(text):
         raise ConfigError(f"{sides.there} asks for a signature under something that is no nonce")
     return keys.sign(own.private, text)
 
 
 async def become_tenant(
-    sides: Sides, own: ClusterKeys, signature: bytes, progress: Progress
+    sides: Sides,
+    own: ClusterKeys,
+    signature: bytes,
+    progress: Progress,
+    timings: PeeringTimings,
 ) -> AuthParams:
     """The Tenant at the provider and what it is given.
 
@@ -271,7 +275,7 @@ async def become_tenant(
         if params is not None and problem_of(params, own.public) is None:
             return params
         now = trio.current_time()
-        if now - since > REASON_AFTER and now - told > 1.0:
+        if now - since > timings.reason_after and now - told > 1.0:
             told = now
             reason = await refusal(sides, found)
             if reason:
@@ -306,7 +310,9 @@ async def give_identity(sides: Sides, given: AuthParams, progress: Progress) -> 
         await sides.local.patch(IDENTITIES, name, patch, namespace)
 
 
-async def wait_reached(sides: Sides, given: AuthParams, progress: Progress) -> None:
+async def wait_reached(
+    sides: Sides, given: AuthParams, progress: Progress, timings: PeeringTimings
+) -> None:
     """Until this cluster's daemon has the identity and has reached the provider with it."""
     step = "wait for this cluster's daemon to take the identity"
     progress(step)
@@ -316,7 +322,7 @@ async def wait_reached(sides: Sides, given: AuthParams, progress: Progress) -> N
         found = await sides.local.get(IDENTITIES, name, namespace, decode=Identity)
         return found.status.kubeconfig_secret_ref is not None
 
-    await _answer(taken, "this cluster", step, progress)
+    await _answer(taken, "this cluster", step, progress, timings)
     step = f"wait for this cluster's daemon to reach {sides.there} at {given.api_server}"
     progress(step)
 
@@ -334,20 +340,25 @@ async def wait_reached(sides: Sides, given: AuthParams, progress: Progress) -> N
 
 
 async def _answer(
-    look: Callable[[], Awaitable[T | None]], whose: str, step: str, progress: Progress
+    look: Callable[[], Awaitable[T | None]],
+    whose: str,
+    step: str,
+    progress: Progress,
+    timings: PeeringTimings,
 ) -> T:
     """Ask for what a daemon does at once, again and again, but not for long.
 
     Raises:
         ConfigError: it has not done it in time.
     """
-    with trio.move_on_after(DOUBT_AFTER):
+    within = timings.answers_within
+    with trio.move_on_after(timings.doubt_after):
         return await poll_until(look)
     progress(f"{step}: it has not answered yet; does `liqod run` work there?")
-    with trio.move_on_after(ANSWERS_WITHIN - DOUBT_AFTER):
+    with trio.move_on_after(within - timings.doubt_after):
         return await poll_until(look)
     raise ConfigError(
-        f"no daemon of {whose} answers within {ANSWERS_WITHIN:.0f} s: does `liqod run` work there? "
+        f"no daemon of {whose} answers within {within:.0f} s: does `liqod run` work there? "
         "Start it and peer again, which continues what was begun"
     )
 

@@ -36,6 +36,7 @@ from liqod.procedures.networkobjects import (
 )
 from liqod.procedures.networksites import Site, wait_connected
 from liqod.procedures.relaying import Relay
+from liqod.procedures.timings import ORDINARY, PeeringTimings
 from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
 from liqod.resources.networking import (
     GATEWAY_CLIENTS,
@@ -92,15 +93,20 @@ class Joining:
         asked: how.
         progress: told of each step.
         relay: by which the gateway is dialled, too; None for none.
+        timings: how long packets are waited for.
 
     Attributes:
         without: why the clusters are peered without a network; empty where they are with one.
     """
 
     def __init__(
-        self, asked: NetworkOptions, progress: Progress, relay: Relay | None = None
+        self,
+        asked: NetworkOptions,
+        progress: Progress,
+        relay: Relay | None = None,
+        timings: PeeringTimings = ORDINARY,
     ) -> None:
-        self._asked = asked
+        self._asked, self._timings = asked, timings
         self._relay = relay
         self._progress = progress
         self._sites: tuple[Site, Site] | None = None
@@ -140,7 +146,7 @@ class Joining:
             ConfigError: they do not, and what each side says of it.
         """
         if not self.without and self._sites is not None:
-            await wait_connected(self._sites, self._progress, self._backend)
+            await wait_connected(self._sites, self._progress, self._backend, timings=self._timings)
 
 
 class _Made:

@@ -14,11 +14,10 @@ from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.procedures import Progress
 from liqod.procedures.networkobjects import WEBSOCKET, WIREGUARD
 from liqod.procedures.tenantrequest import Sides
+from liqod.procedures.timings import ORDINARY, PeeringTimings
 from liqod.resources.networking import CONNECTIONS, Connection
 from liqod.runtime.polling import poll_until
 
-CONNECTED_WITHIN: Final = 30.0
-"""Seconds until packets have gone both ways."""
 CONNECTED: Final = "Connected"
 """Status of a Connection whose tunnel is up."""
 
@@ -73,14 +72,18 @@ class _UnconnectedSide(msgspec.Struct, frozen=True):
 
 
 async def wait_connected(
-    both: Iterable[Site], progress: Progress, backend: str = WIREGUARD
+    both: Iterable[Site],
+    progress: Progress,
+    backend: str = WIREGUARD,
+    *,
+    timings: PeeringTimings = ORDINARY,
 ) -> None:
     """Until each side says that its tunnel stands, and that pods are reached through it.
 
     A gateway that runs Liqo, or has no address among its pods, cannot say the latter.
 
     Raises:
-        ConfigError: they do not within :data:`CONNECTED_WITHIN`; what each side says.
+        ConfigError: they do not in time; what each side says.
     """
     every = tuple(both)
     waiting = {site.id: _UnconnectedSide() for site in every}
@@ -95,7 +98,7 @@ async def wait_connected(
 
     await poll_until(
         look,
-        within=CONNECTED_WITHIN,
+        within=timings.connected_within,
         failing=lambda: ConfigError(
             f"the clusters are peered, but no packet goes from one to the other{_said(waiting)}; "
             f"{_remedy(waiting, backend)}; `liqod network status` shows each part"

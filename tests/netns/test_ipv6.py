@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ async def test_gateways_that_reach_each_other_by_ipv6_alone(
     """The pods have IPv4, and the server is known by its only address; the client's changes."""
     async with two(wireguard, tmp_path, address=NODES) as (rome, milan):
         without_ipv4(rome, milan)
-        asked = {"server_at": server_at, "backend": backend}
+        asked: dict[str, Any] = {"server_at": server_at, "backend": backend}
         assert (await join(rome.member, milan.member, **asked)).without == ""
         assert await rome.reaches(6) == 3
         assert await milan.reaches(5) == 3

@@ -36,7 +36,7 @@ from liqod.plugins.network.vxlan import VXLAN
 from liqod.plugins.network.websocket import WEBSOCKET
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.plugins.providers import Place, Tunnel, TunnelProvider, TunnelServices
-from liqod.procedures import networksites
+from liqod.procedures.timings import PeeringTimings
 from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
 from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
 from tests.netns.flows import flowing
@@ -301,20 +301,17 @@ async def test_a_dead_control_plane_costs_no_packet(
                 await flow.loses_none(began)
 
 
-async def test_where_no_udp_passes_it_is_said_and_a_websocket_does(
-    wireguard: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(networksites, "CONNECTED_WITHIN", 3.0)
+async def test_where_no_udp_passes_it_is_said_and_a_websocket_does(wireguard: str, tmp_path: Path):
+    soon = PeeringTimings(connected_within=3.0)
     async with two(wireguard, tmp_path) as (rome, milan):
         rule = "iifname wan meta l4proto udp drop"
         for site in (rome, milan):
             hook = "type filter hook input priority 0"
             nft(site.node, f"table inet wall {{\nchain c {{\n{hook}\n{rule}\n}}\n}}\n")
         with pytest.raises(ConfigError, match=r"UDP port let through.*--tunnel websocket"):
-            await join(rome.member, milan.member)
+            await join(rome.member, milan.member, timings=soon)
         for one, other in ((rome, milan), (milan, rome)):
             await one.member.unpeer(other.member)
-        monkeypatch.setattr(networksites, "CONNECTED_WITHIN", 20.0)
         joining = await join(rome.member, milan.member, backend="websocket")
         assert joining.without == ""
         assert await rome.reaches(6) == 3

@@ -18,6 +18,7 @@ from typing import Any
 import trio
 
 from liqod.cli.app import main
+from liqod.cli.timings import ORDINARY, CommandTimings
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from simulator import EmbeddedCluster
@@ -43,6 +44,8 @@ class Site:
     cluster: EmbeddedCluster
     admin: Client
     daemon: Daemon
+    timings: CommandTimings = ORDINARY
+    """Those of the commands that run in this process."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -54,7 +57,7 @@ class Site:
 
         ``status`` may end with 1, by which it says that it names a problem.
         """
-        ended = await command(*words, "--kubeconfig", str(self.kubeconfig))
+        ended = await command(*words, "--kubeconfig", str(self.kubeconfig), timings=self.timings)
         if check and not (words[0] == "status" and ended.status == 1 and ended.out):
             assert ended.status == 0, f"{words}: {ended.err}\n{self.daemon.tail()}"
         return ended
@@ -87,20 +90,20 @@ class Site:
         return path
 
 
-async def command(*words: str) -> Ended:
+async def command(*words: str, timings: CommandTimings = ORDINARY) -> Ended:
     """Run a command in a thread; an error that it does not turn into a sentence is raised."""
     with virtualtime.real():
-        return await trio.to_thread.run_sync(_call, words)
+        return await trio.to_thread.run_sync(_call, words, timings)
 
 
 _OUTPUT = threading.Lock()
 """Standard output is the whole process's: one command at a time."""
 
 
-def _call(words: tuple[str, ...]) -> Ended:
+def _call(words: tuple[str, ...], timings: CommandTimings) -> Ended:
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with _OUTPUT, redirect_stdout(out), redirect_stderr(err):
-        status = main(words)
+        status = main(words, timings)
     return Ended(status, *(each.buffer.getvalue().decode() for each in (out, err)))
 
 
@@ -115,7 +118,11 @@ async def run(*command: str) -> Ended:
 
 @asynccontextmanager
 async def sites(
-    folder: Path, *names: str, settings: dict[str, Any] | None = None, nodes: int = 1
+    folder: Path,
+    *names: str,
+    settings: dict[str, Any] | None = None,
+    nodes: int = 1,
+    timings: CommandTimings = ORDINARY,
 ) -> AsyncIterator[tuple[Site, ...]]:
     """Embedded clusters with liqod installed; daemons are not started yet."""
     async with AsyncExitStack() as stack:
@@ -132,7 +139,7 @@ async def sites(
             admin = await stack.enter_async_context(Client(from_kubeconfig(cluster.kubeconfig)))
             daemon = Daemon(name, own / "daemon.kubeconfig", own, settings)
             stack.callback(daemon.close)
-            site = Site(name, own, cluster, admin, daemon)
+            site = Site(name, own, cluster, admin, daemon, timings)
             site.kubeconfig.write_text(cluster.kubeconfig)
             await site.install()
             made.append(site)

@@ -29,7 +29,7 @@ async def tenant(
     frame.confirm(f"deletes {lent or 'nothing, since nothing is lent'}", yes=yes)
     async with (
         frame.client() as client,
-        presence.daemon(client, liqo_namespace, frame.progress),
+        presence.daemon(client, liqo_namespace, frame.progress, frame.timings),
     ):
         await drain(client, name, frame.progress)
     frame.say(f"{name} is drained; `liqod activate tenant {name}` takes it back")

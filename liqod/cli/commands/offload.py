@@ -112,7 +112,7 @@ async def namespace(
         if stays:
             raise ConfigError(stays)
         _check_closed(fail_closed, {**await present(client, name), **asked})
-        async with presence.daemon(client, liqo_namespace, frame.progress):
+        async with presence.daemon(client, liqo_namespace, frame.progress, frame.timings):
             frame.progress(f"record that {name} is offloaded")
             generation = await spread(client, name, asked, marks)
             frame.progress(f"wait for the daemon to spread {name}")

@@ -245,9 +245,12 @@ async def peer(
         frame.client() as local,
         connect_there(remote_kubeconfig, remote_context, own=own_file) as remote,
         _relay(relay_kubeconfig, relay_context, own=own_file) as relay,
-        presence.both(local, liqo_namespace, remote, remote_liqo_namespace, frame.progress),
+        presence.both(
+            *(local, liqo_namespace, remote, remote_liqo_namespace), frame.progress, frame.timings
+        ),
     ):
-        joining = None if networking_disabled else Joining(how, frame.progress, relay)
+        peering = frame.timings.peering
+        joining = None if networking_disabled else Joining(how, frame.progress, relay, peering)
         provider = await kubeconfigpeering.peer(
             local,
             remote,
@@ -259,6 +262,7 @@ async def peer(
             replace=replace,
             joining=joining,
             in_band=InBandOptions(asked=in_band, proxy_url=proxy_url),
+            timings=peering,
         )
         await _report(frame, local, provider, asked, joining)
 

@@ -65,7 +65,7 @@ async def key(
     until = trio.current_time() + max(frame.timeout - REST, 1.0)
     async with (
         frame.client() as client,
-        presence.daemon(client, liqo_namespace, frame.progress),
+        presence.daemon(client, liqo_namespace, frame.progress, frame.timings),
     ):
         if not before.goes_on:
             await _make(frame, client, liqo_namespace, before, here, until)

@@ -59,7 +59,7 @@ async def network(
             outside=outside,
             ready=ready,
         )
-        async with presence.daemon(client, liqo_namespace, frame.progress):
+        async with presence.daemon(client, liqo_namespace, frame.progress, frame.timings):
             found = await test_network(client, asked, frame.progress)
     if not frame.show(msgspec.to_builtins(found)):
         frame.say(_table(found), lines=True)

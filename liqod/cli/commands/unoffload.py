@@ -48,7 +48,7 @@ async def namespace(
     frame.confirm(f"deletes {remote_namespaces(found)}, with every pod and object in it", yes=yes)
     async with (
         frame.client() as client,
-        presence.daemon(client, liqo_namespace, frame.progress),
+        presence.daemon(client, liqo_namespace, frame.progress, frame.timings),
     ):
         silent = await bring_back(client, found, frame.progress)
     frame.progress.done()

@@ -53,7 +53,7 @@ async def unpeer(
     frame.confirm(f"deletes {', '.join(doomed)}{told}", yes=yes)
     async with (
         frame.client() as local,
-        presence.daemon(local, liqo_namespace, frame.progress),
+        presence.daemon(local, liqo_namespace, frame.progress, frame.timings),
     ):
         progress = frame.progress
         if forget:

@@ -16,26 +16,27 @@ import yaml
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, LEASES, NAMESPACES, NODES, PODS
 from liqod.cli import __main__ as page
-from liqod.cli import presence
-from liqod.model.peering.intervals import SILENT_AFTER
+from liqod.cli.timings import CommandTimings
+from liqod.procedures.timings import PeeringTimings
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, command, run, sites
 
 CONTAINER = {"name": "web", "image": "nginx", "resources": {"requests": {"cpu": "100m"}}}
+AT_ONCE = CommandTimings(grace=0.0)
+"""No waiting for daemons that are not there."""
 OFFLOAD = ("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
 
 
 @pytest.fixture(autouse=True)
 def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eighty columns, and no waiting for daemons that are not there."""
+    """Eighty columns."""
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(presence, "GRACE", 0.0)
 
 
 @pytest.mark.long
 async def test_from_installing_to_uninstalling(tmp_path: Path):
-    async with sites(tmp_path, "rome", "milan") as (rome, milan):
+    async with sites(tmp_path, "rome", "milan", timings=AT_ONCE) as (rome, milan):
         user = await milan.user_for("rome")
         peer = ("peer", "--remote-kubeconfig", str(user), "--cpu", "4", "--pods", "9")
         silent = await rome.liqod(*peer, check=False)
@@ -221,15 +222,15 @@ async def leave(rome: Site, milan: Site) -> None:
 
 
 @pytest.mark.long
-async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monkeypatch):
-    # What was renewed when it was made was renewed too long ago.
-    monkeypatch.setattr(presence, "SILENT_AFTER", -1.0)
-    async with sites(tmp_path, "rome", "milan") as (rome, milan):
+async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path):
+    async with sites(tmp_path, "rome", "milan", timings=AT_ONCE) as (rome, milan):
         lease = {
             "metadata": {"name": labels.LEADER_LEASE, "namespace": "liqo"},
             "spec": {"holderIdentity": "host-1", "renewTime": "2024-01-01T00:00:00.000000Z"},
         }
         await rome.admin.create(LEASES, lease, "liqo")
+        # What was renewed when it was made was renewed too long ago.
+        rome.timings = CommandTimings(grace=0.0, silent_after=-1.0)
         for words in (
             ("offload", "namespace", "default"),
             ("peer", "--remote-kubeconfig", str(milan.kubeconfig)),
@@ -238,7 +239,7 @@ async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monk
             assert ended.status == 1
             assert "no daemon works for this cluster: last heard of" in ended.err
         await rome.admin.delete(LEASES, labels.LEADER_LEASE, "liqo")
-        monkeypatch.setattr(presence, "SILENT_AFTER", SILENT_AFTER)
+        rome.timings = AT_ONCE
         await rome.start()
         lease["spec"]["holderIdentity"] = ""
         await milan.admin.create(LEASES, lease, "liqo")
@@ -246,13 +247,14 @@ async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monk
         ended = await rome.liqod(*administrator, check=False)
         assert ended.status == 1
         assert "no daemon works for the provider: it was stopped" in ended.err
-        monkeypatch.setattr("liqod.procedures.kubeconfigpeering.DOUBT_AFTER", 0.2)
-        monkeypatch.setattr("liqod.procedures.kubeconfigpeering.ANSWERS_WITHIN", 0.5)
+        soon = PeeringTimings(doubt_after=0.2, answers_within=0.5)
+        rome.timings = CommandTimings(grace=0.0, peering=soon)
         peer = ("peer", "--remote-kubeconfig", str(await milan.user_for("rome")))
         ended = await rome.liqod(*peer, check=False)
         assert ended.status == 1
         assert "it has not answered yet" in ended.err
         assert "no daemon of the provider milan answers" in ended.err
+        rome.timings = AT_ONCE
         await rome.stop()
         ended = await rome.liqod("unpeer", "milan", "--yes", check=False)
         assert (ended.status, "it was stopped" in ended.err) == (1, True)
@@ -264,7 +266,7 @@ async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monk
 
 @pytest.mark.long
 async def test_status_asks_the_daemon_while_the_api_server_is_down(tmp_path: Path):
-    async with sites(tmp_path, "rome") as (rome,):
+    async with sites(tmp_path, "rome", timings=AT_ONCE) as (rome,):
         await rome.start()
         where = ("--socket", str(rome.daemon.inspector))
         assert json.loads((await rome.liqod("status", "-o", "json")).out)["source"] == "resources"

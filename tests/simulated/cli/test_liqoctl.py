@@ -98,12 +98,12 @@ async def test_liqoctl_takes_back_what_an_accepted_consumers_user_has_left():
                 await another.get(TENANTS, "rome", AT_MILAN)
 
 
-async def test_a_peering_user_of_liqoctl_that_nobody_used_ends(monkeypatch):
+async def test_a_peering_user_of_liqoctl_that_nobody_used_ends():
     """Its certificate is good for a year, and there is no Tenant that would be looked at."""
-    monkeypatch.setattr(peeringuserrbac, "LIFE", 1.0)
     async with members("milan") as [milan]:
         await ensure_tenant_namespace(milan.admin, "rome")
         await bind_as_liqoctl(milan, [{"apiGroup": RBAC, "kind": "User", "name": f"{USER}-1"}])
+        await trio.sleep(peeringuserrbac.LIFE)
         await milan.gone(ROLE_BINDINGS, OF_LIQOCTL[0], AT_MILAN)
         await milan.gone(ROLE_BINDINGS, OF_LIQOCTL[1], "liqo")
 

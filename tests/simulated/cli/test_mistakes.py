@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from liqod.apimachinery.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PODS
-from liqod.cli import presence
+from liqod.cli.timings import CommandTimings
 from liqod.identity import certificates
 from simulator import EmbeddedCluster
 from tests.simulated.processes import Ended, command, sites
@@ -168,9 +168,8 @@ NOT_INSTALLED = [
 ]
 
 
-async def test_mistakes_end_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(presence, "GRACE", 0.0)
-    async with sites(tmp_path, "rome") as (rome,):
+async def test_mistakes_end_in_one_sentence(tmp_path: Path):
+    async with sites(tmp_path, "rome", timings=CommandTimings(grace=0.0)) as (rome,):
         never = {"nodeSelector": {"a": "b"}, "containers": [{"name": "web", "image": "nginx"}]}
         await rome.admin.create(PODS, {"metadata": {"name": "web"}, "spec": never}, "default")
         for words, sentence in INSTALLED:

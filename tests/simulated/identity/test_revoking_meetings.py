@@ -10,7 +10,7 @@ from liqod.kube import times
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.plugins import loader
-from liqod.procedures import answering, networkleaving, peeringrequest, revokedconsumer, revoking
+from liqod.procedures import answering, peeringrequest, revokedconsumer, revoking
 from liqod.procedures.revocations import Living, Mark
 from liqod.procedures.revoking import TUNNEL, Revoked
 from liqod.resources import INVITATIONS
@@ -86,7 +86,6 @@ async def test_who_is_never_to_be_let_in_is_not_forgotten_by_that():
 
 
 async def test_what_is_still_open_is_said_as_long_as_it_is(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(networkleaving, "TAKEN_DOWN_WITHIN", 0.1)
     async with meeting("rome", "milan") as [rome, milan]:
         await milan.peering_user(rome)
         await milan.stop()

@@ -24,9 +24,10 @@ from liqod.network.dataplane.names import Names
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import Namespace
 from liqod.network.gatewayhost import GatewayHost, ProbeResult
-from liqod.procedures import answering, kubeconfigpeering, networksites, peeringrequest, unpeering
+from liqod.procedures import answering, kubeconfigpeering, peeringrequest, unpeering
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
+from liqod.procedures.timings import ORDINARY, PeeringTimings
 from liqod.resources import CONFIGURATIONS, FOREIGN_CLUSTERS, NETWORKS, IncomingPeering
 from liqod.resources.networking import (
     CONNECTIONS,
@@ -106,9 +107,11 @@ async def two(
         nursery.cancel_scope.cancel()
 
 
-async def join(rome: Member, milan: Member, **asked: Any) -> Joining:
+async def join(
+    rome: Member, milan: Member, *, timings: PeeringTimings = ORDINARY, **asked: Any
+) -> Joining:
     user = from_kubeconfig(await milan.peering_user(rome))
-    joining = Joining(NetworkOptions(**asked), rome.progress)
+    joining = Joining(NetworkOptions(**asked), rome.progress, timings=timings)
     async with Client(user) as remote:
         with trio.fail_after(60):
             await kubeconfigpeering.peer(
@@ -335,7 +338,6 @@ async def test_ranges_that_are_refused_are_said(monkeypatch):
 
 
 async def test_packets_that_do_not_come_are_said(monkeypatch):
-    monkeypatch.setattr(networksites, "CONNECTED_WITHIN", 0.5)
     async with two(monkeypatch, alive=False) as (rome, milan):
         with pytest.raises(ConfigError, match=r"milan says Connecting.*UDP port"):
             await join(rome, milan)

@@ -123,8 +123,7 @@ async def test_node_ports_are_not_tried_where_the_peer_lets_guests_choose_none(c
     assert (left_out.source, left_out.verdict) == ("pod milan", "skipped")
 
 
-async def test_an_image_that_cannot_be_pulled_is_named_once_and_soon(client, monkeypatch):
-    monkeypatch.setattr(testnetwork, "PULLED_WITHIN", 1.0)
+async def test_an_image_that_cannot_be_pulled_is_named_once_and_soon(client):
     await virtual_node(client)
     waits = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "busybox"'}
     state = {"name": "main", "state": {"waiting": waits}}

@@ -10,7 +10,6 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.cluster.tenancy import tenant_namespace
 from liqod.errors import ConfigError
-from liqod.procedures import relaying
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.procedures.relaying import Relay
 from liqod.resources import IPS
@@ -44,9 +43,8 @@ async def relays_to(context: Rome, peer: str, address: str) -> None:
     ],
 )
 async def test_what_is_in_the_way_is_said(
-    monkeypatch: pytest.MonkeyPatch, told: Endpoint, asked: NetworkOptions, words: str
+    told: Endpoint, asked: NetworkOptions, words: str
 ) -> None:
-    monkeypatch.setattr(relaying, "ANSWERS_WITHIN", 0.2)
     async with rome() as hub:
         with pytest.raises(ConfigError, match=words):
             await Relay(hub.client).behind(told, asked, hub.client, "turin")

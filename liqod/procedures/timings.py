@@ -1,0 +1,24 @@
+"""The times for which whoever peers waits for daemons, in one value."""
+
+import msgspec
+
+
+class PeeringTimings(msgspec.Struct, frozen=True, kw_only=True):
+    """Times that a peering by kubeconfig waits, all in seconds.
+
+    Attributes:
+        answers_within: until a daemon that has not done its part of the handshake is said not to
+            run.
+        doubt_after: until it is told that this may be so.
+        reason_after: of waiting for the provider, until it is asked whether it has refused.
+        connected_within: until packets have gone both ways, where networks are joined.
+    """
+
+    answers_within: float = 15.0
+    doubt_after: float = 3.0
+    reason_after: float = 3.0
+    connected_within: float = 30.0
+
+
+ORDINARY = PeeringTimings()
+"""Those of a command and of a daemon."""
