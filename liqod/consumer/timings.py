@@ -35,6 +35,8 @@ class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
             end theirs: whoever waits for its end, as ``liqoctl unoffload`` does, then finds none.
             Of a provider that does not answer, or whose namespace something holds, nobody is told
             more by waiting.
+        volume_answer: for which a peer's answer to a wish for a volume is waited for.
+        volume_refused: before the scheduler's choice of a node without a volume is taken back.
     """
 
     probe_every: float = intervals.PROBE_EVERY
@@ -50,6 +52,8 @@ class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
     signature_kept: float = 60.0
     held_again: float = 5.0
     gone_within: float = 30.0
+    volume_answer: float = 60.0
+    volume_refused: Backoff = Backoff(first=2.0, last=60.0)
 
 
 ORDINARY = ConsumerTimings()

@@ -18,6 +18,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.cluster.context import ClusterContext
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound, PermanentError
 from liqod.kube import recorder
 from liqod.kube.cache.memoryquota import drop_excess
@@ -28,11 +29,6 @@ from liqod.model.objects import volumeclaims
 
 FAILED: Final = "ProvisioningFailed"
 GROWTH_FAILED: Final = "VolumeResizeFailed"
-SILENCE: Final = 60.0
-"""Seconds for which a peer's answer is waited for."""
-FIRST_PAUSE: Final = 2.0
-LAST_PAUSE: Final = 60.0
-"""Seconds before the scheduler's choice is taken back, the first time and at most."""
 CONFLICT_PAUSE: Final = 0.2
 KEPT: Final = 1024
 """Claims of which it is remembered how often they were refused."""
@@ -53,10 +49,15 @@ class _Wait(msgspec.Struct):
 
 
 class VolumeProvisioner(Controller[Task]):
-    """Makes the volumes of claims, lets them grow, and removes them; idle unless configured."""
+    """Makes the volumes of claims, lets them grow, and removes them; idle unless configured.
 
-    def __init__(self, context: ClusterContext) -> None:
-        self._client = context.client
+    Args:
+        context: this cluster.
+        timings: how long it waits for what.
+    """
+
+    def __init__(self, context: ClusterContext, timings: ConsumerTimings = ORDINARY) -> None:
+        self._client, self._timings = context.client, timings
         self._settings = context.config.storage
         self._claims = Watched(CLAIMS, _of_claim, keep=_concerns, counted=drop_excess)
         self._volumes = Watched(VOLUMES, _of_volume, keep=_concerns)
@@ -119,8 +120,9 @@ class VolumeProvisioner(Controller[Task]):
         peer = marks.get(labels.REMOTE_CLUSTER_ID, "")
         answer = volumeclaims.answer(claim, peer)
         if answer is None:
-            if now - wait.since < SILENCE:
-                return SILENCE - (now - wait.since)
+            left = wait.since + self._timings.volume_answer - now
+            if left > 0:
+                return left
             text = f"{peer} has not made a claim: it does not answer, or lends no such namespace"
             return await self._refuse(claim, wait, text)
         taken, message = answer
@@ -176,7 +178,7 @@ class VolumeProvisioner(Controller[Task]):
         if wait.refused is None:
             wait.refused = now
         # What a peer says may be the answer to an earlier choice, which it is about to change.
-        pause = min(FIRST_PAUSE * 2.0**wait.times, LAST_PAUSE)
+        pause = self._timings.volume_refused.delay(wait.times + 1, jitter=lambda: 1.0)
         left = pause - (now - wait.refused)
         if left > 0:
             return left

@@ -26,6 +26,7 @@ from liqod.model.objects.rbac import rule
 from liqod.procedures.revocations import living, marked, revoked_keys
 from liqod.provider.tenants import peeringuserrbac
 from liqod.provider.tenants.tenants import proven
+from liqod.provider.timings import ORDINARY
 from liqod.resources import TENANTS, Tenant
 from liqod.runtime.gather import gather
 
@@ -61,7 +62,7 @@ async def generate(
     ca: bytes,
     namespace: str = labels.LIQO_NAMESPACE,
     list_secrets: bool = False,
-    lifetime: float = peeringuserrbac.LIFE,
+    lifetime: float = ORDINARY.peering_user_life,
     key: str = "",
     anew: bool = False,
     lifts: str | None = None,

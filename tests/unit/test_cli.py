@@ -266,7 +266,7 @@ def test_a_verb_imports_no_more_than_it_needs():
             "files",
             "frame",
         ),
-        *("meet", "options", "output", "presence", "progress", "terminal", "typed"),
+        *("meet", "options", "output", "presence", "progress", "terminal", "timings", "typed"),
     ]
     assert done.stdout.strip() == str([f"liqod.cli.{name}" for name in modules])
 

@@ -16,7 +16,7 @@ from liqod.install import daemonkubeconfig
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.procedures import peeringusers
-from liqod.provider.tenants import peeringuserrbac
+from liqod.provider.timings import ORDINARY
 
 
 @command(timeout=60.0)
@@ -30,7 +30,7 @@ async def peering_user(
     output: CredentialFile = None,
     lifetime: Annotated[
         float, typer.Option(help="Seconds for which it is good.", min=600)
-    ] = peeringuserrbac.LIFE,
+    ] = ORDINARY.peering_user_life,
     liqoctl: Annotated[
         bool, typer.Option("--liqoctl", help="Grant what liqoctl needs beyond liqod's own verbs.")
     ] = False,

@@ -14,15 +14,18 @@ from liqod.cluster.tenancy import users_of
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.provider.tenants.trust import Binding
+from liqod.provider.timings import ORDINARY
 
-LIFE = 3600.0
-"""Seconds for which a peering user is good, unless whoever makes it says otherwise."""
 RBAC = "rbac.authorization.k8s.io"
 READER_ROLES = (labels.PEERING_USER_ACCEPTED_ROLE, labels.PEERING_USER_LIQOCTL_ROLE)
 
 
-def expiry(binding: Binding) -> datetime:
-    """The time at which a peering user's binding goes; by default an hour after it came.
+def expiry(binding: Binding, life: float = ORDINARY.peering_user_life) -> datetime:
+    """The time at which a peering user's binding goes.
+
+    Args:
+        binding: that says it, or not.
+        life: seconds after it came where it does not say.
 
     Raises:
         ValueError: it says what is no time.
@@ -31,13 +34,13 @@ def expiry(binding: Binding) -> datetime:
     if said is not None:
         return datetime.fromisoformat(said)
     made = binding.metadata.creation_timestamp
-    return datetime.fromisoformat(made or "1970-01-01T00:00:00Z") + timedelta(seconds=LIFE)
+    return datetime.fromisoformat(made or "1970-01-01T00:00:00Z") + timedelta(seconds=life)
 
 
-def is_expired(binding: Binding, now: datetime) -> bool:
+def is_expired(binding: Binding, now: datetime, life: float = ORDINARY.peering_user_life) -> bool:
     """True if a binding's time is over, or cannot be read."""
     try:
-        return expiry(binding) <= now
+        return expiry(binding, life) <= now
     except (ValueError, TypeError):
         return True
 
@@ -70,8 +73,16 @@ async def restrict(client: Client, consumer: str, tenant_namespace: str, now: da
             await client.delete(ROLE_BINDINGS, meta.name, meta.namespace, uid=meta.uid)
 
 
-async def expire(client: Client, consumer: str, now: datetime) -> float | None:
+async def expire(
+    client: Client, consumer: str, now: datetime, life: float = ORDINARY.peering_user_life
+) -> float | None:
     """End the peering users of a consumer that has no Tenant, each when its time is over.
+
+    Args:
+        client: may read and delete bindings.
+        consumer: its cluster id.
+        now: the present time.
+        life: seconds for which a binding is good that does not say when it ends.
 
     Returns:
         The seconds until the next one's time; None if there is none left.
@@ -84,10 +95,10 @@ async def expire(client: Client, consumer: str, now: datetime) -> float | None:
         ROLE_BINDINGS, Selection(labels=users_of(consumer)), decode=Binding
     ):
         meta = each.metadata
-        if is_expired(each, now):
+        if is_expired(each, now, life):
             await client.delete(ROLE_BINDINGS, meta.name, meta.namespace, uid=meta.uid)
         else:
-            left.append((expiry(each) - now).total_seconds())
+            left.append((expiry(each, life) - now).total_seconds())
     return min(left, default=None)
 
 

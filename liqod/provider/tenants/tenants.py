@@ -496,7 +496,9 @@ class Tenants(Controller[str]):
         await self._unbind()
         await self._clear(REPLICATED)
         await self._forget_certificates()
-        return await peeringuserrbac.expire(self._client, name, datetime.now(UTC))
+        return await peeringuserrbac.expire(
+            self._client, name, datetime.now(UTC), self._timings.peering_user_life
+        )
 
     async def _announce_end(self) -> float:
         """Report to the consumer that its namespaces end; the seconds that it has to act on that.

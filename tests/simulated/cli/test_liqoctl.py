@@ -16,8 +16,8 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.selection import Selection
 from liqod.procedures import kubeconfigpeering, peeringusers, revokedconsumer
-from liqod.provider.tenants import peeringuserrbac
 from liqod.provider.tenants.nonces import new_nonce
+from liqod.provider.timings import ProviderTimings
 from liqod.resources import IDENTITIES, TENANTS
 from tests.simulated.members import AT_MILAN, AT_ROME, Member, members
 
@@ -100,10 +100,9 @@ async def test_liqoctl_takes_back_what_an_accepted_consumers_user_has_left():
 
 async def test_a_peering_user_of_liqoctl_that_nobody_used_ends():
     """Its certificate is good for a year, and there is no Tenant that would be looked at."""
-    async with members("milan") as [milan]:
+    async with members("milan", timings=ProviderTimings(peering_user_life=1.0)) as [milan]:
         await ensure_tenant_namespace(milan.admin, "rome")
         await bind_as_liqoctl(milan, [{"apiGroup": RBAC, "kind": "User", "name": f"{USER}-1"}])
-        await trio.sleep(peeringuserrbac.LIFE)
         await milan.gone(ROLE_BINDINGS, OF_LIQOCTL[0], AT_MILAN)
         await milan.gone(ROLE_BINDINGS, OF_LIQOCTL[1], "liqo")
 

@@ -16,11 +16,13 @@ from liqod.apimachinery.kinds import (
     VOLUMES,
 )
 from liqod.consumer import volumeprovisioner as room
+from liqod.consumer.timings import ConsumerTimings
 from liqod.consumer.volumeprovisioner import VolumeProvisioner
 from liqod.install.manifests import storage_class
 from liqod.kube.cache.memoryquota import MemoryQuota
 from liqod.kube.selection import Selection
 from liqod.resources import VIRTUAL_NODES
+from liqod.runtime.backoff import Backoff
 from simulator.controllers.volumes import PROVISIONER, SELECTED
 from tests.simulated.borrower import eventually
 from tests.simulated.lendingpods import lending
@@ -189,10 +191,10 @@ async def test_on_a_real_node_it_is_a_volume_of_this_cluster_s_own_class():
         await both.goes(VOLUMES, volume["metadata"]["name"], client=both.here, namespace="")
 
 
-async def test_without_a_default_class_it_is_said_and_not_tried_without_end(monkeypatch):
-    monkeypatch.setattr(room, "FIRST_PAUSE", 0.2)
+async def test_without_a_default_class_it_is_said_and_not_tried_without_end():
+    soon = ConsumerTimings(volume_refused=Backoff(first=0.2, last=60.0))
     async with storing(node("own")) as (both, nursery):
-        await nursery.start(VolumeProvisioner(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context, soon).run)
         await both.here.create(CLAIMS, claim("db"), SHOP)
         await pod(both, "one")
 
@@ -210,10 +212,10 @@ async def test_without_a_default_class_it_is_said_and_not_tried_without_end(monk
         assert 1 <= patches <= 3
 
 
-async def test_a_peer_without_storage_is_left_for_another(monkeypatch):
-    monkeypatch.setattr(room, "FIRST_PAUSE", 0.1)
+async def test_a_peer_without_storage_is_left_for_another():
+    soon = ConsumerTimings(volume_refused=Backoff(first=0.1, last=60.0))
     async with storing(node("milan", "milan"), classes=[]) as (both, nursery):
-        await nursery.start(VolumeProvisioner(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context, soon).run)
         await both.here.create(CLAIMS, claim("db"), SHOP)
         await pod(both, "one")
 
@@ -226,10 +228,10 @@ async def test_a_peer_without_storage_is_left_for_another(monkeypatch):
         await on(both, "one", "milan")
 
 
-async def test_what_the_peer_refuses_is_said_before_the_pod_is_bound(monkeypatch):
-    monkeypatch.setattr(room, "FIRST_PAUSE", 0.1)
+async def test_what_the_peer_refuses_is_said_before_the_pod_is_bound():
+    soon = ConsumerTimings(volume_refused=Backoff(first=0.1, last=60.0))
     async with storing(node("milan", "milan")) as (both, nursery):
-        await nursery.start(VolumeProvisioner(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context, soon).run)
         asked = claim("db", annotations={"liqo.io/remote-storage-class": "gold"})
         await both.here.create(CLAIMS, asked, SHOP)
         await pod(both, "one")
@@ -318,12 +320,11 @@ async def test_of_two_peers_only_the_chosen_one_has_it():
         turin.stop()
 
 
-async def test_a_peer_that_says_nothing_is_left_for_another(monkeypatch):
-    monkeypatch.setattr(room, "SILENCE", 0.2)
-    monkeypatch.setattr(room, "FIRST_PAUSE", 0.1)
+async def test_a_peer_that_says_nothing_is_left_for_another():
+    soon = ConsumerTimings(volume_refused=Backoff(first=0.1, last=60.0), volume_answer=0.2)
     async with storing(node("milan", "milan")) as (both, nursery):
         both.stop()
-        await nursery.start(VolumeProvisioner(both.context).run)
+        await nursery.start(VolumeProvisioner(both.context, soon).run)
         await both.here.create(CLAIMS, claim("db"), SHOP)
         await pod(both, "one")
 

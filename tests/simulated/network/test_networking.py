@@ -340,7 +340,7 @@ async def test_ranges_that_are_refused_are_said(monkeypatch):
 async def test_packets_that_do_not_come_are_said(monkeypatch):
     async with two(monkeypatch, alive=False) as (rome, milan):
         with pytest.raises(ConfigError, match=r"milan says Connecting.*UDP port"):
-            await join(rome, milan)
+            await join(rome, milan, timings=PeeringTimings(connected_within=0.5))
 
 
 @pytest.mark.long
