@@ -116,13 +116,13 @@ async def peer(
     await give_identity(sides, given, progress)
     if asked is None:
         await wait_reached(sides, given, progress, timings)
-        await _joined(joining)
+        await _joined(joining, timings)
         return there
     # Asked at once: it goes to the provider as soon as that is reached.
     before = await ask(local, here, there, sides.local_namespace, asked, own.private)
     await wait_reached(sides, given, progress, timings)
     await wait_borrowed(local, there, sides.local_namespace, asked, before, progress)
-    await _joined(joining)
+    await _joined(joining, timings)
     return there
 
 
@@ -142,9 +142,9 @@ async def key_at(local: Client, own: ClusterKeys, there: str, namespace: str) ->
     return own if known is None else own.of(known.spec.auth_params.signed_crt)
 
 
-async def _joined(joining: Joining | None) -> None:
+async def _joined(joining: Joining | None, timings: PeeringTimings) -> None:
     if joining is not None:
-        await joining.finish()
+        await joining.finish(timings)
 
 
 async def meet(

@@ -93,20 +93,15 @@ class Joining:
         asked: how.
         progress: told of each step.
         relay: by which the gateway is dialled, too; None for none.
-        timings: how long packets are waited for.
 
     Attributes:
         without: why the clusters are peered without a network; empty where they are with one.
     """
 
     def __init__(
-        self,
-        asked: NetworkOptions,
-        progress: Progress,
-        relay: Relay | None = None,
-        timings: PeeringTimings = ORDINARY,
+        self, asked: NetworkOptions, progress: Progress, relay: Relay | None = None
     ) -> None:
-        self._asked, self._timings = asked, timings
+        self._asked = asked
         self._relay = relay
         self._progress = progress
         self._sites: tuple[Site, Site] | None = None
@@ -139,14 +134,17 @@ class Joining:
             self._progress(f"peer without a network: {self.without}")
             await made.withdraw()
 
-    async def finish(self) -> None:
+    async def finish(self, timings: PeeringTimings = ORDINARY) -> None:
         """Wait until packets have gone both ways.
+
+        Args:
+            timings: how long.
 
         Raises:
             ConfigError: they do not, and what each side says of it.
         """
         if not self.without and self._sites is not None:
-            await wait_connected(self._sites, self._progress, self._backend, timings=self._timings)
+            await wait_connected(self._sites, self._progress, self._backend, timings=timings)
 
 
 class _Made:

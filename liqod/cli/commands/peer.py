@@ -241,20 +241,16 @@ async def peer(
     from liqod.procedures.inbandpeering import InBandOptions
     from liqod.procedures.networkjoin import Joining
 
+    waiting = frame.progress, frame.timings
     async with (
         frame.client() as local,
         connect_there(remote_kubeconfig, remote_context, own=own_file) as remote,
         _relay(relay_kubeconfig, relay_context, own=own_file) as relay,
-        presence.both(
-            *(local, liqo_namespace, remote, remote_liqo_namespace), frame.progress, frame.timings
-        ),
+        presence.both(local, liqo_namespace, remote, remote_liqo_namespace, *waiting),
     ):
-        peering = frame.timings.peering
-        joining = None if networking_disabled else Joining(how, frame.progress, relay, peering)
+        joining = None if networking_disabled else Joining(how, frame.progress, relay)
         provider = await kubeconfigpeering.peer(
-            local,
-            remote,
-            asked if create_resource_slice else None,
+            *(local, remote, asked if create_resource_slice else None),
             progress=frame.progress,
             liqo=liqo_namespace,
             remote_liqo=remote_liqo_namespace,
@@ -262,7 +258,7 @@ async def peer(
             replace=replace,
             joining=joining,
             in_band=InBandOptions(asked=in_band, proxy_url=proxy_url),
-            timings=peering,
+            timings=frame.timings.peering,
         )
         await _report(frame, local, provider, asked, joining)
 

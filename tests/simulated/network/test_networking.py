@@ -111,11 +111,14 @@ async def join(
     rome: Member, milan: Member, *, timings: PeeringTimings = ORDINARY, **asked: Any
 ) -> Joining:
     user = from_kubeconfig(await milan.peering_user(rome))
-    joining = Joining(NetworkOptions(**asked), rome.progress, timings=timings)
+    joining = Joining(NetworkOptions(**asked), rome.progress)
     async with Client(user) as remote:
         with trio.fail_after(60):
             await kubeconfigpeering.peer(
-                rome.admin, remote, None, progress=rome.progress, joining=joining
+                *(rome.admin, remote, None),
+                progress=rome.progress,
+                joining=joining,
+                timings=timings,
             )
     return joining
 
