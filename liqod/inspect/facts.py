@@ -18,9 +18,10 @@ from liqod.cluster.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect import componentfacts as of
 from liqod.inspect.components import Components
-from liqod.inspect.objects import CheckedObjects, SharedSlice
+from liqod.inspect.objects import CheckedObjects
 from liqod.inspect.summary import EventSummary
 from liqod.kube.cache.nodeindex import node_index
+from liqod.model.view import objectfacts
 from liqod.model.view.daemonfacts import ProcessFacts, WriteCounts
 from liqod.model.view.facts import (
     ClusterFacts,
@@ -32,6 +33,7 @@ from liqod.model.view.facts import (
     Report,
     WorkFacts,
 )
+from liqod.model.view.objectfacts import SliceFacts
 from liqod.plugins.host import PluginHost
 
 if TYPE_CHECKING:
@@ -53,7 +55,6 @@ class FactsInMemory:
     Attributes:
         daemon: the process, as it was measured last.
         lags: how late the event loop was in each of the last sixty seconds, newest last.
-        measured: of each peer what was measured last.
     """
 
     def __init__(
@@ -66,12 +67,12 @@ class FactsInMemory:
     ) -> None:
         self.daemon = ProcessFacts(pid=os.getpid(), started=time.time())
         self.lags: tuple[float, ...] = ()
-        self.measured: dict[str, PeerFacts] = {}
+        self._measured: dict[str, PeerFacts] = {}
         self._context, self._components, self._plugins = context, components, plugins
         self._summary = summary
         self._probes = probes
         self._objects = CheckedObjects(context)
-        self._slices: dict[str, list[SharedSlice]] = {}
+        self._slices: dict[str, list[SliceFacts]] = {}
         self._tenants: dict[str, str] = {}
         self._nodes: dict[str, str] = {}
         self._read: tuple[bytes | None, float] = (None, 0.0)
@@ -80,8 +81,8 @@ class FactsInMemory:
         self._second = int(trio.current_time())
         self._at = trio.current_time()
 
-    async def measure(self, daemon: ProcessFacts) -> None:
-        """Take the figures of a second.
+    async def measure(self, daemon: ProcessFacts) -> Report:
+        """Take the figures of a second: of the process, and of each peer's link, work and pods.
 
         Args:
             daemon: those of the process.
@@ -93,24 +94,35 @@ class FactsInMemory:
         passed, self._at = max(at - self._at, 1e-3), at
         # The last of these whole seconds is not over yet.
         seconds, self._second = (self._second, int(at)), int(at)
-        bare, lent = ClusterFacts(now=now()), Counter(self._objects.guests.rows.values())
-        peers = self._components.peers
+        cluster = ClusterFacts(now=now(), process=daemon)
+        lent, peers = Counter(self._objects.guests.rows.values()), self._components.peers
         borrowing = self._components.borrowing()
-        self.measured = {
-            name: msgspec.structs.replace(
-                self._working(name, bare),
+        self._measured = {
+            name: PeerFacts(
+                now=cluster.now,
+                peer=name,
+                cluster=cluster,
+                link=peer.link.facts(),
                 work=self._work(name, borrowing.get(name), passed, seconds),
                 pods_out=self._pods_out(borrowing.get(name)),
                 pods_in=lent[name],
             )
-            for name in peers
+            for name, peer in peers.items()
         }
         for gone in self._bytes.keys() - peers.keys():
             del self._bytes[gone]
+        return Report(cluster, self._measured)
 
-    def now(self, peer: str) -> PeerFacts:
-        """How the task of a peer and the way to it are at this moment, and no more."""
-        return self._working(peer, ClusterFacts(now=now()))
+    def working(self, found: PeerFacts) -> PeerFacts:
+        """The facts about a peer, with those of its task and its link at this moment."""
+        peer, failing = self._components.peers.get(found.peer), self._summary.peers.get(found.peer)
+        return msgspec.structs.replace(
+            found,
+            failure=failing.reason if failing is not None else "",
+            retry_at=failing.retry_at if failing is not None else 0.0,
+            tenant_namespace=found.tenant_namespace if peer is None else peer.tenant_namespace,
+            link=peer.link.facts() if peer is not None else LinkFacts(),
+        )
 
     def _work(
         self, peer: str, borrowing: "Borrowing | None", passed: float, seconds: tuple[int, int]
@@ -142,25 +154,12 @@ class FactsInMemory:
         sent, received = (max(a - b, 0) / passed for a, b in zip(totals, before, strict=True))
         return round(sent), round(received)
 
-    def _working(self, name: str, cluster: ClusterFacts) -> PeerFacts:
-        """How the task of a peer works, and the way to its API server."""
-        peer, failing = self._components.peers.get(name), self._summary.peers.get(name)
-        return PeerFacts(
-            now=cluster.now,
-            peer=name,
-            cluster=cluster,
-            failure=failing.reason if failing is not None else "",
-            retry_at=failing.retry_at if failing is not None else 0.0,
-            tenant_namespace=peer.tenant_namespace if peer is not None else "",
-            link=peer.link.facts() if peer is not None else LinkFacts(),
-        )
-
     async def refresh(self) -> None:
         """Take in what informers reported since the last time."""
         await self._objects.refresh()
         self._slices = {}
         for row in self._objects.slices.rows.values():
-            self._slices.setdefault(row[0], []).append(row)
+            self._slices.setdefault(row.peer, []).append(row)
         self._tenants = dict(self._objects.tenants.rows.values())
         self._nodes = dict(self._objects.nodes.rows.values())
         borrowing = self._components.borrowing()
@@ -171,62 +170,9 @@ class FactsInMemory:
         return sorted({*self._components.peers, *self._summary.peers})
 
     def report(self) -> Report:
-        """All facts, with those that no check looks at."""
-        borrowing, counts = self._components.borrowing(), self._counts_of_namespaces()
-        cluster = self._shown(self.cluster())
-        return Report(
-            cluster,
-            {
-                name: self._shown_peer(
-                    self.peer(name, cluster), borrowing.get(name), counts.get(name, {})
-                )
-                for name in self.peers()
-            },
-        )
-
-    def _shown(self, found: ClusterFacts) -> ClusterFacts:
-        """The facts of this cluster with those that are only shown."""
-        components, context = self._components, self._context
-        discovery, handshake = components.discovery, components.handshake
-        return msgspec.structs.replace(
-            found,
-            process=msgspec.structs.replace(
-                self.daemon,
-                cluster_id=context.cluster_id,
-                version=__version__,
-                kubernetes=context.version,
-                webhook=self._summary.webhook,
-                key="" if discovery is None else discovery.own_key,
-                met_at="" if handshake is None else handshake.met_at,
-            ),
-            plugins=of.plugins(self._plugins, self._summary),
-            sightings=of.sightings(discovery, self._summary),
-            sighted={} if discovery is None else discovery.book.counts,
-            meetings=of.meetings(handshake),
-            requests=of.requests(context.client),
-        )
-
-    def _shown_peer(
-        self,
-        found: PeerFacts,
-        borrowing: "Borrowing | None",
-        counts: dict[tuple[str, str], WriteCounts],
-    ) -> PeerFacts:
-        """The facts of a peer with those that are only shown."""
-        events = None if borrowing is None else borrowing.engine.context.events.writer.counts
-        return msgspec.structs.replace(
-            found,
-            reflection=msgspec.structs.replace(found.reflection, mapped=counts, events=events),
-            reasons={} if borrowing is None else of.reasons(found.peer, borrowing),
-            requests=tuple(of.requests(client) for client in of.clients(borrowing)),
-        )
-
-    def _counts_of_namespaces(self) -> dict[str, dict[tuple[str, str], WriteCounts]]:
-        """Counts of writes by peer, then by reflector and namespace."""
-        found: dict[str, dict[tuple[str, str], WriteCounts]] = {}
-        for (peer, reflector, namespace), count in self._summary.namespaces.items():
-            found.setdefault(peer, {})[reflector, namespace] = count
-        return found
+        """All facts."""
+        cluster = self.cluster()
+        return Report(cluster, {name: self.peer(name, cluster) for name in self.peers()})
 
     def nudge(self) -> None:
         """Have the figures of all networks be read anew for the next report."""
@@ -245,8 +191,9 @@ class FactsInMemory:
 
     def cluster(self) -> ClusterFacts:
         """The facts of this cluster."""
-        context = self._context
-        informers, policies = context.informers.all(), self._components.guest_policies
+        context, components = self._context, self._components
+        informers, policies = context.informers.all(), components.guest_policies
+        discovery, handshake = components.discovery, components.handshake
         return ClusterFacts(
             now=now(),
             api=self._probes.server(),
@@ -257,22 +204,26 @@ class FactsInMemory:
             webhook=self._summary.webhook,
             proved=self._proved(),
             lag=max(self.lags, default=0.0),
-            left_out={
-                each.name: each.why
-                for each in self._plugins.loaded.records
-                if each.state == "left out"
-            },
-            troubled={**self._ended(), **self._plugins.calls.troubles()},
+            process=msgspec.structs.replace(
+                self.daemon,
+                cluster_id=context.cluster_id,
+                version=__version__,
+                kubernetes=context.version,
+                webhook=self._summary.webhook,
+                key="" if discovery is None else discovery.own_key,
+                met_at="" if handshake is None else handshake.met_at,
+            ),
+            plugins=of.plugins(self._plugins, self._summary),
+            sightings=of.sightings(discovery, self._summary),
+            sighted={} if discovery is None else discovery.book.counts,
+            meetings=of.meetings(handshake),
+            requests=of.requests(context.client),
             policies=policies.missing if policies.known else None,
             leading=self.daemon.leading,
-            met_at=self._components.listening if context.config.handshake.enabled else None,
-            unmet=self._components.unheard,
+            met_at=components.listening if context.config.handshake.enabled else None,
+            unmet=components.unheard,
             serving=self._serving(),
         )
-
-    def _ended(self) -> dict[str, str]:
-        """Ways of seeing clusters that do not run, and why."""
-        return {f"the discovery {name}": it.reason for name, it in self._summary.plugins.items()}
 
     def _serving(self) -> str | None:
         """Why virtual nodes show a certificate of the daemon's own."""
@@ -301,30 +252,28 @@ class FactsInMemory:
 
     def peer(self, name: str, cluster: ClusterFacts) -> PeerFacts:
         """The facts of one peer."""
-        peer, measured = self._components.peers.get(name), self.measured.get(name)
+        measured = self._measured.get(name) or PeerFacts(now=0.0, peer=name, cluster=cluster)
         borrowing = self._components.borrowing().get(name)
-        slices = self._slices.get(name, [])
         identities = borrowing.remotes.all() if borrowing is not None else []
+        slices = self._slices.get(name, [])
         return msgspec.structs.replace(
-            self._working(name, cluster),
-            work=measured.work if measured is not None else None,
-            pods_out=measured.pods_out if measured is not None else None,
-            pods_in=measured.pods_in if measured is not None else None,
+            self.working(measured),
+            now=cluster.now,
+            cluster=cluster,
             borrows=name in self._tenants,
             tenant=self._tenants.get(name, ""),
             former=name in self._components.by_former_key,
-            denied={each: why for _, lent, each, why, _ in slices if why and not lent},
-            unanswered=tuple(
-                each for _, lent, each, _, answered in slices if not (answered or lent)
-            ),
-            lends=bool(identities) or any(not lent for _, lent, *_ in slices),
+            **objectfacts.of_slices(slices),
+            lends=bool(identities) or any(not each.lent for each in slices),
             certificates=of.certificates(identities),
             identities=len(identities),
             reflection=self._reflection(name, borrowing),
             replication=self._replication(name, borrowing),
             unfollowed=borrowing.replication.unfollowed if borrowing is not None else {},
             canary=self._probes.canary(name),
-            network=of.network(peer),
+            network=of.network(self._components.peers.get(name)),
+            reasons={} if borrowing is None else of.reasons(name, borrowing),
+            requests=tuple(of.requests(client) for client in of.clients(borrowing)),
             usage=self._usage(name),
         )
 
@@ -355,6 +304,8 @@ class FactsInMemory:
                 for reflector, queue in engine.queues.items()
             },
             written=counts,
+            mapped=dict(self._summary.namespaces.get(name, {})),
+            events=engine.context.events.writer.counts,
             blind=dict(self._summary.blind.get(name, ())),
         )
 

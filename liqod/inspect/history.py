@@ -10,15 +10,15 @@ import math
 import resource
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 import trio
 
 from liqod.inspect.facts import FactsInMemory
 from liqod.model.view.daemonfacts import ProcessFacts
-from liqod.model.view.facts import PeerFacts
+from liqod.model.view.facts import PeerFacts, Report, WorkFacts
 from liqod.runtime.ticks import sleep_until_tick
 
 PAGE = resource.getpagesize()
@@ -27,6 +27,7 @@ EVERY = 1.0
 SECONDS = 600
 MINUTES = 1440
 Fold = Callable[[list[float]], float]
+T = TypeVar("T")
 
 
 def mean(values: list[float]) -> float:
@@ -34,34 +35,57 @@ def mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
-class Metric(msgspec.Struct, frozen=True):
-    """One metric: its meaning, its unit, and the function that makes a minute of its seconds."""
+class Metric(NamedTuple, Generic[T]):
+    """One metric: its meaning and unit, the fact that it is, and what makes a minute of seconds."""
 
     help: str
     unit: str
+    read: Callable[[T], float | None]
     fold: Fold = mean
 
 
-PEER: Mapping[str, Metric] = {
-    "rtt": Metric("round trip to the peer's API server", "seconds"),
-    "loss": Metric("part of the probes without an answer", "ratio"),
-    "lag": Metric("longest time from a change here to its write there", "seconds", max),
-    "backlog": Metric("keys that wait in the peer's queues", "", max),
-    "oldest": Metric("how long the oldest of them is overdue", "seconds", max),
-    "requests": Metric("requests to the peer under way", ""),
-    "sent": Metric("bytes to the peer", "bytes/s"),
-    "received": Metric("bytes from the peer", "bytes/s"),
-    "pods_out": Metric("pods of this cluster there", ""),
-    "pods_in": Metric("pods of that cluster here", ""),
+def work(read: Callable[[WorkFacts], float | None]) -> Callable[[PeerFacts], float | None]:
+    """The reader of how much is under way with a peer."""
+    return lambda facts: None if facts.work is None else read(facts.work)
+
+
+def process(read: Callable[[ProcessFacts], float]) -> Callable[[Report], float]:
+    """The reader of a figure of the daemon's process."""
+    return lambda report: read(report.cluster.process or ProcessFacts())
+
+
+def pods(read: Callable[[PeerFacts], int | None]) -> Callable[[Report], int]:
+    """The reader of a sum over all peers."""
+    return lambda report: sum(read(each) or 0 for each in report.peers.values())
+
+
+PEER: Mapping[str, Metric[PeerFacts]] = {
+    "rtt": Metric("round trip to the peer's API server", "seconds", lambda each: each.link.rtt),
+    "loss": Metric("part of the probes without an answer", "ratio", lambda each: each.link.lost),
+    "lag": Metric(
+        *("longest time from a change here to its write there", "seconds"),
+        *(work(lambda each: each.lag), max),
+    ),
+    "backlog": Metric(
+        "keys that wait in the peer's queues", "", work(lambda each: each.backlog), max
+    ),
+    "oldest": Metric(
+        "how long the oldest of them is overdue", "seconds", work(lambda each: each.oldest), max
+    ),
+    "requests": Metric("requests to the peer under way", "", work(lambda each: each.requests)),
+    "sent": Metric("bytes to the peer", "bytes/s", work(lambda each: each.sent)),
+    "received": Metric("bytes from the peer", "bytes/s", work(lambda each: each.received)),
+    "pods_out": Metric("pods of this cluster there", "", lambda each: each.pods_out),
+    "pods_in": Metric("pods of that cluster here", "", lambda each: each.pods_in),
 }
-DAEMON: Mapping[str, Metric] = {
-    "cpu": Metric("share of one core", "ratio"),
-    "rss": Metric("resident memory", "bytes"),
-    "lag": Metric("how late the event loop was", "seconds", max),
-    "tasks": Metric("tasks", ""),
-    "viewers": Metric("clients that watch", ""),
-    "pods_out": Metric("pods on virtual nodes", ""),
-    "pods_in": Metric("pods lent to peers", ""),
+DAEMON: Mapping[str, Metric[Report]] = {
+    "cpu": Metric("share of one core", "ratio", process(lambda each: each.cpu)),
+    "rss": Metric("resident memory", "bytes", process(lambda each: each.rss)),
+    "lag": Metric("how late the event loop was", "seconds", process(lambda each: each.lag), max),
+    "tasks": Metric("tasks", "", process(lambda each: each.tasks)),
+    "viewers": Metric("clients that watch", "", process(lambda each: each.viewers)),
+    "pods_out": Metric("pods on virtual nodes", "", pods(lambda each: each.pods_out)),
+    "pods_in": Metric("pods lent to peers", "", pods(lambda each: each.pods_in)),
 }
 
 
@@ -101,23 +125,28 @@ class Ring:
         return len(self._values) * self._values.itemsize
 
 
-class History:
-    """The metrics of one peer, or of the daemon."""
+class History(Generic[T]):
+    """The metrics of one peer, or of the daemon.
 
-    def __init__(self, metrics: Mapping[str, Metric]) -> None:
+    Args:
+        metrics: by name.
+    """
+
+    def __init__(self, metrics: Mapping[str, Metric[T]]) -> None:
         self._metrics = metrics
         self._rings = {name: (Ring(SECONDS), Ring(MINUTES)) for name in metrics}
         self._taken = 0
 
-    def record(self, values: Mapping[str, float | None]) -> None:
-        """Take the values of a second; those that are missing or None were not measured."""
+    def record(self, facts: T) -> None:
+        """Take the values of a second; those that are None were not measured."""
         self._taken += 1
         for name, (seconds, minutes) in self._rings.items():
-            value = values.get(name)
+            metric = self._metrics[name]
+            value = metric.read(facts)
             seconds.push(math.nan if value is None else value)
             if self._taken % 60 == 0:
                 last = [each for each in seconds.newest(60) if not math.isnan(each)]
-                minutes.push(self._metrics[name].fold(last) if last else math.nan)
+                minutes.push(metric.fold(last) if last else math.nan)
 
     def series(self, name: str, span: float) -> tuple[float, tuple[float | None, ...]]:
         """Seconds from one value to the next, and the values of the last ``span`` seconds.
@@ -146,37 +175,23 @@ class Histories:
 
     def __init__(self) -> None:
         self.daemon = History(DAEMON)
-        self.peers: dict[str, History] = {}
+        self.peers: dict[str, History[PeerFacts]] = {}
         self.at = time.time()
 
-    def record(self, daemon: ProcessFacts, peers: Mapping[str, PeerFacts]) -> None:
-        """Take the figures of a second.
-
-        Args:
-            daemon: of the process.
-            peers: what is known of each peer.
-        """
+    def record(self, report: Report) -> None:
+        """Take the figures of a second."""
         self.at = time.time()
-        out = sum(each.pods_out or 0 for each in peers.values())
-        inward = sum(each.pods_in or 0 for each in peers.values())
-        self.daemon.record({**_fields(daemon, DAEMON), "pods_out": out, "pods_in": inward})
-        for name in self.peers.keys() - peers.keys():
+        self.daemon.record(report)
+        for name in self.peers.keys() - report.peers.keys():
             del self.peers[name]
-        for name, facts in peers.items():
-            history = self.peers.get(name)
-            if history is None:
-                history = self.peers[name] = History(PEER)
-            link = {"rtt": facts.link.rtt, "loss": facts.link.lost}
-            pods = {"pods_out": facts.pods_out, "pods_in": facts.pods_in}
-            history.record({**_fields(facts.work, PEER), **link, **pods})
+        for name, facts in report.peers.items():
+            if name not in self.peers:
+                self.peers[name] = History(PEER)
+            self.peers[name].record(facts)
 
-    def of(self, peer: str) -> History:
+    def of(self, peer: str) -> "History[Any]":
         """The history of a peer, or with an empty name the daemon's. Raises KeyError."""
         return self.peers[peer] if peer else self.daemon
-
-
-def _fields(row: Any, names: Iterable[str]) -> dict[str, float | None]:
-    return {name: getattr(row, name, None) for name in names}
 
 
 class LoopTurns(trio.abc.Instrument):
@@ -231,8 +246,7 @@ class Sampler:
 
     async def take(self) -> None:
         """One round."""
-        await self._facts.measure(self._process())
-        self._histories.record(self._facts.daemon, self._facts.measured)
+        self._histories.record(await self._facts.measure(self._process()))
 
     def become(self, state: str) -> None:
         """Set the daemon's state, such as ``leading``."""

@@ -26,8 +26,8 @@ from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of
 from liqod.model.peering import capacity, healthsummary
 from liqod.model.view import objectfacts, requests, viewrows
-from liqod.model.view.detail import owner
 from liqod.model.view.facts import REACHABLE
+from liqod.model.view.objectfacts import SliceFacts
 from liqod.model.view.requests import Request
 from liqod.model.view.snapshot import LISTED, Guest, Snapshot
 from liqod.model.view.viewrows import CountedPod, counted
@@ -44,11 +44,7 @@ from liqod.resources import (
     Tenant,
     VirtualNode,
 )
-from liqod.resources.authentication import RESOURCES
 
-SharedSlice = tuple[str, bool, str, str, bool]
-"""The peer of a slice, true if it is lent to that peer, its name, why it was denied (empty if it
-was not), and true if there is any verdict on it."""
 Expiry = tuple[str, str, float]
 
 T = TypeVar("T")
@@ -185,7 +181,7 @@ class CheckedObjects:
     def __init__(self, context: ClusterContext) -> None:
         self._informers = context.informers
         self.guests = Cache[str](Partial, viewrows.origin)
-        self.slices = Cache[SharedSlice](ResourceSlice, shared_slice)
+        self.slices = Cache[SliceFacts](ResourceSlice, objectfacts.slice_facts)
         self.tenants = Cache[tuple[str, str]](Tenant, _tenant)
         self.nodes = Cache[tuple[str, str]](Node, viewrows.usefulness)
 
@@ -288,12 +284,6 @@ class WatchedObjects:
             policies=policies,
             capacity=capacity.of_nodes(self._own_nodes.rows.values()),
         )
-
-
-def shared_slice(found: ResourceSlice) -> SharedSlice:
-    """The words on a slice that the doctor reads."""
-    peer, lent = owner(found)
-    return peer, lent, found.name, objectfacts.denial(found), bool(found.verdict(RESOURCES))
 
 
 def _tenant(found: Tenant) -> tuple[str, str]:

@@ -211,13 +211,15 @@ class Collector:
         """The state with the tables that are made of objects."""
         snapshot = self._objects.snapshot(self._facts.webhook, self._facts.missing_policies)
         own = objectfacts.cluster(snapshot)
-        noted = objectfacts.peers(snapshot, own)
-        view = overview(snapshot, own, noted)
-        self._problems = examination.problems(own, objectfacts.everyone(snapshot, own))
+        noted = objectfacts.everyone(snapshot, own)
+        self._problems = examination.problems(own, noted)
+        named = {each.spec.cluster_id for each in snapshot.foreign_clusters}
+        peers = [self._facts.working(each) for each in noted if each.peer in named]
+        view = overview(snapshot, own, peers)
         whose = {row.name: row.peer for row in view.nodes}
         return msgspec.structs.replace(
             before,
-            peers=self._peers(view, noted, snapshot),
+            peers=self._peers(view, peers, snapshot),
             nodes={row.name: row for row in view.nodes},
             namespaces={row.name: row for row in view.namespaces},
             pods=viewrows.pods(self._objects.pods, whose),
@@ -229,7 +231,7 @@ class Collector:
         )
 
     def _peers(
-        self, view: Overview, noted: Iterable[PeerFacts], snapshot: Snapshot
+        self, view: Overview, peers: Iterable[PeerFacts], snapshot: Snapshot
     ) -> dict[str, Any]:
         ladders = self._ladders()
         quotas = viewrows.quotas(
@@ -237,13 +239,9 @@ class Collector:
         )
         return {
             row.id: viewrows.peer(
-                row,
-                facts,
-                self._facts.now(row.id),
-                quota=quotas.get(row.id, {}),
-                ladder=ladders.get(row.id),
+                row, facts, quota=quotas.get(row.id, {}), ladder=ladders.get(row.id)
             )
-            for row, facts in zip(view.peers, noted, strict=True)
+            for row, facts in zip(view.peers, peers, strict=True)
         }
 
     def _figured(self, before: State) -> State:

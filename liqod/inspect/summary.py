@@ -50,8 +50,8 @@ class EventSummary:
         blind: by peer the kinds that cannot be read there, with the reason.
         replication: by peer why replicating something there failed last.
         reflected: by peer and reflector; reflector is empty where an event does not say.
-        namespaces: events about objects by (peer, reflector, namespace), for the metrics; the
-            namespace is empty where an event does not say.
+        namespaces: by peer the same by reflector and namespace, for the metrics; the namespace is
+            empty where an event does not say.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class EventSummary:
         self.blind: dict[str, dict[str, str]] = {}
         self.replication: dict[str, str] = {}
         self.reflected: dict[tuple[str, str], WriteCounts] = {}
-        self.namespaces: dict[tuple[str, str, str], WriteCounts] = {}
+        self.namespaces: dict[str, dict[tuple[str, str], WriteCounts]] = {}
         self._mapped: set[tuple[str, str]] = set()
 
     def take(self, event: Published) -> None:
@@ -119,8 +119,8 @@ class EventSummary:
         """Those of a reflector and of one of its namespaces, as long as that is mapped."""
         counts = [self.reflected.setdefault((peer, reflector), WriteCounts())]
         if not namespace or (peer, namespace) in self._mapped:
-            key = (peer, reflector, namespace)
-            counts.append(self.namespaces.setdefault(key, WriteCounts()))
+            mapped = self.namespaces.setdefault(peer, {})
+            counts.append(mapped.setdefault((reflector, namespace), WriteCounts()))
         return counts
 
     def _namespace(self, peer: str, namespace: str, *, started: bool) -> None:
@@ -130,14 +130,14 @@ class EventSummary:
             self._mapped.add(mapped)
             return
         self._mapped.discard(mapped)
-        for key in [key for key in self.namespaces if (key[0], key[2]) == mapped]:
-            del self.namespaces[key]
+        counts = self.namespaces.get(peer, {})
+        for key in [key for key in counts if key[1] == namespace]:
+            del counts[key]
 
     def _unmap(self, peer: str) -> None:
         """The peer's sessions are over; those that begin anew are reported again."""
         self._mapped = {each for each in self._mapped if each[0] != peer}
-        for key in [key for key in self.namespaces if key[0] == peer]:
-            del self.namespaces[key]
+        self.namespaces.pop(peer, None)
 
     def _forget(self, peer: str) -> None:
         for by_peer in (self.peers, self.blind, self.replication, self.peerings, self.steps):

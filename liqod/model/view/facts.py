@@ -90,13 +90,11 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
             empty: not known.
         proved: seconds since that path was last tried; None: not known.
         lag: the worst lateness of the event loop in the last minute, in seconds.
-        left_out: plugins that could not be loaded, with the reason.
         leading: whether this daemon leads.
         met_at: TCP port at which other clusters' daemons are met; None: they are not to be.
         unmet: why they cannot be; empty where they can.
         serving: why the cluster has not signed what virtual nodes show; empty where it has, None
             where it was not asked to.
-        troubled: plugins that are parked, or fail again and again, with the reason.
         incoming: the requests to borrow from this cluster.
         outgoing: its own requests to others, and offers to lend.
         overlay: the ways of its nodes to the gateway, as each reports its own.
@@ -130,8 +128,6 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     webhook: str = ""
     proved: float | None = None
     lag: float = 0.0
-    left_out: dict[str, str] = {}
-    troubled: dict[str, str] = {}
     process: ProcessFacts | None = None
     plugins: dict[str, PluginFacts] = {}
     sightings: dict[str, SightingFacts] = {}

@@ -7,6 +7,7 @@ may take to find otherwise. A daemon that can be asked says more, which is fille
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,7 +23,7 @@ from liqod.model.peering.foreigncluster import (
     UNUSABLE,
 )
 from liqod.model.peering.intervals import PEER_DAEMON_EVERY, PROBE_EVERY, SILENT_AFTER
-from liqod.model.view.daemonfacts import LEFT_OUT, ReasonFacts
+from liqod.model.view.daemonfacts import ReasonFacts
 from liqod.model.view.detail import conditions, owner
 from liqod.model.view.facts import (
     REACHABLE,
@@ -40,7 +41,7 @@ from liqod.model.view.requests import met
 from liqod.model.view.snapshot import Pod, Snapshot
 from liqod.model.view.state import State
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
-from liqod.resources.authentication import DENIED, RESOURCES
+from liqod.resources.authentication import DENIED, RESOURCES, SliceCondition
 from liqod.resources.fabric import FABRIC
 from liqod.resources.networking import Connection
 from liqod.resources.nodes import NODE
@@ -117,13 +118,9 @@ def everyone(snapshot: Snapshot, known: ClusterFacts) -> tuple[PeerFacts, ...]:
 
 def of_state(state: State) -> tuple[ClusterFacts, tuple[PeerFacts, ...]]:
     """The facts of a daemon's state that no object holds: plugins, sightings, reasons."""
-    plugins = state.plugins.values()
     own = ClusterFacts(
         now=0.0,
-        left_out={each.whole: each.why for each in plugins if each.state == LEFT_OUT},
-        troubled={
-            each.whole: each.failure for each in plugins if each.failure and each.state != LEFT_OUT
-        },
+        plugins=state.plugins,
         sightings=dict(sorted(state.sightings.items())),
     )
     reasons: dict[str, dict[str, ReasonFacts]] = defaultdict(dict)
@@ -158,11 +155,9 @@ class _ByPeer:
         self._pods: dict[str, list[Pod]] = defaultdict(list)
         for pod in snapshot.pods:
             self._pods[peers.get(pod.node, "")].append(pod)
-        self._slices: dict[str, list[ResourceSlice]] = defaultdict(list)
-        self._lent: dict[str, list[ResourceSlice]] = defaultdict(list)
-        for each in snapshot.slices:
-            peer, lent = owner(each)
-            (self._lent if lent else self._slices)[peer].append(each)
+        self._slices: dict[str, list[SliceFacts]] = defaultdict(list)
+        for each in map(slice_facts, snapshot.slices):
+            self._slices[each.peer].append(each)
         self._certificates: dict[str, dict[str, float]] = defaultdict(dict)
         for (peer, name), left in snapshot.expiries.items():
             self._certificates[peer][name] = left
@@ -174,7 +169,6 @@ class _ByPeer:
         self.named = {
             *self._nodes,
             *self._slices,
-            *self._lent,
             *self._certificates,
             *self._connections,
             *self._namespaces,
@@ -204,14 +198,13 @@ class _ByPeer:
     def of_objects(self, peer: str, known: ClusterFacts) -> PeerFacts:
         """The facts about one cluster but for those that its ForeignCluster holds."""
         nodes, slices = self._nodes.get(peer, []), self._slices.get(peer, [])
-        lent, certificates = self._lent.get(peer, []), self._certificates.get(peer, {})
-        pods = self._pods.get(peer, [])
+        certificates, pods = self._certificates.get(peer, {}), self._pods.get(peer, [])
         mapped, refused = self._namespaces.get(peer, (0, {}))
         return PeerFacts(
             now=known.now,
             peer=peer,
             cluster=known,
-            lends=bool(certificates or nodes or slices),
+            lends=bool(certificates or nodes) or any(not each.lent for each in slices),
             borrows=peer in self._tenants,
             tenant=self._tenants.get(peer, ""),
             former=peer in self._snapshot.former,
@@ -220,16 +213,7 @@ class _ByPeer:
             reflection=ReflectionFacts(nodes=tuple(nodes), namespaces=mapped, refused=refused),
             certificates=certificates,
             identities=len(certificates),
-            denied=_denials(slices, growth=False),
-            ungrown=_denials(slices, growth=True),
-            beyond={
-                each.name: what
-                for each in slices
-                if (what := capacity.told(each.metadata.annotations, each.status.resources))
-            },
-            unanswered=tuple(each.name for each in slices if not each.verdict(RESOURCES)),
-            lent_denied=_denials(lent, growth=False),
-            lent_ungrown=_denials(lent, growth=True),
+            **of_slices(slices),
             pods=tuple(each for each in pods if _waits(each)),
             connection=self._connections.get(peer, ""),
         )
@@ -257,20 +241,61 @@ def _waits(pod: Pod) -> bool:
     return bool(pod.daemon_set or (pod.reason and not pod.ready))
 
 
-def denial(found: ResourceSlice) -> str:
-    """The reasons why a slice was denied; empty where it was not."""
-    return _denials((found,), growth=False).get(found.name, "")
+class SliceFacts(NamedTuple):
+    """The facts of one slice.
+
+    Attributes:
+        peer: with whom it is shared.
+        lent: it is lent to that peer, else borrowed from it.
+        name: its name.
+        denied: why it was denied; empty if it was not.
+        ungrown: why it is not granted what was asked for later; empty if it is.
+        beyond: what its provider says where it grants more than its nodes have; empty for nothing.
+        answered: there is any verdict on it.
+    """
+
+    peer: str
+    lent: bool
+    name: str
+    denied: str
+    ungrown: str
+    beyond: str
+    answered: bool
 
 
-def _denials(slices: Iterable[ResourceSlice], *, growth: bool) -> dict[str, str]:
-    """The slices that are denied, or whose growth is, with the reasons."""
-    found: dict[str, str] = {}
-    for each in slices:
-        denied = [one for one in each.status.conditions if one.denies]
-        why = (one.message for one in denied if (one.status != DENIED) == growth)
-        if reasons := dict.fromkeys(why):
-            found[each.name] = "; ".join(reasons)
-    return found
+def slice_facts(found: ResourceSlice) -> SliceFacts:
+    """The facts of a slice."""
+    peer, lent = owner(found)
+    denied = [each for each in found.status.conditions if each.denies]
+    return SliceFacts(
+        peer,
+        lent,
+        found.name,
+        _why(each for each in denied if each.status == DENIED),
+        _why(each for each in denied if each.status != DENIED),
+        capacity.told(found.metadata.annotations, found.status.resources),
+        bool(found.verdict(RESOURCES)),
+    )
+
+
+def _why(denied: Iterable[SliceCondition]) -> str:
+    """The reasons of denials, each once; empty where there are none."""
+    said = (each.message or each.reason or "no reason is given" for each in denied)
+    return "; ".join(dict.fromkeys(said))
+
+
+def of_slices(found: Iterable[SliceFacts]) -> dict[str, Any]:
+    """The fields of a peer's facts that its slices fill."""
+    slices = tuple(found)
+    borrowed, lent = ([one for one in slices if one.lent == way] for way in (False, True))
+    return {
+        "denied": {each.name: each.denied for each in borrowed if each.denied},
+        "ungrown": {each.name: each.ungrown for each in borrowed if each.ungrown},
+        "beyond": {each.name: each.beyond for each in borrowed if each.beyond},
+        "unanswered": tuple(each.name for each in borrowed if not each.answered),
+        "lent_denied": {each.name: each.denied for each in lent if each.denied},
+        "lent_ungrown": {each.name: each.ungrown for each in lent if each.ungrown},
+    }
 
 
 def connection_problem(found: Connection) -> str:

@@ -133,8 +133,7 @@ def slices(found: Iterable[ResourceSlice]) -> dict[str, Slice]:
 
 def peer(
     row: PeerRow,
-    noted: PeerFacts,
-    live: PeerFacts,
+    facts: PeerFacts,
     *,
     quota: dict[str, Amount],
     ladder: Ladder | None,
@@ -143,27 +142,26 @@ def peer(
 
     Args:
         row: as ``liqod status`` has it.
-        noted: what the objects say of it.
-        live: what the running daemon knows of it.
+        facts: what its objects and the daemon tell of it.
         quota: by resource.
         ladder: what the doctor found.
     """
     failing = first_failing(ladder)
     return Peer(
         **msgspec.structs.asdict(row),
-        server=noted.server,
-        tenant_namespace=live.tenant_namespace or noted.tenant_namespace,
-        link=live.link.state,
-        since=live.link.since,
-        reason=live.link.reason,
-        version=live.link.version,
+        server=facts.server,
+        tenant_namespace=facts.tenant_namespace,
+        link=facts.link.state,
+        since=facts.link.since,
+        reason=facts.link.reason,
+        version=facts.link.version,
         layer=failing.layer if failing is not None else "",
         verdict=failing.evidence if failing is not None else "",
         layer_since=failing.since if failing is not None else 0.0,
-        failure=live.failure,
-        retry_at=live.retry_at,
+        failure=facts.failure,
+        retry_at=facts.retry_at,
         quota=quota,
-        conditions=noted.conditions,
+        conditions=facts.conditions,
     )
 
 

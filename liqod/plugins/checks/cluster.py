@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from liqod.model.objects import webhook as webhooks
 from liqod.model.peering import healthsummary
 from liqod.model.peering.intervals import UNPROVED
+from liqod.model.view.daemonfacts import LEFT_OUT
 from liqod.model.view.figures import counted, span
 from liqod.plugins.diagnosis import (
     Check,
@@ -162,10 +163,13 @@ def policies(facts: ClusterFacts) -> Finding:
 
 def plugins(facts: ClusterFacts) -> Finding:
     """Check that every plugin could be loaded, and does its work."""
-    mend = "mend, block or remove the plugin; the log has more"
-    left_out = (f"{name} is left out: {why}" for name, why in facts.left_out.items())
-    troubled = (f"{name} fails: {why}" for name, why in facts.troubled.items())
-    faults = (Fault(what, mend) for what in (*left_out, *troubled))
+    mend, every = "mend, block or remove the plugin; the log has more", facts.plugins.values()
+    left_out = [each for each in every if each.state == LEFT_OUT]
+    troubled = [each for each in every if each.failure and each.state != LEFT_OUT]
+    faults = (
+        *(Fault(f"{each.whole} is left out: {each.why}", mend) for each in left_out),
+        *(Fault(f"{each.whole} fails: {each.failure}", mend) for each in troubled),
+    )
     return found(faults, "all are loaded and work")
 
 

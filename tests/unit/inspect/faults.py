@@ -177,27 +177,23 @@ FAULTS = [
     # Plugins
     Fault(
         "a reflector breaks at an object",
-        here={"troubled": {"the reflector gadgets": "shop/odd cannot be worked on: KeyError"}},
         knows={"plugins": {"a": plugin("shop/odd cannot be worked on: KeyError")}},
         says=("shop/odd cannot be worked on: KeyError",),
         never=("all are loaded and work",),
     ),
     Fault(
         "a reflector blocks",
-        here={"troubled": {"the reflector gadgets": "parked for 60 s more: a call took 10 s"}},
         knows={"plugins": {"a": plugin("parked for 60 s more: a call took 10 s")}},
         says=("parked for 60 s more",),
     ),
     Fault(
         "a discovery has ended",
-        here={"troubled": {"the discovery dns": "it ended by itself"}},
         knows={"plugins": {"a": plugin("it ended by itself", kind="discovery", name="dns")}},
         says=("it ended by itself",),
         never=("all are loaded and work",),
     ),
     Fault(
         "a check breaks",
-        here={"troubled": {"the check etcd": "the last 3 calls failed: KeyError"}},
         knows={
             "plugins": {"a": plugin("the last 3 calls failed: KeyError", kind="check", name="etcd")}
         },
@@ -205,7 +201,6 @@ FAULTS = [
     ),
     Fault(
         "a plugin was left out",
-        here={"left_out": {"gadgets": "no hook"}},
         knows={"plugins": {"a": PluginFacts("gadgets", "plugin", state="left out", why="no hook")}},
         says=("no hook",),
     ),

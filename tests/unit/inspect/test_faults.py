@@ -82,7 +82,8 @@ LAYERS = sorted(
 
 async def examined(fault: Fault) -> tuple[Ladder, ...]:
     """The findings of the daemon's doctor."""
-    here = msgspec.structs.replace(HERE, **fault.here)
+    known = {"plugins": fault.knows["plugins"]} if "plugins" in fault.knows else {}
+    here = msgspec.structs.replace(HERE, **fault.here, **known)
     joined = msgspec.structs.replace(JOINED, **fault.joined)
     there = msgspec.structs.replace(
         THERE,

@@ -17,7 +17,26 @@ from liqod.inspect.history import (
 )
 from liqod.model.peering.roundtrips import rounds
 from liqod.model.view.daemonfacts import ProcessFacts
-from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts
+from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts, Report, WorkFacts
+
+
+def facts(peer: str, rtt: float | None, pods_out: int = 0, lag: float | None = None) -> PeerFacts:
+    """Of a peer with that round trip and so many pods."""
+    return PeerFacts(
+        now=0.0,
+        peer=peer,
+        cluster=ClusterFacts(now=0.0),
+        link=LinkFacts(rtt=rtt),
+        work=WorkFacts(lag=lag),
+        pods_out=pods_out,
+        pods_in=1,
+    )
+
+
+def report(rss: int, *peers: PeerFacts) -> Report:
+    """The facts of a second."""
+    own = ClusterFacts(now=0.0, process=ProcessFacts(rss=rss))
+    return Report(own, {each.peer: each for each in peers})
 
 
 def test_a_ring_keeps_the_newest_in_order():
@@ -33,7 +52,7 @@ def test_a_ring_keeps_the_newest_in_order():
 def test_a_day_of_one_peer_fits_in_a_hundred_kilobytes():
     history = History(PEER)
     for second in range(MINUTES * 60 + SECONDS):
-        history.record({"rtt": second / 1000})
+        history.record(facts("milan", second / 1000))
     assert history.bytes <= 100_000
     step, values = history.series("rtt", 86_400)
     assert step == 60
@@ -43,7 +62,7 @@ def test_a_day_of_one_peer_fits_in_a_hundred_kilobytes():
 def test_seconds_come_for_ten_minutes_and_minutes_for_a_day():
     history = History(PEER)
     for second in range(120):
-        history.record({"rtt": float(second), "lag": float(second)})
+        history.record(facts("milan", float(second), lag=float(second)))
     assert history.series("rtt", 5) == (1.0, (115.0, 116.0, 117.0, 118.0, 119.0))
     assert history.series("rtt", 3600) == (60.0, (29.5, 89.5))  # the mean of each minute
     assert history.series("lag", 3600) == (60.0, (59.0, 119.0))  # the worst
@@ -52,7 +71,7 @@ def test_seconds_come_for_ten_minutes_and_minutes_for_a_day():
 def test_what_was_not_measured_is_none_and_spoils_no_mean():
     history = History(PEER)
     for second in range(60):
-        history.record({"rtt": 1.0 if second % 2 else None})
+        history.record(facts("milan", 1.0 if second % 2 else None))
     assert history.series("rtt", 2)[1] == (None, 1.0)
     assert history.series("rtt", 3600)[1] == (1.0,)
     assert history.series("loss", 3600)[1] == (None,)
@@ -63,23 +82,10 @@ def test_a_metric_that_there_is_not():
         History(DAEMON).series("mood", 1)
 
 
-def facts(peer: str, rtt: float, pods_out: int) -> PeerFacts:
-    """Of a peer with that round trip and so many pods."""
-    return PeerFacts(
-        now=0.0,
-        peer=peer,
-        cluster=ClusterFacts(now=0.0),
-        link=LinkFacts(rtt=rtt),
-        pods_out=pods_out,
-        pods_in=1,
-    )
-
-
 def test_peers_that_have_gone_are_forgotten():
     histories = Histories()
-    both = {"milan": facts("milan", 0.1, 3), "oslo": facts("oslo", 0.2, 4)}
-    histories.record(ProcessFacts(rss=5), both)
-    histories.record(ProcessFacts(rss=6), {"milan": facts("milan", 0.3, 3)})
+    histories.record(report(5, facts("milan", 0.1, 3), facts("oslo", 0.2, 4)))
+    histories.record(report(6, facts("milan", 0.3, 3)))
     assert set(histories.peers) == {"milan"}
     assert histories.of("milan").series("rtt", 9)[1] == (0.1, 0.3)
     assert histories.of("").series("pods_out", 9)[1] == (7.0, 3.0)

@@ -72,7 +72,7 @@ def test_reflection_is_counted_per_reflector_and_namespace():
     assert (count.done, count.failed, count.error) == (1, 1, "quota")
     happens(action="update")
     assert (count.done, count.failed, count.error) == (2, 1, "")
-    assert summary.namespaces["milan", "pods", "shop"].done == 2
+    assert summary.namespaces["milan"]["pods", "shop"].done == 2
     hub.publish(PeerGone(), "milan")
     assert summary.reflected == {}
     assert summary.namespaces == {}
@@ -88,7 +88,7 @@ def test_a_namespace_is_counted_while_it_is_mapped():
         hub.publish(reflected("finish", name), "milan")
     source = Reflected.TOPIC
     hub.publish(KeyFailed(source=source, reflector="pods", key="x", failed="no way"), "milan")
-    assert set(summary.namespaces) == {("milan", "pods", "")}
+    assert set(summary.namespaces["milan"]) == {("pods", "")}
     assert summary.reflected["milan", "pods"].done == 2000
 
 

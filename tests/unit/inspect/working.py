@@ -1,10 +1,15 @@
 """Components as they look to those who look, with as much of a peer as a test needs."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+
 from liqod.errors import Forbidden
 from liqod.inspect.components import Components
+from liqod.kube.cache.store import Key, StoreChange
+from liqod.resources.base import Resource
 
 
 def components(peer: str = "milan", **borrowing: Any) -> Components:
@@ -21,3 +26,25 @@ def components(peer: str = "milan", **borrowing: Any) -> Components:
 async def refused(method: str, path: str) -> Any:
     """The answer of an API server that gives no rights."""
     raise Forbidden(f"no right to {path}")
+
+
+class Listed:
+    """As much of an informer as a cache of its objects needs.
+
+    Args:
+        objects: those that it has.
+    """
+
+    def __init__(self, *objects: Resource) -> None:
+        self._objects = {(each.metadata.namespace, each.name): each for each in objects}
+        self.store = self
+
+    def subscribe(self, tell: Callable[[StoreChange], None]) -> Callable[[], None]:
+        """Tell of all that there are."""
+        for key, found in self._objects.items():
+            tell(StoreChange(key, None, msgspec.json.encode(found)))
+        return lambda: None
+
+    def decode(self, key: Key, type: type[Any]) -> Any:
+        """One of them."""
+        return self._objects.get(key)

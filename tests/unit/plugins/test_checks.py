@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from liqod.errors import NotFound
+from liqod.model.view.daemonfacts import PluginFacts
 from liqod.plugins import loader
 from liqod.plugins.checks import cluster, peers
 from liqod.plugins.diagnosis import (
@@ -20,6 +21,8 @@ from liqod.plugins.diagnosis import (
 )
 from liqod.plugins.examination import problems
 
+LOST = PluginFacts("gadgets", "plugin", state="left out", why="no module")
+BROKEN = PluginFacts("gadgets", "check", failure="the last 3 calls failed: KeyError")
 HERE = ClusterFacts(now=0.0, api=Trip(1.0, 0.01), version="v1.35.1")
 
 
@@ -144,7 +147,9 @@ def test_layers_of_a_peering(look: Any, changes: Any, expected: str):
         (cluster.webhook, {"webhook": "reachable", "proved": 5.0}, "ok"),
         (cluster.webhook, {"webhook": "reachable", "proved": 1300.0}, "unknown"),
         (cluster.webhook, {}, ""),
-        (cluster.plugins, {"left_out": {"gadgets": "no module"}}, "failing"),
+        (cluster.plugins, {"plugins": {"a": LOST}}, "failing"),
+        (cluster.plugins, {"plugins": {"a": BROKEN}}, "failing"),
+        (cluster.plugins, {"plugins": {"a": PluginFacts("gadgets", "check")}}, "ok"),
         (cluster.handshake, {}, ""),
         (cluster.handshake, {"met_at": 0, "leading": False}, ""),
         (cluster.handshake, {"met_at": 0}, "unknown"),
