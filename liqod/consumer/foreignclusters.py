@@ -31,8 +31,8 @@ from liqod.model import ids
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
 from liqod.model.peering import foreigncluster
-from liqod.model.peering.foreigncluster import ForeignClusterFacts
-from liqod.peers.peernetwork import PeerNetwork
+from liqod.model.view.facts import NodeFacts, PeerFacts, ReflectionFacts
+from liqod.model.view.objectfacts import virtual_node
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -154,7 +154,7 @@ class ForeignClusterOfPeer(Controller[str]):
 
     async def _write(self, live: ForeignCluster) -> None:
         now = times.now()
-        wanted = foreigncluster.status(self._facts(live))
+        wanted = foreigncluster.status(self._facts(), live.metadata.generation)
         raw = self._clusters.store.get(("", live.name))
         whole = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else {}
         present: dict[str, Any] = whole.get("status", {})
@@ -186,7 +186,7 @@ class ForeignClusterOfPeer(Controller[str]):
         found = (self._secrets.store.decode(key, KubeconfigSecret) for key in keys)
         return [each for each in found if each is not None and each.type]
 
-    def _facts(self, live: ForeignCluster) -> ForeignClusterFacts:
+    def _facts(self) -> PeerFacts:
         peer, namespace = self._peer.id, self._peer.tenant_namespace
         tenant = self._traces[TENANTS].store.decode((namespace, peer), Tenant)
         identity = self._traces[IDENTITIES].store.decode(
@@ -203,26 +203,26 @@ class ForeignClusterOfPeer(Controller[str]):
         server = remote.credentials.server if remote is not None else ""
         if given is not None and given.api_server:
             server = given.api_server
-        return ForeignClusterFacts(
+        return PeerFacts(
+            peer=peer,
             lends=identity is not None or remote is not None or asked,
             borrows=tenant is not None,
             tenant_ready=tenant is not None and bool(tenant.status.tenant_namespace),
-            identity_ready=remote is not None,
-            api_server=server,
+            tenant_namespace=namespace,
+            remote_namespace=remote.namespace if remote is not None else "",
+            server=server,
             proxy=proxies.shown(given.proxy_url) if given is not None else "",
-            local=namespace,
-            remote=remote.namespace if remote is not None else "",
             link=self._peer.link.facts(),
-            virtual_nodes=tuple(self._virtual_nodes()),
-            network=_joined(self._peer.network),
-            generation=live.metadata.generation,
+            reflection=ReflectionFacts(nodes=tuple(self._virtual_nodes())),
+            network=self._peer.network.facts(),
         )
 
-    def _virtual_nodes(self) -> list[VirtualNode]:
+    def _virtual_nodes(self) -> Iterator[NodeFacts]:
         store = self._traces[VIRTUAL_NODES].store
-        keys = sorted(store.indexed("namespace", self._peer.tenant_namespace))
-        found = (store.decode(key, VirtualNode) for key in keys)
-        return [each for each in found if each is not None]
+        for key in sorted(store.indexed("namespace", self._peer.tenant_namespace)):
+            node = store.decode(key, VirtualNode)
+            if node is not None:
+                yield virtual_node(node)
 
 
 def _date(wanted: dict[str, Any], present: dict[str, Any], now: str) -> None:
@@ -287,16 +287,3 @@ def _peer_of(namespace: Partial) -> str:
     if marks.get(labels.TENANT_NAMESPACE) != labels.TRUE:
         return ""
     return marks.get(labels.REMOTE_CLUSTER_ID, "")
-
-
-def _joined(network: PeerNetwork) -> foreigncluster.Joined | None:
-    """The peer's network as the ForeignCluster shows it; None if no network was begun."""
-    if not network.begun:
-        return None
-    configured = network.ranges is not None
-    return foreigncluster.Joined(
-        configured=configured,
-        gateways=network.gateways,
-        stands=network.stands,
-        why=network.why if configured else network.waits,
-    )

@@ -22,14 +22,11 @@ from liqod.model.view.daemonfacts import (
     SightingFacts,
 )
 from liqod.model.view.facts import QueueFacts
-from liqod.model.view.networkfacts import NetworkFacts
-from liqod.peers.peernetwork import NOBODY
 from liqod.plugins.contracts import Reason
 from liqod.plugins.host import PluginHost
 
 if TYPE_CHECKING:
     from liqod.borrowing import Borrowing
-    from liqod.consumer.link import ProviderPeer
     from liqod.consumer.remote import Remote
     from liqod.discovery.discoverymanager import DiscoveryManager
     from liqod.discovery.sightings import KeptSighting
@@ -42,14 +39,6 @@ MOST_REASONS = 2000
 """Reasons of one peer's objects that are read."""
 MOST_KINDS = 100
 """Different ones of a peer that are shown."""
-
-
-def network(peer: "ProviderPeer | None") -> NetworkFacts | None:
-    """The facts of the network that is joined with a peer; None where none is."""
-    if peer is None or not peer.network.begun:
-        return None
-    known = peer.network
-    return known.facts() if known.facts is not None else NetworkFacts(waits=known.waits or NOBODY)
 
 
 def queue(found: KeyedQueue[Any], error: str) -> QueueFacts:

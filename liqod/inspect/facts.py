@@ -252,7 +252,8 @@ class FactsInMemory:
 
     def peer(self, name: str, cluster: ClusterFacts) -> PeerFacts:
         """The facts of one peer."""
-        measured = self._measured.get(name) or PeerFacts(now=0.0, peer=name, cluster=cluster)
+        peer = self._components.peers.get(name)
+        measured = self._measured.get(name) or PeerFacts(peer=name)
         borrowing = self._components.borrowing().get(name)
         identities = borrowing.remotes.all() if borrowing is not None else []
         slices = self._slices.get(name, [])
@@ -271,7 +272,7 @@ class FactsInMemory:
             replication=self._replication(name, borrowing),
             unfollowed=borrowing.replication.unfollowed if borrowing is not None else {},
             canary=self._probes.canary(name),
-            network=of.network(self._components.peers.get(name)),
+            network=peer.network.facts() if peer is not None else None,
             reasons={} if borrowing is None else of.reasons(name, borrowing),
             requests=tuple(of.requests(client) for client in of.clients(borrowing)),
             usage=self._usage(name),

@@ -115,7 +115,7 @@ class PeerTunnel:
     async def run(self) -> NoReturn:
         """Keep it until cancelled, which ends nothing."""
         async with trio.open_nursery() as self._nursery:
-            self._peer.network.facts, self._peer.network.nudge = self._facts, self._nudge
+            self._peer.network.tunnel, self._peer.network.nudge = self._facts, self._nudge
             # All listen before anything is read: what changes in between would be missed.
             await self._nursery.start(self._follow, self._peer.network.wait_changed)
             await self._nursery.start(self._follow, self._ends.wait_changed)

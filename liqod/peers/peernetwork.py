@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+import msgspec
 import trio
 
 from liqod.model.network.ranges import PeerRanges
@@ -23,7 +24,7 @@ class PeerNetwork:
         why: the reason, as a clause.
         gateways: whether the gateway that is there works, by its side (``server``, ``client``).
         whose: the id of another peer among whose aliases an address is; empty where it is nobody's.
-        facts: gives all that is known, from memory; None while nobody keeps the network.
+        tunnel: gives what the tunnel tells, from memory; None while nobody keeps the network.
         nudge: says that somebody looks, so that figures are to be fresh.
     """
 
@@ -33,9 +34,9 @@ class PeerNetwork:
         self.waits = NOT_JOINED
         self.stands: bool | None = None
         self.why = ""
-        self.gateways: Mapping[str, bool] = {}
+        self.gateways: dict[str, bool] = {}
         self.whose: Callable[[str], str] = lambda address: ""
-        self.facts: Callable[[], NetworkFacts] | None = None
+        self.tunnel: Callable[[], NetworkFacts] | None = None
         self.nudge: Callable[[], None] = lambda: None
         self._news = Notifier()
 
@@ -43,6 +44,19 @@ class PeerNetwork:
     def begun(self) -> bool:
         """True if the networks are joined, or are being joined."""
         return self.ranges is not None or self.waits != NOT_JOINED or bool(self.gateways)
+
+    def facts(self) -> NetworkFacts | None:
+        """All that is known, from memory; None where no network was begun."""
+        if not self.begun:
+            return None
+        waiting = NetworkFacts(waits=self.waits or NOBODY)
+        return msgspec.structs.replace(
+            self.tunnel() if self.tunnel is not None else waiting,
+            configured=self.ranges is not None,
+            gateways=self.gateways,
+            stands=self.stands,
+            why=self.waits if self.ranges is None else self.why,
+        )
 
     async def wait_changed(self) -> None:
         """Wait until anything changes."""

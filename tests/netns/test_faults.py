@@ -50,9 +50,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def known(site: Site) -> NetworkFacts:
     """Returns the network facts of that side's daemon."""
-    facts = site.member.components.peers[site.names.peer_id].network.facts
+    facts = site.member.components.peers[site.names.peer_id].network.facts()
     assert facts is not None
-    return facts()
+    return facts
 
 
 async def says(site: Site, layer: str, *, seconds: float = 60.0) -> NetworkFacts:

@@ -260,9 +260,9 @@ async def test_pods_of_two_clusters_reach_each_other_until_they_part(
 
 def path(site: Site) -> tuple[str, str]:
     """Returns the path that carries a site's packets, and its endpoint."""
-    facts = site.member.components.peers[site.names.peer_id].network.facts
+    facts = site.member.components.peers[site.names.peer_id].network.facts()
     assert facts is not None
-    return facts().path, facts().endpoint
+    return facts.path, facts.endpoint
 
 
 @pytest.mark.parametrize(

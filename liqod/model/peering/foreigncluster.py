@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from liqod.model.objects.conditions import holds, is_status
-from liqod.model.view.facts import LinkFacts, LinkProblem
+from liqod.model.objects.conditions import is_status
+from liqod.model.view.facts import LinkProblem, NodeFacts, PeerFacts
+from liqod.model.view.networkfacts import NetworkFacts
 from liqod.resources.core import (
     CONSUMER,
     CONSUMER_AND_PROVIDER,
@@ -21,7 +22,6 @@ from liqod.resources.core import (
     Modules,
     PeerCondition,
 )
-from liqod.resources.nodes import NODE, RUNNING, VIRTUAL_KUBELET, VirtualNode
 
 API_SERVER = "APIServerStatus"
 TENANT = "AuthTenantStatus"
@@ -49,55 +49,7 @@ ESTABLISHED, ERROR, PENDING = "Established", "Error", "Pending"
 READY, NOT_READY, SOME_NOT_READY = "Ready", "NotReady", "SomeNotReady"
 
 
-class Joined(msgspec.Struct, frozen=True, kw_only=True):
-    """State of the network that is joined with a peer.
-
-    Attributes:
-        configured: the ranges of both sides are known.
-        gateways: whether the gateway that is there works, by its side (``server``, ``client``).
-        stands: whether packets get through; None while nobody has looked.
-        why: the reason, as a clause.
-    """
-
-    configured: bool = False
-    gateways: Mapping[str, bool] = {}
-    stands: bool | None = None
-    why: str = ""
-
-
-class ForeignClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts about a peer, from which its status is made.
-
-    Attributes:
-        lends: it is our provider: it gave us an identity, or we ask it for something.
-        borrows: it is our consumer: it has a Tenant here.
-        tenant_ready: the Tenant was accepted.
-        identity_ready: there is a kubeconfig for its control plane.
-        api_server: URL of its API server; empty if not known.
-        proxy: HTTP proxy on the way to it.
-        local: its tenant namespace here.
-        remote: our tenant namespace there; empty if not known.
-        link: of the way to its API server.
-        virtual_nodes: our virtual nodes on it.
-        network: the network that is joined with it; None where none is.
-        generation: generation of the ForeignCluster.
-    """
-
-    lends: bool = False
-    borrows: bool = False
-    tenant_ready: bool = False
-    identity_ready: bool = False
-    api_server: str = ""
-    proxy: str = ""
-    local: str = ""
-    remote: str = ""
-    link: LinkFacts = LinkFacts()
-    virtual_nodes: tuple[VirtualNode, ...] = ()
-    network: Joined | None = None
-    generation: int = 0
-
-
-def role(facts: ForeignClusterFacts) -> str:
+def role(facts: PeerFacts) -> str:
     """The role of the peer towards this cluster: provider, consumer, both or unknown."""
     if facts.lends and facts.borrows:
         return CONSUMER_AND_PROVIDER
@@ -106,15 +58,20 @@ def role(facts: ForeignClusterFacts) -> str:
     return CONSUMER if facts.borrows else UNKNOWN
 
 
-def status(facts: ForeignClusterFacts) -> dict[str, Any]:
-    """The whole status as JSON; its conditions carry no times yet."""
-    namespaces = {"local": facts.local, "remote": facts.remote}
+def status(facts: PeerFacts, generation: int = 0) -> dict[str, Any]:
+    """The whole status as JSON; its conditions carry no times yet.
+
+    Args:
+        facts: of the peer.
+        generation: of the ForeignCluster.
+    """
+    namespaces = {"local": facts.tenant_namespace, "remote": facts.remote_namespace}
     made: dict[str, Any] = {
         "role": role(facts),
-        "apiServerUrl": facts.api_server,
+        "apiServerUrl": facts.server,
         "foreignProxyUrl": facts.proxy,
         "tenantNamespace": {key: value for key, value in namespaces.items() if value},
-        "observedGeneration": facts.generation,
+        "observedGeneration": generation,
         "conditions": _plain(_api_server(facts)),
         "modules": _modules(facts),
     }
@@ -126,13 +83,13 @@ def is_lost(status: Mapping[str, Any]) -> bool:
     return is_status(status.get("conditions"), API_SERVER, ERROR)
 
 
-def _modules(facts: ForeignClusterFacts) -> dict[str, Any]:
+def _modules(facts: PeerFacts) -> dict[str, Any]:
     authentication = (*_tenant(facts), *_identity(facts))
-    offloading = _offloading(facts.virtual_nodes)
+    nodes = facts.reflection.nodes
     modules = Modules(
         networking=Module(facts.network is not None, _networking(facts.network)),
         authentication=Module(facts.lends or facts.borrows, authentication),
-        offloading=Module(bool(facts.virtual_nodes), offloading),
+        offloading=Module(bool(nodes), _offloading(nodes)),
     )
     return {
         name: {
@@ -148,9 +105,9 @@ def _plain(found: Iterable[PeerCondition]) -> list[dict[str, Any]]:
     return plain
 
 
-def _api_server(facts: ForeignClusterFacts) -> tuple[PeerCondition, ...]:
+def _api_server(facts: PeerFacts) -> tuple[PeerCondition, ...]:
     link = facts.link
-    if not facts.lends or not facts.identity_ready or link.state == "idle":
+    if not facts.lends or not facts.remote_namespace or link.state == "idle":
         return ()
     degraded = link.state == "up" and bool(link.degraded)
     if degraded and not link.grave:
@@ -170,7 +127,7 @@ _REASONS: dict[LinkProblem, str] = {
 }
 
 
-def _tenant(facts: ForeignClusterFacts) -> tuple[PeerCondition, ...]:
+def _tenant(facts: PeerFacts) -> tuple[PeerCondition, ...]:
     if not facts.borrows:
         return ()
     if facts.tenant_ready:
@@ -180,17 +137,17 @@ def _tenant(facts: ForeignClusterFacts) -> tuple[PeerCondition, ...]:
     return (PeerCondition(TENANT, NOT_READY, "TenantNotReady", message),)
 
 
-def _identity(facts: ForeignClusterFacts) -> tuple[PeerCondition, ...]:
+def _identity(facts: PeerFacts) -> tuple[PeerCondition, ...]:
     if not facts.lends:
         return ()
-    if facts.identity_ready:
+    if facts.remote_namespace:
         message = "The identity has been successfully configured"
         return (PeerCondition(IDENTITY, READY, "IdentityReady", message),)
     message = "The identity is not correctly configured"
     return (PeerCondition(IDENTITY, NOT_READY, "IdentityNotReady", message),)
 
 
-def _networking(network: Joined | None) -> tuple[PeerCondition, ...]:
+def _networking(network: NetworkFacts | None) -> tuple[PeerCondition, ...]:
     if network is None:
         return ()
     found = [
@@ -218,19 +175,14 @@ def _is(works: bool, type_: str, name: str, words: str) -> PeerCondition:
     return PeerCondition(type_, NOT_READY, f"{name}NotReady", f"{words} is not ready")
 
 
-def _offloading(nodes: tuple[VirtualNode, ...]) -> tuple[PeerCondition, ...]:
+def _offloading(nodes: tuple[NodeFacts, ...]) -> tuple[PeerCondition, ...]:
     if not nodes:
         return ()
-    kubelets = [_runs(node, VIRTUAL_KUBELET) for node in nodes]
-    made = [node for node in nodes if node.spec.create_node is not False]
-    found = [_sum(VIRTUAL_NODES, "virtual nodes", "VirtualNodes", kubelets)]
+    made = [node.runs for node in nodes if node.runs is not None]
+    found = [_sum(VIRTUAL_NODES, "virtual nodes", "VirtualNodes", [node.kubelet for node in nodes])]
     if made:
-        found.append(_sum(NODES, "nodes", "Nodes", [_runs(node, NODE) for node in made]))
+        found.append(_sum(NODES, "nodes", "Nodes", made))
     return tuple(found)
-
-
-def _runs(node: VirtualNode, type_: str) -> bool:
-    return holds(node.status.conditions, type_, RUNNING)
 
 
 def _sum(type_: str, words: str, name: str, good: list[bool]) -> PeerCondition:

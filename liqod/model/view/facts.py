@@ -72,7 +72,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about this cluster.
 
     Attributes:
-        now: Unix time.
+        now: Unix time; 0 where the facts are of objects.
         uninstalled: why liqod is not installed here; empty where it is.
         definitions: custom resources that are missing; None: not known.
         older: those that are older than a daemon of this version needs, while none runs.
@@ -112,7 +112,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         settings: the check's own settings, as its ``config_type``.
     """
 
-    now: float
+    now: float = 0.0
     uninstalled: str = ""
     definitions: tuple[str, ...] | None = None
     older: tuple[str, ...] = ()
@@ -167,12 +167,16 @@ class NodeFacts(msgspec.Struct, frozen=True):
         lease: the age of its lease in seconds; None: not known.
         behind: why what runs there may not answer, as its provider reports of its nodes; empty
             for nothing.
+        kubelet: its kubelet runs.
+        runs: its Node is kept; None where it is to have none.
     """
 
     name: str
     problem: str = ""
     lease: float | None = None
     behind: str = ""
+    kubelet: bool = False
+    runs: bool | None = None
 
 
 class QueueFacts(msgspec.Struct, frozen=True):
@@ -310,20 +314,23 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about one peer.
 
     Attributes:
-        now: Unix time.
         peer: its id.
+        now: Unix time; 0 where the facts are of objects.
         cluster: what is known of this cluster.
         lends: it lends to this cluster, or is to.
         borrows: it borrows from this cluster.
         failure: why its task does not run; empty if it does.
         retry_at: when that is tried again, in Unix seconds; 0 where nothing is.
         tenant_namespace: its namespace here; empty: not known.
+        remote_namespace: this cluster's there; empty while there is no identity of its control
+            plane.
         link: of the way to its API server.
         work: how much is under way with it, as of the last second; None: not known.
         pods_out: pods of this cluster there; None: not known.
         pods_in: pods of that cluster here; None: not known.
         role: what it is to this cluster, as its ForeignCluster has it.
         server: URL of its API server, likewise; empty where nothing is borrowed.
+        proxy: HTTP proxy on the way to it.
         pod_network: how its pods are reached, such as ``tunnel``.
         leaving: this cluster is leaving it.
         conditions: of its ForeignCluster.
@@ -346,6 +353,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         former: it knows this cluster by its former key alone.
         tenant: condition of the tenant here that is the peer's, as its Tenant has it or
             :data:`liqod.model.peering.healthsummary.UNACCEPTED`; empty where there is none.
+        tenant_ready: that Tenant was accepted.
         network: what is known of the network that is joined with it; None where none is to be.
         connection: why that does not work, as its Connection has it, in a clause; empty where it
             does, or nothing is noted.
@@ -355,20 +363,22 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         settings: the check's own settings, as its ``config_type``.
     """
 
-    now: float
     peer: str
-    cluster: ClusterFacts
+    now: float = 0.0
+    cluster: ClusterFacts = ClusterFacts()
     lends: bool = False
     borrows: bool = False
     failure: str = ""
     retry_at: float = 0.0
     tenant_namespace: str = ""
+    remote_namespace: str = ""
     link: LinkFacts = LinkFacts()
     work: WorkFacts | None = None
     pods_out: int | None = None
     pods_in: int | None = None
     role: str = ""
     server: str = ""
+    proxy: str = ""
     pod_network: str = "none"
     leaving: bool = False
     conditions: tuple[ConditionRow, ...] = ()
@@ -390,6 +400,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     reasons: dict[str, ReasonFacts] = {}
     former: bool = False
     tenant: str = ""
+    tenant_ready: bool = False
     network: NetworkFacts | None = None
     connection: str = ""
     requests: tuple[ClientFacts, ...] | None = None

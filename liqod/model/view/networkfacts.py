@@ -53,6 +53,10 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     Attributes:
         problem: what this daemon lacks to join networks (a right, a program); empty for nothing.
         waits: what is waited for before there can be a tunnel; empty for nothing.
+        configured: the ranges of both sides are known.
+        gateways: whether the gateway that is there works, by its side (``server``, ``client``).
+        stands: whether packets get through; None while nobody has looked.
+        why: the reason, as a clause.
         own: ranges of this cluster's and how the peer sees them, by its own word, in the same form;
             empty where it has not said so, as Liqo does not.
         aliases: ranges of the peer's and how they are seen here, such as
@@ -102,6 +106,10 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     problem: str = ""
     waits: str = ""
+    configured: bool = False
+    gateways: dict[str, bool] = {}
+    stands: bool | None = None
+    why: str = ""
     own: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     backend: str = ""

@@ -13,6 +13,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.model.network import podpath
+from liqod.model.objects.conditions import holds
 from liqod.model.peering import capacity, healthsummary, nodesready
 from liqod.model.peering.foreigncluster import (
     API_SERVER,
@@ -44,7 +45,7 @@ from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
 from liqod.resources.authentication import DENIED, RESOURCES, SliceCondition
 from liqod.resources.fabric import FABRIC
 from liqod.resources.networking import Connection
-from liqod.resources.nodes import NODE
+from liqod.resources.nodes import NODE, RUNNING, VIRTUAL_KUBELET
 from liqod.resources.offloading import NamespaceCondition
 
 RENEWED = PEER_DAEMON_EVERY + SILENT_AFTER + PROBE_EVERY
@@ -68,7 +69,6 @@ def cluster(snapshot: Snapshot, version: str = "", took: float = 0.0) -> Cluster
     peers = {node.name for node in snapshot.virtual_nodes}
     lent = (each.status.resources for each in snapshot.slices if owner(each)[1])
     return ClusterFacts(
-        now=0.0,
         api=Trip(0.0, took),
         version=version,
         definitions=snapshot.definitions,
@@ -119,7 +119,6 @@ def everyone(snapshot: Snapshot, known: ClusterFacts) -> tuple[PeerFacts, ...]:
 def of_state(state: State) -> tuple[ClusterFacts, tuple[PeerFacts, ...]]:
     """The facts of a daemon's state that no object holds: plugins, sightings, reasons."""
     own = ClusterFacts(
-        now=0.0,
         plugins=state.plugins,
         sightings=dict(sorted(state.sightings.items())),
     )
@@ -127,7 +126,7 @@ def of_state(state: State) -> tuple[ClusterFacts, tuple[PeerFacts, ...]]:
     for key, row in sorted(state.reasons.items()):
         reasons[row.peer][key] = row
     return own, tuple(
-        PeerFacts(now=0.0, peer=peer, cluster=own, reasons=rows) for peer, rows in reasons.items()
+        PeerFacts(peer=peer, cluster=own, reasons=rows) for peer, rows in reasons.items()
     )
 
 
@@ -151,7 +150,9 @@ class _ByPeer:
         peers: dict[str, str] = {}
         for node in snapshot.virtual_nodes:
             peers[node.name] = node.spec.cluster_id
-            self._nodes[node.spec.cluster_id].append(_node(node, snapshot))
+            self._nodes[node.spec.cluster_id].append(
+                virtual_node(node, snapshot.nodes.get(node.name, NO_NODE))
+            )
         self._pods: dict[str, list[Pod]] = defaultdict(list)
         for pod in snapshot.pods:
             self._pods[peers.get(pod.node, "")].append(pod)
@@ -230,10 +231,16 @@ def node_problem(node: VirtualNode, unready: str) -> str:
     return next(said, unready)
 
 
-def _node(node: VirtualNode, snapshot: Snapshot) -> NodeFacts:
-    problem = node_problem(node, snapshot.nodes.get(node.name, NO_NODE))
-    behind = nodesready.text(nodesready.told(node.metadata.annotations))
-    return NodeFacts(node.name, problem, behind=behind)
+def virtual_node(node: VirtualNode, unready: str = "") -> NodeFacts:
+    """The facts of a virtual node; arguments as :func:`node_problem`."""
+    found = node.status.conditions
+    return NodeFacts(
+        node.name,
+        node_problem(node, unready),
+        behind=nodesready.text(nodesready.told(node.metadata.annotations)),
+        kubelet=holds(found, VIRTUAL_KUBELET, RUNNING),
+        runs=None if node.spec.create_node is False else holds(found, NODE, RUNNING),
+    )
 
 
 def _waits(pod: Pod) -> bool:
@@ -286,7 +293,7 @@ def _why(denied: Iterable[SliceCondition]) -> str:
 
 def of_slices(found: Iterable[SliceFacts]) -> dict[str, Any]:
     """The fields of a peer's facts that its slices fill."""
-    slices = tuple(found)
+    slices = sorted(found)  # else the first to be named is another each time
     borrowed, lent = ([one for one in slices if one.lent == way] for way in (False, True))
     return {
         "denied": {each.name: each.denied for each in borrowed if each.denied},

@@ -296,8 +296,7 @@ async def test_what_the_machine_refuses_is_said_and_tried_again(monkeypatch):
 
 def ladder(site: Joined) -> dict[str, Finding | None]:
     """Returns the doctor's findings in the layers that a broken tunnel concerns, in their order."""
-    known, cluster = site.lender.peer.network.facts, ClusterFacts(now=1.0)
-    network = None if known is None else known()
+    network, cluster = site.lender.peer.network.facts(), ClusterFacts(now=1.0)
     facts = PeerFacts(now=1.0, peer="rome", cluster=cluster, network=network)
     return {"underlay": underlay(facts), "tunnel": tunnel(facts)}
 

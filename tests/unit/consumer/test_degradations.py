@@ -9,8 +9,8 @@ import trio.testing
 from liqod.apimachinery.kinds import PODS
 from liqod.consumer.degradations import Degradation
 from liqod.consumer.link import PeerLink
-from liqod.model.peering.foreigncluster import ANSWERS, DEGRADED, ForeignClusterFacts, status
-from liqod.model.view.facts import LinkFacts
+from liqod.model.peering.foreigncluster import ANSWERS, DEGRADED, status
+from liqod.model.view.facts import LinkFacts, PeerFacts
 from liqod.reflection.healthcheck import HealthCheck
 from liqod.reflection.timings import ORDINARY
 
@@ -67,7 +67,7 @@ async def test_who_waits_for_a_change_is_told_once():
 
 def test_a_small_hindrance_is_shown_and_changes_no_verdict():
     link = LinkFacts(state="up", degraded="slow")
-    facts = ForeignClusterFacts(lends=True, identity_ready=True, link=link)
+    facts = PeerFacts(peer="milan", lends=True, remote_namespace="there", link=link)
     (condition,) = status(facts)["conditions"]
     assert (condition["status"], condition["reason"]) == ("Established", DEGRADED)
     assert condition["message"] == "slow"

@@ -1,9 +1,5 @@
 """Metrics of joined networks in a scrape, and their absence where nothing is known."""
 
-from types import SimpleNamespace
-from typing import Any
-
-from liqod.inspect import componentfacts
 from liqod.inspect.metrics import render
 from liqod.model.view.networkfacts import NetworkFacts, PodTrip
 from liqod.peers.peernetwork import PeerNetwork
@@ -14,9 +10,8 @@ def scraped(facts: NetworkFacts | None) -> list[str]:
     """The lines about the network with milan."""
     network = PeerNetwork()
     network.waits = "something"
-    network.facts = None if facts is None else lambda: facts
-    peer: Any = SimpleNamespace(network=network)
-    text, _ = render(inspector(network=componentfacts.network(peer)), "")
+    network.tunnel = None if facts is None else lambda: facts
+    text, _ = render(inspector(network=network.facts()), "")
     lines = text.decode().splitlines()
     told = [each for each in lines if each.startswith(("liqod_network_", "liqo_peer"))]
     return [each for each in told if 'driver="api"' not in each]

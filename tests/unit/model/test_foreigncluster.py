@@ -10,12 +10,12 @@ from liqod.model.peering.foreigncluster import (
     REFUSES,
     UNTRUSTED,
     UNUSABLE,
-    ForeignClusterFacts,
-    Joined,
     role,
     status,
 )
-from liqod.model.view.facts import LinkFacts
+from liqod.model.view.facts import LinkFacts, PeerFacts, ReflectionFacts
+from liqod.model.view.networkfacts import NetworkFacts
+from liqod.model.view.objectfacts import virtual_node
 from liqod.resources import VirtualNode
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
@@ -42,25 +42,29 @@ def node(kubelet="Running", node="Running", **spec):
     return msgspec.convert(raw, VirtualNode)
 
 
+def on(*nodes):
+    """The reflection to these virtual nodes."""
+    return ReflectionFacts(nodes=tuple(virtual_node(each) for each in nodes))
+
+
 def test_a_provider_looks_as_in_liqo():
-    facts = ForeignClusterFacts(
+    facts = PeerFacts(
+        peer="milan",
         lends=True,
-        identity_ready=True,
-        api_server="https://127.0.0.1:20112",
-        local="liqo-tenant-lz",
-        remote="liqo-tenant-ly",
+        server="https://127.0.0.1:20112",
+        tenant_namespace="liqo-tenant-lz",
+        remote_namespace="liqo-tenant-ly",
         link=LinkFacts(state="up"),
-        virtual_nodes=(msgspec.convert(load("consumer", "virtualnodes"), VirtualNode),),
-        generation=1,
+        reflection=on(msgspec.convert(load("consumer", "virtualnodes"), VirtualNode)),
     )
-    assert status(facts) == timeless(load("consumer", "foreignclusters")["status"])
+    assert status(facts, 1) == timeless(load("consumer", "foreignclusters")["status"])
 
 
 def test_a_consumer_looks_as_in_liqo():
-    facts = ForeignClusterFacts(
-        borrows=True, tenant_ready=True, local="liqo-tenant-ly", generation=1
+    facts = PeerFacts(
+        peer="milan", borrows=True, tenant_ready=True, tenant_namespace="liqo-tenant-ly"
     )
-    assert status(facts) == timeless(load("provider", "foreignclusters")["status"])
+    assert status(facts, 1) == timeless(load("provider", "foreignclusters")["status"])
 
 
 @pytest.mark.parametrize(
@@ -73,7 +77,7 @@ def test_a_consumer_looks_as_in_liqo():
     ],
 )
 def test_roles(lends, borrows, expected):
-    assert role(ForeignClusterFacts(lends=lends, borrows=borrows)) == expected
+    assert role(PeerFacts(peer="milan", lends=lends, borrows=borrows)) == expected
 
 
 def of(found, module):
@@ -82,12 +86,13 @@ def of(found, module):
 
 def test_what_is_not_ready_says_so():
     found = status(
-        ForeignClusterFacts(
+        PeerFacts(
+            peer="milan",
             lends=True,
             borrows=True,
-            identity_ready=True,
+            remote_namespace="liqo-tenant-ly",
             link=LinkFacts(state="down", reason="milan does not answer"),
-            virtual_nodes=(node(), node("Creating", "None"), node(node="Draining")),
+            reflection=on(node(), node("Creating", "None"), node(node="Draining")),
         )
     )
     [api] = found["conditions"]
@@ -100,13 +105,13 @@ def test_what_is_not_ready_says_so():
         "OffloadingVirtualNodeStatus": "SomeNotReady",
         "OffloadingNodeStatus": "SomeNotReady",
     }
-    none = status(ForeignClusterFacts(lends=True, virtual_nodes=(node("None", "None"),)))
+    none = status(PeerFacts(peer="milan", lends=True, reflection=on(node("None", "None"))))
     assert of(none, "offloading") == {
         "OffloadingVirtualNodeStatus": "NotReady",
         "OffloadingNodeStatus": "NotReady",
     }
     # A virtual node without a Node counts for the first only.
-    bare = status(ForeignClusterFacts(lends=True, virtual_nodes=(node(createNode=False),)))
+    bare = status(PeerFacts(peer="milan", lends=True, reflection=on(node(createNode=False))))
     assert of(bare, "offloading") == {"OffloadingVirtualNodeStatus": "Ready"}
 
 
@@ -123,16 +128,18 @@ def test_the_reason_says_what_kind_of_trouble_it_is(problem, degraded, reason):
     link = LinkFacts(state="down", reason="no", problem=problem)
     if degraded:
         link = LinkFacts(state="up", degraded="no", grave=True)
-    facts = ForeignClusterFacts(lends=True, identity_ready=True, link=link)
+    facts = PeerFacts(peer="milan", lends=True, remote_namespace="liqo-tenant-ly", link=link)
     (condition,) = status(facts)["conditions"]
     assert (condition["status"], condition["reason"]) == ("Error", reason)
 
 
 def test_nothing_is_said_of_a_server_that_nobody_asked():
     assert "conditions" not in status(
-        ForeignClusterFacts(lends=True, identity_ready=True, link=LinkFacts())
+        PeerFacts(peer="milan", lends=True, remote_namespace="liqo-tenant-ly", link=LinkFacts())
     )
-    assert "conditions" not in status(ForeignClusterFacts(borrows=True, link=LinkFacts(state="up")))
+    assert "conditions" not in status(
+        PeerFacts(peer="milan", borrows=True, link=LinkFacts(state="up"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,7 +147,7 @@ def test_nothing_is_said_of_a_server_that_nobody_asked():
     [
         (None, {}),
         (
-            Joined(),
+            NetworkFacts(),
             {
                 "NetworkConfigurationStatus": "NotReady",
                 "NetworkGatewayPresence": "NotReady",
@@ -148,7 +155,7 @@ def test_nothing_is_said_of_a_server_that_nobody_asked():
             },
         ),
         (
-            Joined(configured=True, gateways={"server": True}, stands=True),
+            NetworkFacts(configured=True, gateways={"server": True}, stands=True),
             {
                 "NetworkConfigurationStatus": "Ready",
                 "NetworkGatewayPresence": "Ready",
@@ -157,7 +164,9 @@ def test_nothing_is_said_of_a_server_that_nobody_asked():
             },
         ),
         (
-            Joined(configured=True, gateways={"client": False}, stands=False, why="no answer"),
+            NetworkFacts(
+                configured=True, gateways={"client": False}, stands=False, why="no answer"
+            ),
             {
                 "NetworkConfigurationStatus": "Ready",
                 "NetworkGatewayPresence": "Ready",
@@ -168,6 +177,6 @@ def test_nothing_is_said_of_a_server_that_nobody_asked():
     ],
 )
 def test_the_network_in_liqos_words(network, expected):
-    found = status(ForeignClusterFacts(lends=True, network=network))
+    found = status(PeerFacts(peer="milan", lends=True, network=network))
     assert of(found, "networking") == expected
     assert found["modules"]["networking"]["enabled"] is (network is not None)
