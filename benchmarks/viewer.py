@@ -23,8 +23,8 @@ from benchmarks.report import Aim, Report
 from benchmarks.stage import run
 from liqod.inspect.protocol import Hello, StateSnapshot, Update, encode, read_client
 from liqod.model.view.daemonfacts import ProcessFacts
-from liqod.model.view.rows import Peer, Pulse
-from liqod.model.view.state import Delta, State
+from liqod.model.view.rows import Pulse, WidePeerRow
+from liqod.model.view.state import Delta, LiveState
 from tui.app import Top
 from tui.link import Address, Link
 
@@ -56,10 +56,10 @@ def names(count: int) -> list[str]:
     return [f"edge-{number:03}" for number in range(count)]
 
 
-def peer(name: str) -> Peer:
+def peer(name: str) -> WidePeerRow:
     """One that is well."""
     values: dict[str, Any] = {"pods_out": 3, "pods_in": 0, "certificate_days": 300.0}
-    return Peer(name, "Provider", "up", "none", state="active", link="up", **values)
+    return WidePeerRow(name, "Provider", "up", "none", state="active", link="up", **values)
 
 
 def pulse() -> Pulse:
@@ -80,7 +80,7 @@ async def serve(socket: str, count: int) -> None:
         await connection.send(encode(greeting).decode())
         read_client(await connection.recv())
         peers = {name: peer(name) for name in every}
-        state = State(
+        state = LiveState(
             ProcessFacts("rome", state="leading"), peers, {name: pulse() for name in every}
         )
         await connection.send(encode(StateSnapshot(sequence=0, at=now, state=state)).decode())

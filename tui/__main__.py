@@ -9,7 +9,7 @@ from pathlib import Path
 
 from liqod.model.text import printable
 from liqod.model.view.redact import without_invitations
-from liqod.model.view.sockets import patterns
+from liqod.model.view.whereabouts import patterns
 from liqod.runtime.arguments import Parser
 from tui.link import Address, Link, Source
 from tui.recording import BadRecording

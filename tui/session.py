@@ -9,8 +9,8 @@ from typing import Literal
 import msgspec
 
 from liqod.inspect.protocol import Hello, Series, ServerMessage, StateSnapshot, Tasks, Update
-from liqod.model.view.rows import Event, Line, Pulse
-from liqod.model.view.state import State, apply, join
+from liqod.model.view.rows import EventRow, Line, Pulse
+from liqod.model.view.state import LiveState, apply, join
 
 KEPT_EVENTS = 1000
 KEPT_LINES = 1000
@@ -73,8 +73,8 @@ class Session(msgspec.Struct, frozen=True):
     hello: Hello | None = None
     sequence: int = -1
     at: float = 0.0
-    state: State = State()
-    events: tuple[Event, ...] = ()
+    state: LiveState = LiveState()
+    events: tuple[EventRow, ...] = ()
     lines: tuple[Line, ...] = ()
     trends: dict[str, Trend] = {}
     restarts: int = 0

@@ -25,8 +25,8 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.wire import Wire, wire_of
-from liqod.model.view import sockets
-from liqod.model.view.state import State, join
+from liqod.model.view import whereabouts
+from liqod.model.view.state import LiveState, join
 from liqod.runtime.supervise import leaves
 from liqod.websocket import Websocket, WebsocketClosed
 
@@ -105,11 +105,11 @@ class InspectorClient:
             if isinstance(message, expected):
                 return message
 
-    async def snapshot(self, *, events: int = 0, lines: int = 0) -> tuple[StateSnapshot, State]:
+    async def snapshot(self, *, events: int = 0, lines: int = 0) -> tuple[StateSnapshot, LiveState]:
         """Begin to watch: the first part of the snapshot, and the whole state."""
         await self.send(protocol.Subscribe(events=events, lines=lines))
         first: StateSnapshot | None = None
-        state = State()
+        state = LiveState()
         while True:
             message = await self.receive()
             if not isinstance(message, StateSnapshot):
@@ -135,7 +135,7 @@ async def receive(connection: Websocket) -> ServerMessage | None:
 
 def here(cluster_id: str = "") -> list[Path]:
     """The sockets of this machine's daemons, or of that cluster's."""
-    looked = sockets.patterns(os.environ, cluster_id)
+    looked = whereabouts.patterns(os.environ, cluster_id)
     paths = [Path(each) for pattern in looked for each in sorted(glob(pattern))]
     return list(dict.fromkeys(each for each in paths if each.is_socket()))
 
@@ -276,7 +276,7 @@ def find(path: Path | None, cluster_id: str = "") -> Path:
     found = here(cluster_id)
     if not found:
         whose = f" of {cluster_id}" if cluster_id else ""
-        places = ", ".join(sockets.patterns(os.environ, cluster_id))
+        places = ", ".join(whereabouts.patterns(os.environ, cluster_id))
         raise NoDaemon(f"no daemon{whose} has a socket here ({places})", ELSEWHERE)
     if len(found) > 1:
         names = ", ".join(str(each) for each in found)

@@ -12,13 +12,12 @@ from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.view import objectfacts
 from liqod.model.view import overview as overviews
 from liqod.model.view.daemonfacts import SightingFacts
-from liqod.model.view.detail import Detail, SliceRow, WaitingPod
 from liqod.model.view.headline import condition, worst
-from liqod.model.view.overview import Overview
+from liqod.model.view.overview import Detail, Overview, WaitingPod
 from liqod.model.view.problems import Problem, merged, of_peer
-from liqod.model.view.rows import Ladder, PeerRow, Pulse
+from liqod.model.view.rows import Ladder, PeerRow, Pulse, SliceRow
 from liqod.model.view.snapshot import Snapshot
-from liqod.model.view.state import State
+from liqod.model.view.state import LiveState
 from liqod.plugins import examination
 
 SEEN_FROM_HERE = ("installation", "leader")
@@ -72,7 +71,7 @@ class Seen(msgspec.Struct, frozen=True):
 
     cluster_id: str
     at: float
-    state: State
+    state: LiveState
     ladders: tuple[Ladder, ...] = ()
 
 
@@ -97,7 +96,7 @@ def figures(seen: Seen) -> Live:
     return Live(said.text, peers, sightings, daemon_problems(state), said.level == "well")
 
 
-def daemon_problems(state: State) -> tuple[Problem, ...]:
+def daemon_problems(state: LiveState) -> tuple[Problem, ...]:
     """The problems that only the daemon knows, but for those of its doctor."""
     return examination.problems(*objectfacts.of_state(state))
 
@@ -152,7 +151,7 @@ def from_daemon(seen: Seen, only: str, error: LiqodError) -> Overview:
     return overviews.of_peer(view, only) if only else view
 
 
-def _detail(state: State, name: str) -> Detail | None:
+def _detail(state: LiveState, name: str) -> Detail | None:
     """All but the certificates one by one."""
     peer = state.peers.get(name)
     if peer is None:

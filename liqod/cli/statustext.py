@@ -12,10 +12,9 @@ from liqod.kube import times
 from liqod.model.peering.healthsummary import NO_WEBHOOK, NOT_KNOWN
 from liqod.model.text import printable
 from liqod.model.view.daemonfacts import SightingFacts
-from liqod.model.view.detail import Detail
 from liqod.model.view.figures import span
 from liqod.model.view.headline import NO_PEERS
-from liqod.model.view.overview import Overview
+from liqod.model.view.overview import Detail, Overview
 from liqod.model.view.problems import Problem, known
 from liqod.model.view.rows import PeerRow
 from liqod.model.view.seen import clusters

@@ -15,8 +15,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.errors import PluginError
 from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.probing import Probes
-from liqod.model.view.rows import Check as Row
-from liqod.model.view.rows import Ladder
+from liqod.model.view.rows import CheckRow, Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts, examine
 from liqod.plugins.host import PluginHost
 from liqod.plugins.typecheck import shown, type_problem
@@ -136,7 +135,7 @@ class Doctor:
             return finding
         return Finding("unknown", f"its probe fails: {failure}")
 
-    def _tell(self, peer: str, old: dict[str, Row], new: dict[str, Row]) -> None:
+    def _tell(self, peer: str, old: dict[str, CheckRow], new: dict[str, CheckRow]) -> None:
         """Publish each verdict that turned."""
         for name, row in new.items():
             before = old[name].verdict if name in old else "unknown"
@@ -146,9 +145,9 @@ class Doctor:
             self._context.hub.publish(told, peer)
 
 
-def _row(check: Check, finding: Finding, now: float, old: Row | None, kept: float) -> Row:
+def _row(check: Check, finding: Finding, now: float, old: CheckRow | None, kept: float) -> CheckRow:
     """The row of one check; the old one where it says the same and is not too old."""
-    new = Row(
+    new = CheckRow(
         *(check.name, check.title, finding.verdict, now),
         *(finding.evidence, finding.remedy, now),
     )

@@ -11,9 +11,8 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from liqod.model.view.live import Queue, Task, Traffic, Watching
-from liqod.model.view.rows import Event, Ladder, Line
-from liqod.model.view.state import Delta, State
+from liqod.model.view.rows import EventRow, Ladder, Line, Queue, Task, Traffic, Watching
+from liqod.model.view.state import Delta, LiveState
 
 VERSION = 1
 """Of the protocol; raised only when an old viewer would misread what a new daemon sends."""
@@ -217,8 +216,8 @@ class StateSnapshot(_Told, frozen=True, tag="snapshot"):
 
     sequence: int
     at: float
-    state: State
-    events: tuple[Event, ...] = ()
+    state: LiveState
+    events: tuple[EventRow, ...] = ()
     lines: tuple[Line, ...] = ()
     more: bool = False
 

@@ -26,7 +26,7 @@ from liqod.inspect.access import Guest, Reviewer
 from liqod.inspect.timings import ORDINARY, InspectorTimings
 from liqod.kube.http.listener import taken
 from liqod.kube.http.wire import TlsWire, Wire, wire_of
-from liqod.model.view import sockets
+from liqod.model.view import whereabouts
 from liqod.runtime import account
 from liqod.runtime.account import Account
 from liqod.runtime.connectionlimit import address_of, serve_listeners
@@ -190,12 +190,12 @@ def place(settings: Settings, environ: Mapping[str, str], cluster_id: str) -> Pa
     """Where the socket goes: as configured, else the first usual folder that can be written to."""
     if settings.socket:
         return Path(settings.socket)
-    for folder in sockets.folders(environ):
+    for folder in whereabouts.folders(environ):
         path = Path(folder)
         with suppress(OSError):
             path.mkdir(mode=0o750, exist_ok=True)
             if os.access(path, os.W_OK | os.X_OK):
-                return path / sockets.file_name(cluster_id)
+                return path / whereabouts.file_name(cluster_id)
     return None
 
 

@@ -25,9 +25,9 @@ from liqod.model.view import objectfacts, viewrows
 from liqod.model.view.facts import PeerFacts
 from liqod.model.view.overview import Overview, overview
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import Event, Ladder, Line
+from liqod.model.view.rows import EventRow, Ladder, Line
 from liqod.model.view.snapshot import Snapshot
-from liqod.model.view.state import TABLES, State, diff, empty
+from liqod.model.view.state import TABLES, LiveState, diff, empty
 from liqod.plugins import examination
 from liqod.telemetry.hub import Hub, Published
 
@@ -67,13 +67,13 @@ class Stream:
     """
 
     def __init__(self, hub: Hub) -> None:
-        self.state = State()
+        self.state = LiveState()
         self.sequence = 0
         self.lines: deque[Line] = deque(maxlen=KEPT_LINES)
         self.wanted = trio.Event()
         self._hub = hub
         self._viewers: set[Viewer] = set()
-        self._events: list[Event] = []
+        self._events: list[EventRow] = []
         self._lines: list[Line] = []
         self._fresh = trio.Event()
         self._coming = 0
@@ -88,7 +88,7 @@ class Stream:
         if self._viewers and len(self._lines) < KEPT_LINES:
             self._lines.append(line)
 
-    def publish(self, state: State) -> None:
+    def publish(self, state: LiveState) -> None:
         """Send what is different, and what happened since the last time."""
         delta = diff(self.state, state)
         self.state = state
@@ -150,12 +150,12 @@ class Stream:
             self._events.append(row(event))
 
 
-def row(event: Published) -> Event:
+def row(event: Published) -> EventRow:
     """The row of an event, as viewers get it."""
-    return Event(event.sequence, event.at, event.told.topic, event.peer, event.told.facts())
+    return EventRow(event.sequence, event.at, event.told.topic, event.peer, event.told.facts())
 
 
-def portions(state: State, size: int = protocol.PART) -> Iterator[State]:
+def portions(state: LiveState, size: int = protocol.PART) -> Iterator[LiveState]:
     """States that add up to this one, none with more than ``size`` rows in a table."""
     tables = {name: getattr(state, name) for name in TABLES}
     longest = max((len(rows) for rows in tables.values()), default=0)
@@ -165,7 +165,7 @@ def portions(state: State, size: int = protocol.PART) -> Iterator[State]:
             for name, rows in tables.items()
             if start < max(len(rows), 1)
         }
-        yield State(daemon=state.daemon, problems=state.problems, **cut)
+        yield LiveState(daemon=state.daemon, problems=state.problems, **cut)
 
 
 class Collector:
@@ -186,10 +186,10 @@ class Collector:
         self._objects = WatchedObjects(context)
         self._facts = facts
         self._ladders = ladders
-        self._state = State()
+        self._state = LiveState()
         self._problems: tuple[Problem, ...] = ()
 
-    async def collect(self, *, whole: bool) -> State:
+    async def collect(self, *, whole: bool) -> LiveState:
         """The state now.
 
         Args:
@@ -205,9 +205,9 @@ class Collector:
     def leave(self) -> None:
         """Release everything, as nobody watches."""
         self._objects.leave()
-        self._state = State()
+        self._state = LiveState()
 
-    def _tables(self, before: State) -> State:
+    def _tables(self, before: LiveState) -> LiveState:
         """The state with the tables that are made of objects."""
         snapshot = self._objects.snapshot(self._facts.webhook, self._facts.missing_policies)
         own = objectfacts.cluster(snapshot)
@@ -244,7 +244,7 @@ class Collector:
             for row, facts in zip(view.peers, peers, strict=True)
         }
 
-    def _figured(self, before: State) -> State:
+    def _figured(self, before: LiveState) -> LiveState:
         """The state with the tables that are made of the facts in memory."""
         report = self._facts.report()
         self._facts.nudge()
@@ -262,7 +262,7 @@ class Collector:
         )
         return msgspec.structs.replace(after, problems=self._all_problems(after))
 
-    def _all_problems(self, state: State) -> tuple[Problem, ...]:
+    def _all_problems(self, state: LiveState) -> tuple[Problem, ...]:
         """Problems in the custom resources, and those that only this daemon knows."""
         more = examination.problems(*objectfacts.of_state(state))
         return tuple(sorted({*self._problems, *more}))[: viewrows.PROBLEMS]

@@ -15,7 +15,7 @@ import trio
 import liqod
 from liqod.kube.cache.informer import Informer
 from liqod.kube.queue import RunningQueue
-from liqod.model.view.live import Queue, Task, Traffic, Watching
+from liqod.model.view.rows import Queue, Task, Traffic, Watching
 from liqod.runtime.log import PEER
 from liqod.telemetry.registry import Registry
 

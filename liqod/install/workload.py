@@ -11,7 +11,7 @@ from typing import Any, Final
 from liqod import __version__
 from liqod.apimachinery import labels
 from liqod.install import gateway
-from liqod.model.view import sockets
+from liqod.model.view import whereabouts
 from liqod.model.view.whereabouts import DEPLOYMENT
 
 NAME: Final = DEPLOYMENT
@@ -197,7 +197,7 @@ def _container(image: str, server: str) -> Manifest:
         },
         "volumeMounts": [
             {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
-            {"name": "run", "mountPath": str(sockets.SHARED)},
+            {"name": "run", "mountPath": str(whereabouts.SHARED)},
         ],
     }
 

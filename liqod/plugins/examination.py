@@ -8,8 +8,7 @@ from typing import Final
 
 from liqod.model.view.facts import ClusterFacts, PeerFacts
 from liqod.model.view.problems import Fault, Problem, rank
-from liqod.model.view.rows import Check as Row
-from liqod.model.view.rows import Ladder
+from liqod.model.view.rows import CheckRow, Ladder
 from liqod.plugins import diagnosis
 from liqod.plugins.checks import cluster, objects, peers
 from liqod.plugins.diagnosis import Check
@@ -27,7 +26,7 @@ def ladder(facts: ClusterFacts | PeerFacts) -> Ladder:
     """The ladder of these facts, which are of objects."""
     checks = [each for each in LAYERS if each.scope == _scope(facts)]
     rows = (
-        Row(check.name, check.title, found.verdict, 0.0, found.evidence, found.remedy)
+        CheckRow(check.name, check.title, found.verdict, 0.0, found.evidence, found.remedy)
         for check, found in diagnosis.examine(
             checks, lambda check: check.look(facts), independent=True
         )

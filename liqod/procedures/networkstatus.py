@@ -14,8 +14,7 @@ from liqod.kube.client import Client
 from liqod.kube.leases import Lease
 from liqod.kube.selection import Selection
 from liqod.model.network import podpath
-from liqod.model.view.networkfacts import NetworkFacts
-from liqod.model.view.nodeways import ways
+from liqod.model.view.networkfacts import NetworkFacts, ways
 from liqod.network.failover.election import Claim
 from liqod.network.failover.lease import said
 from liqod.resources import (

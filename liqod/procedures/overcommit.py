@@ -13,7 +13,7 @@ from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node
 from liqod.model.peering import capacity
-from liqod.model.view.detail import owner
+from liqod.model.view.viewrows import owner
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
 
 

@@ -1,7 +1,7 @@
 """Events that components report to the hub: a struct for each topic.
 
 A fact that has its default is not reported. :meth:`TopicEvent.facts` gives all facts of an event;
-:mod:`liqod.model.view.eventtext` makes texts for people of them.
+:mod:`liqod.model.view.rows` makes texts for people of them.
 """
 
 from typing import Any, ClassVar

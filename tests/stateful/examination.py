@@ -24,7 +24,7 @@ from liqod.kube.selection import Selection
 from liqod.model.view.headline import first_failing
 from liqod.model.view.overview import Overview
 from liqod.model.view.rows import Verdict
-from liqod.model.view.state import State
+from liqod.model.view.state import LiveState
 from tests.stateful.network import Line
 from tests.stateful.site import Site
 
@@ -101,7 +101,7 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
             await process.inspector.doctor.probe()
         ladders = process.inspector.doctor.ladders
         found = tuple(ladders[name] for name in sorted(ladders))
-        return Seen(site.name, time.time(), State(), found)
+        return Seen(site.name, time.time(), LiveState(), found)
 
     async def beside(server: str) -> Path | None:
         return SOCKET if process is not None else None

@@ -24,12 +24,11 @@ from liqod.cli.statustext import render
 from liqod.errors import Unreachable
 from liqod.kube.leases import Lease, LeaseSpec, Look
 from liqod.model.view.daemonfacts import ProcessFacts, SightingFacts
-from liqod.model.view.detail import SliceRow
 from liqod.model.view.figures import span
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import Event, NamespaceRow, NodeRow, PeerRow, PodRow, Slice
+from liqod.model.view.rows import EventRow, NamespaceRow, NodeRow, PeerRow, PodRow, Slice, SliceRow
 from liqod.model.view.snapshot import Pod, Snapshot
-from liqod.model.view.state import State
+from liqod.model.view.state import LiveState
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
 from liqod.resources.authentication import SliceCondition, SliceSpec, SliceStatus
 from liqod.resources.core import ForeignClusterSpec, ForeignClusterStatus, PeerCondition
@@ -177,7 +176,7 @@ def test_what_may_not_be_read_is_not_said_to_be_nothing():
 
 
 def test_an_event_of_another_day_has_its_date():
-    event = Event(1, NOW, "peer.link", "milan", {"up": True})
+    event = EventRow(1, NOW, "peer.link", "milan", {"up": True})
     assert line(event, NOW).split() == [
         line(event, NOW).split()[0],
         "milan",
@@ -234,7 +233,7 @@ def test_what_a_daemon_remembers_is_shown_as_what_the_custom_resources_say():
     assert [type(row) for row in one.detail.slices] == [SliceRow]
     assert "shop/web" in render(one, now=NOW)
 
-    idle = Seen("rome", NOW, State())
+    idle = Seen("rome", NOW, LiveState())
     nothing = render(from_daemon(idle, "", gone), now=NOW, live=figures(idle))
     assert "the daemon is starting" in nothing
     assert "no peers yet" not in nothing

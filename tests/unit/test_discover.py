@@ -9,7 +9,7 @@ import pytest
 from liqod.cli import app
 from liqod.cli.frame import Frame
 from liqod.model.view.daemonfacts import PluginFacts, SightingFacts
-from liqod.model.view.state import State
+from liqod.model.view.state import LiveState
 
 KEY = "ab" * 32
 
@@ -22,7 +22,9 @@ def daemon(monkeypatch):
     class Viewer:
         async def snapshot(self):
             off = PluginFacts("mdns", "discovery", state="off")
-            return SimpleNamespace(), State(sightings=sightings, plugins={"discovery/mdns": off})
+            return SimpleNamespace(), LiveState(
+                sightings=sightings, plugins={"discovery/mdns": off}
+            )
 
     @asynccontextmanager
     async def connected(frame):

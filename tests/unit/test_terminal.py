@@ -10,7 +10,7 @@ import pytest
 from liqod.cli import output, terminal
 from liqod.cli.commands.doctor import render
 from liqod.cli.diagnosis import Diagnosis
-from liqod.model.view.rows import Check, Ladder
+from liqod.model.view.rows import CheckRow, Ladder
 
 ROOT = Path(__file__).parents[2]
 ONE_WAY = "liqod/cli/terminal.py"
@@ -93,7 +93,7 @@ def test_one_value_is_raw_for_programs_only(
 
 
 def test_evidence_begins_no_line_in_the_doctor():
-    check = Check("api", "API server", "failing", evidence=EVIL, remedy=EVIL)
+    check = CheckRow("api", "API server", "failing", evidence=EVIL, remedy=EVIL)
     found = Diagnosis("milan", "resources", (Ladder("milan", (check,)),), silent=EVIL)
     shown = render(found, now=0.0)
     assert "\x1b" not in shown

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from liqod.model.view.headline import began, condition, first_failing
 from liqod.model.view.rows import Amount, Ladder, Pulse
-from liqod.model.view.trips import trip
 from tui import text
 from tui.marks import CONDITIONS, ROLES, VERDICTS, yes_no
+from tui.roundtrips import round_trips
 from tui.session import Session, Trend
 from tui.table import Cell, Column, Place, Row, Table
 from tui.views import guests, network, offloaded, records
@@ -60,7 +60,7 @@ def notes(session: Session, name: str, now: float) -> tuple[Cell, ...]:
         f"{mark.glyph} {how}{f' for {lasting}' if lasting else ''} · {role} · "
         f"{text.clean(peer.server) or 'nothing is borrowed'} · {heard}"
     )
-    way = trip(pulse, state.networks.get(name))
+    way = round_trips(pulse, state.networks.get(name))
     tunnel = f"tunnel: RTT {text.round_trip(way.rtt)} loss {text.share(way.loss)} · API server: "
     second = (
         f"{tunnel if way.tunnel else ''}RTT {text.round_trip(pulse.p50)} "

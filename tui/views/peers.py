@@ -3,10 +3,10 @@
 from urllib.parse import urlsplit
 
 from liqod.model.view.headline import Condition, began, conditions
-from liqod.model.view.rows import Peer, Pulse
-from liqod.model.view.trips import trip
+from liqod.model.view.rows import Pulse, WidePeerRow
 from tui import text
 from tui.marks import CONDITIONS, ROLES, SEVERITY
+from tui.roundtrips import round_trips
 from tui.session import Session, Trend
 from tui.table import Cell, Column, Place, Row, Table, Tone
 
@@ -52,7 +52,7 @@ def _row(session: Session, name: str, how: Condition, now: float) -> Row:
     trend = session.trends.get(name) or Trend()
     mark = CONDITIONS[how]
     traffic = pulse.sent + pulse.received
-    way = trip(pulse, state.networks.get(name))
+    way = round_trips(pulse, state.networks.get(name))
     cells = (
         Cell(mark.glyph, mark.tone, SEVERITY.index(how)),
         Cell(text.clean(name), "name"),
@@ -82,7 +82,7 @@ def _how_lossy(loss: float | None) -> Tone:
     return "bad" if loss == 1.0 else "fair" if loss else ""
 
 
-def _state(peer: Peer, pulse: Pulse, how: Condition, now: float) -> str:
+def _state(peer: WidePeerRow, pulse: Pulse, how: Condition, now: float) -> str:
     since = began(peer, pulse, how)
     word = f"{how}: {text.clean(peer.layer)}" if how == "degraded" else how
     if how in ("up", "idle") and peer.state not in ("active", ""):
@@ -91,7 +91,7 @@ def _state(peer: Peer, pulse: Pulse, how: Condition, now: float) -> str:
     return f"{word} {lasting}".rstrip()
 
 
-def path(peer: Peer) -> str:
+def path(peer: WidePeerRow) -> str:
     """How the peer is reached: where its API server is, and what carries the pods."""
     try:
         host = urlsplit(peer.server).netloc
@@ -101,7 +101,7 @@ def path(peer: Peer) -> str:
     return text.clean(f"{host}{pods}") or text.UNKNOWN
 
 
-def _quota(peer: Peer) -> Cell:
+def _quota(peer: WidePeerRow) -> Cell:
     """The scarcest resource, since that is what the next pod waits for."""
     parts = {name: amount.part for name, amount in peer.quota.items() if amount.part is not None}
     if not parts:
@@ -112,7 +112,7 @@ def _quota(peer: Peer) -> Cell:
     return Cell(f"{text.share(part)} {text.clean(name)}", tone, part)
 
 
-def _certificate(peer: Peer) -> Cell:
+def _certificate(peer: WidePeerRow) -> Cell:
     days = peer.certificate_days
     if days is None:
         return Cell(text.UNKNOWN, "dim")
@@ -120,7 +120,7 @@ def _certificate(peer: Peer) -> Cell:
     return Cell("expired" if days <= 0 else f"{days:.0f} d", tone, days)
 
 
-def _version(peer: Peer, own: str) -> Cell:
+def _version(peer: WidePeerRow, own: str) -> Cell:
     """With a mark where its minor is another than this cluster's."""
     if not peer.version:
         return Cell(text.UNKNOWN, "dim")

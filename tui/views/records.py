@@ -1,7 +1,6 @@
 """The views of records: every change of state on one axis, and the daemon's log."""
 
-from liqod.model.view.eventtext import facts, is_bad
-from liqod.model.view.rows import Event
+from liqod.model.view.rows import EventRow
 from tui import text
 from tui.marks import LOG_LEVELS, Mark
 from tui.session import Session
@@ -59,7 +58,7 @@ def lines(session: Session, *, peer: str = "") -> Table:
     return Table(LINES, tuple(reversed(rows)), empty="the daemon has said nothing yet")
 
 
-def axis(shown: list[Event], now: float) -> Cell:
+def axis(shown: list[EventRow], now: float) -> Cell:
     """How much happened when, over the last ten minutes."""
     counts: list[float | None] = [0.0] * AXIS_WIDTH
     for event in shown:
@@ -70,14 +69,14 @@ def axis(shown: list[Event], now: float) -> Cell:
     return Cell(f"10 min ago {bars} now", "dim")
 
 
-def _event(event: Event, now: float) -> Row:
-    tone: Tone = "fair" if is_bad(event) else ""
+def _event(event: EventRow, now: float) -> Row:
+    tone: Tone = "fair" if event.is_bad else ""
     cells = (
         Cell(text.clock(event.at), "dim", event.at),
         Cell(text.since(event.at, now), "dim", event.at),
         Cell(text.clean(event.peer), "name"),
         Cell(text.clean(event.topic), tone),
-        Cell(text.clean(facts(event)), tone),
+        Cell(text.clean(event.text), tone),
     )
     into = Place("peer", event.peer, "timeline") if event.peer else None
     return Row(str(event.sequence), cells, into)

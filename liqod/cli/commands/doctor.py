@@ -27,7 +27,7 @@ from liqod.model.view import problems
 from liqod.model.view.figures import counted, span
 from liqod.model.view.headline import first_failing
 from liqod.model.view.redact import redact, redact_value
-from liqod.model.view.rows import GLYPHS, Check, Ladder
+from liqod.model.view.rows import GLYPHS, CheckRow, Ladder
 from liqod.resources import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _sentence(ladder: Ladder, now: float) -> str:
     return f"{failing.title} fails{lasting}: {failing.evidence}{remedy}"
 
 
-def _lasting(check: Check, now: float) -> str:
+def _lasting(check: CheckRow, now: float) -> str:
     return span(now - check.since) if check.since else "-"
 
 

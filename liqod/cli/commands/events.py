@@ -20,8 +20,7 @@ from liqod.kube import times
 from liqod.kube.client import Selection
 from liqod.model.objects import partial
 from liqod.model.text import printable
-from liqod.model.view.eventtext import facts
-from liqod.model.view.rows import Event
+from liqod.model.view.rows import EventRow
 
 AGAIN = 2.0
 """Seconds between two reads of the Events of objects."""
@@ -96,7 +95,7 @@ async def _by_objects(frame: Frame, follow: bool, peer: str, last: int) -> None:
             await trio.sleep(AGAIN)
 
 
-def _shown(written: partial.Event, peers: Mapping[str, str]) -> Event:
+def _shown(written: partial.Event, peers: Mapping[str, str]) -> EventRow:
     """An Event of an object, as those of the daemon are shown.
 
     Args:
@@ -111,10 +110,10 @@ def _shown(written: partial.Event, peers: Mapping[str, str]) -> Event:
         "message": written.message,
     }
     when = times.seconds(at) if at else 0.0
-    return Event(0, when, written.reason, whose, facts)
+    return EventRow(0, when, written.reason, whose, facts)
 
 
-def _print(frame: Frame, found: Iterable[Event]) -> None:
+def _print(frame: Frame, found: Iterable[EventRow]) -> None:
     for event in found:
         if frame.get:
             frame.show(event)
@@ -125,8 +124,8 @@ def _print(frame: Frame, found: Iterable[Event]) -> None:
     terminal.flush()
 
 
-def line(event: Event, now: float) -> str:
+def line(event: EventRow, now: float) -> str:
     """An event as a line: time (with the day where that is not today), peer, topic and facts."""
     when, today = datetime.fromtimestamp(event.at), datetime.fromtimestamp(now)
     at = when.strftime("%H:%M:%S" if when.date() == today.date() else "%Y-%m-%d %H:%M:%S")
-    return printable(f"{at} {event.peer or '-':15} {event.topic:20} {facts(event)}".rstrip())
+    return printable(f"{at} {event.peer or '-':15} {event.topic:20} {event.text}".rstrip())

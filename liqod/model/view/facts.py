@@ -22,9 +22,9 @@ from liqod.model.view.daemonfacts import (
     SightingFacts,
     WriteCounts,
 )
-from liqod.model.view.detail import ConditionRow
 from liqod.model.view.networkfacts import NetworkFacts, NodeWay
 from liqod.model.view.requests import Request
+from liqod.model.view.rows import ConditionRow
 from liqod.model.view.snapshot import Pod
 from liqod.telemetry.histogram import Histogram
 

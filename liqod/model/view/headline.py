@@ -12,8 +12,8 @@ import msgspec
 from liqod.model.peering.intervals import FRESH
 from liqod.model.view.figures import counted, span
 from liqod.model.view.problems import Problem, known, merged
-from liqod.model.view.rows import Check, Ladder, Peer, Pulse
-from liqod.model.view.state import State
+from liqod.model.view.rows import CheckRow, Ladder, Pulse, WidePeerRow
+from liqod.model.view.state import LiveState
 
 Condition = Literal["up", "degraded", "silent", "down", "idle", "leaving", "failed"]
 """How a peer is: ``silent`` is a link that counts as up without a round trip lately, ``idle`` a
@@ -59,7 +59,7 @@ class Counts(msgspec.Struct, frozen=True):
     inward: int = 0
 
 
-def condition(peer: Peer, pulse: Pulse | None, now: float) -> Condition:
+def condition(peer: WidePeerRow, pulse: Pulse | None, now: float) -> Condition:
     """How a peer is."""
     if peer.state == "leaving":
         return "leaving"
@@ -77,13 +77,13 @@ def condition(peer: Peer, pulse: Pulse | None, now: float) -> Condition:
     return "idle" if peer.link == "idle" else "up"
 
 
-def conditions(state: State, now: float) -> dict[str, Condition]:
+def conditions(state: LiveState, now: float) -> dict[str, Condition]:
     """How each peer is."""
     pulses = state.pulses
     return {name: condition(peer, pulses.get(name), now) for name, peer in state.peers.items()}
 
 
-def counts(state: State, now: float) -> Counts:
+def counts(state: LiveState, now: float) -> Counts:
     """The figures of the header."""
     by = Counter(conditions(state, now).values())
     return Counts(
@@ -97,13 +97,13 @@ def counts(state: State, now: float) -> Counts:
     )
 
 
-def first_failing(ladder: Ladder | None) -> Check | None:
+def first_failing(ladder: Ladder | None) -> CheckRow | None:
     """The lowest layer that fails; None where none does."""
     checks = ladder.checks if ladder is not None else ()
     return next((check for check in checks if check.verdict == "failing"), None)
 
 
-def began(peer: Peer, pulse: Pulse | None, how: Condition) -> float:
+def began(peer: WidePeerRow, pulse: Pulse | None, how: Condition) -> float:
     """Since when a peer is as it is; 0 where that is not known."""
     if how == "degraded":
         return peer.layer_since
@@ -112,7 +112,7 @@ def began(peer: Peer, pulse: Pulse | None, how: Condition) -> float:
     return 0.0 if how == "failed" else peer.since
 
 
-def worst(state: State, now: float) -> Worst:
+def worst(state: LiveState, now: float) -> Worst:
     """The one sentence: this cluster's own trouble, then the worst peer's, then the rest."""
     own = _own(state, now)
     if own is not None:
@@ -135,7 +135,7 @@ def worst(state: State, now: float) -> Worst:
     return Worst("well", f"all is well: {counted(sums.up, 'peer')}, {pods}")
 
 
-def every(state: State, now: float) -> tuple[Worst, ...]:
+def every(state: LiveState, now: float) -> tuple[Worst, ...]:
     """All that is wrong, as ``liqod status`` and ``liqod doctor`` have it, the worst first.
 
     Before it are peers that no problem reports yet, such as one that has just gone silent.
@@ -147,7 +147,7 @@ def every(state: State, now: float) -> tuple[Worst, ...]:
     return (*untold, *(_problem(each, gone, now) for each in found))
 
 
-def _own(state: State, now: float) -> Worst | None:
+def _own(state: LiveState, now: float) -> Worst | None:
     check = first_failing(state.ladders.get(""))
     if check is None:
         return None
@@ -166,7 +166,7 @@ def _problem(found: Problem, gone: Iterable[str], now: float = 0.0) -> Worst:
     return Worst(level, f"{found.what}{lasting}", found.peer, found.remedy)
 
 
-def _bad_peers(state: State, now: float) -> list[Worst]:
+def _bad_peers(state: LiveState, now: float) -> list[Worst]:
     """Each peer that is not well, the worst first."""
     by = conditions(state, now)
 
@@ -183,12 +183,12 @@ def _bad_peers(state: State, now: float) -> list[Worst]:
     return found
 
 
-def _since(state: State, name: str) -> float:
+def _since(state: LiveState, name: str) -> float:
     peer = state.peers[name]
     return peer.layer_since or peer.since
 
 
-def _clauses(state: State, name: str, how: Condition, now: float) -> Iterable[str]:
+def _clauses(state: LiveState, name: str, how: Condition, now: float) -> Iterable[str]:
     """The clauses that describe a peer that is not well."""
     peer, pulse = state.peers[name], state.pulses.get(name)
     if how == "failed":

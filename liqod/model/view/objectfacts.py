@@ -25,7 +25,6 @@ from liqod.model.peering.foreigncluster import (
 )
 from liqod.model.peering.intervals import PEER_DAEMON_EVERY, PROBE_EVERY, SILENT_AFTER
 from liqod.model.view.daemonfacts import ReasonFacts
-from liqod.model.view.detail import conditions, owner
 from liqod.model.view.facts import (
     REACHABLE,
     ClusterFacts,
@@ -37,10 +36,11 @@ from liqod.model.view.facts import (
     ReflectionFacts,
     Trip,
 )
-from liqod.model.view.nodeways import ways
+from liqod.model.view.networkfacts import ways
 from liqod.model.view.requests import met
 from liqod.model.view.snapshot import Pod, Snapshot
-from liqod.model.view.state import State
+from liqod.model.view.state import LiveState
+from liqod.model.view.viewrows import conditions, owner
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
 from liqod.resources.authentication import DENIED, RESOURCES, SliceCondition
 from liqod.resources.fabric import FABRIC
@@ -116,7 +116,7 @@ def everyone(snapshot: Snapshot, known: ClusterFacts) -> tuple[PeerFacts, ...]:
     )
 
 
-def of_state(state: State) -> tuple[ClusterFacts, tuple[PeerFacts, ...]]:
+def of_state(state: LiveState) -> tuple[ClusterFacts, tuple[PeerFacts, ...]]:
     """The facts of a daemon's state that no object holds: plugins, sightings, reasons."""
     own = ClusterFacts(
         plugins=state.plugins,

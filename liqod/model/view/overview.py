@@ -14,14 +14,44 @@ from liqod.model.crossing.guests import GuestRow, guest_rows
 from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.peering import healthsummary
 from liqod.model.view import problems
-from liqod.model.view.detail import Detail, WaitingPod, owner, slice_row
 from liqod.model.view.facts import ClusterFacts, PeerFacts
 from liqod.model.view.objectfacts import NO_NODE, node_problem
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import NamespaceRow, NodeRow, PeerRow
+from liqod.model.view.rows import ConditionRow, NamespaceRow, NodeRow, PeerRow, SliceRow
 from liqod.model.view.snapshot import Snapshot
+from liqod.model.view.viewrows import owner, slice_row
 from liqod.resources import FOREIGN_CLUSTERS, NamespaceOffloading, VirtualNode
 from liqod.resources.authentication import ACTIVE
+
+
+class WaitingPod(msgspec.Struct, frozen=True):
+    """A pod of this cluster on one of the peer's virtual nodes that is not ready, and why."""
+
+    namespace: str
+    name: str
+    node: str
+    phase: str
+    why: str
+
+
+class Detail(msgspec.Struct, frozen=True):
+    """Everything that is known of one peer beyond the overview.
+
+    Attributes:
+        server: URL of the peer's API server.
+        namespace: the peer's tenant namespace here.
+        conditions: of the ForeignCluster and of the modules in use.
+        slices: borrowed and lent ones.
+        certificates: days that each certificate from the peer is still good for, by identity.
+        waiting: pods on the peer's virtual nodes that are not ready.
+    """
+
+    server: str
+    namespace: str
+    conditions: tuple[ConditionRow, ...]
+    slices: tuple[SliceRow, ...]
+    certificates: dict[str, float]
+    waiting: tuple[WaitingPod, ...]
 
 
 class Overview(msgspec.Struct, frozen=True):

@@ -1,21 +1,26 @@
-"""Rows that the inspector shows: of the daemon, its peers, and the objects between them.
+"""Rows that the inspector shows: of peers, the objects between them, and the daemon's activity.
 
 Rows that ``liqod status`` has too extend its structs. Values that change each second
-(:class:`Pulse`) are apart from those that change with an event (:class:`Peer`), so that a hundred
-peers at rest cost a viewer little. Times are Unix seconds; a value that is unknown is None.
+(:class:`Pulse`) are apart from those that change with an event (:class:`WidePeerRow`), so that a
+hundred peers at rest cost a viewer little. The daemon's tasks, queues, watches and requests are
+asked for when somebody looks, and are not part of the state that is sent with each change. Times
+are Unix seconds; a value that is unknown is None.
 """
 
 from typing import Any, Literal
 
 import msgspec
 
-from liqod.model.view.detail import ConditionRow, SliceRow
 from liqod.model.view.snapshot import Pod
 
 Verdict = Literal["ok", "failing", "unknown", "skipped"]
 """``unknown``: not found out yet; ``skipped``: a layer below fails, or the check does not apply."""
 GLYPHS: dict[Verdict, str] = {"ok": "✓", "failing": "✗", "unknown": "?", "skipped": "·"}
 """How a verdict is drawn."""
+BAD = ("failed", "reason", "problem", "refused")
+"""Facts of an event that say why something is not as it should be."""
+NOTHING: tuple[Any, ...] = (None, "", [], {})
+"""Values of facts that are not worth a word."""
 
 
 class PeerRow(msgspec.Struct, frozen=True):
@@ -60,6 +65,42 @@ class NamespaceRow(msgspec.Struct, frozen=True):
     clusters: dict[str, str]
 
 
+class ConditionRow(msgspec.Struct, frozen=True):
+    """One condition of the ForeignCluster; ``module`` is empty for those of the peer itself."""
+
+    module: str
+    type: str
+    status: str
+    since: str
+    message: str
+
+
+class SliceRow(msgspec.Struct, frozen=True):
+    """One slice of resources between this cluster and the peer.
+
+    Attributes:
+        name: the slice's.
+        direction: ``borrowed`` from the peer, or ``lent`` to it.
+        class_name: its class.
+        asked: the quantities asked for.
+        granted: the quantities granted.
+        authentication: the provider's verdict on the identity: Accepted, Denied, or nothing yet.
+        resources: the provider's verdict on the resources, likewise.
+        why: what the provider says to its verdicts.
+        cordoned: whether the provider accepts no new pods on it.
+    """
+
+    name: str
+    direction: str
+    class_name: str
+    asked: dict[str, str]
+    granted: dict[str, str]
+    authentication: str
+    resources: str
+    why: str
+    cordoned: bool
+
+
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """A value of the tree."""
 
@@ -78,7 +119,7 @@ class Amount(Row, frozen=True):
     part: float | None = None
 
 
-class Peer(PeerRow, frozen=True, omit_defaults=True):
+class WidePeerRow(PeerRow, frozen=True, omit_defaults=True):
     """One peer, beyond what ``liqod status`` has of it.
 
     Attributes:
@@ -144,7 +185,7 @@ class Pulse(Row, frozen=True):
     received: float = 0.0
 
 
-class Check(Row, frozen=True):
+class CheckRow(Row, frozen=True):
     """The doctor's finding in one layer.
 
     Attributes:
@@ -170,7 +211,7 @@ class Ladder(Row, frozen=True):
     """The checks of one peer, the lowest layer first; ``peer`` is empty for this cluster's own."""
 
     peer: str
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckRow, ...] = ()
 
 
 class Slice(SliceRow, frozen=True, omit_defaults=True):
@@ -220,7 +261,7 @@ class Reflection(Row, frozen=True):
     error: str = ""
 
 
-class Event(Row, frozen=True):
+class EventRow(Row, frozen=True):
     """One thing that a component decided.
 
     Attributes:
@@ -236,6 +277,24 @@ class Event(Row, frozen=True):
     topic: str
     peer: str = ""
     facts: dict[str, Any] = {}
+
+    @property
+    def text(self) -> str:
+        """``name=value`` of each fact, in the order in which the event has them.
+
+        It may have words of others: callers make it fit for a terminal (:mod:`liqod.model.text`).
+        """
+        found = self.facts.items()
+        return " ".join(f"{name}={_text(value)}" for name, value in found if value not in NOTHING)
+
+    @property
+    def is_bad(self) -> bool:
+        """True if it reports a failure."""
+        return any(self.facts.get(name) for name in BAD) and self.facts.get("up") is not True
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 class Line(Row, frozen=True):
@@ -254,3 +313,68 @@ class Line(Row, frozen=True):
     text: str
     peer: str = ""
     logger: str = ""
+
+
+class Task(Row, frozen=True):
+    """One task of the daemon.
+
+    Attributes:
+        name: its name.
+        depth: 0 for the root; a child follows its parent and is one deeper.
+        peer: whom it works for, if anybody.
+        waits: the function it waits in, such as ``KeyedQueue._next``; empty while it runs.
+        where: file and line of that in liqod's own code.
+        age: seconds since it was first seen by a look at the tasks; None when this is the first.
+        waiting: seconds that it has been seen at that same place.
+        children: tasks below it.
+    """
+
+    name: str
+    depth: int
+    peer: str = ""
+    waits: str = ""
+    where: str = ""
+    age: float | None = None
+    waiting: float | None = None
+    children: int = 0
+
+
+class Queue(Row, frozen=True):
+    """One queue: keys that wait, are worked on, and seconds that the oldest is overdue."""
+
+    name: str
+    peer: str = ""
+    waiting: int = 0
+    busy: int = 0
+    oldest: float = 0.0
+
+
+class Watching(Row, frozen=True):
+    """One watch.
+
+    Attributes:
+        kind: what is watched.
+        namespace: where; empty for all.
+        server: of which API server.
+        objects: how many it holds.
+        heard: seconds since the last byte; None before the first.
+        problem: why it is not following.
+        suspect: why a list of it is not believed.
+    """
+
+    kind: str
+    namespace: str = ""
+    server: str = ""
+    objects: int = 0
+    heard: float | None = None
+    problem: str = ""
+    suspect: str = ""
+
+
+class Traffic(Row, frozen=True):
+    """Requests to one API server: under way, waiting for a connection, since the start."""
+
+    server: str
+    active: int = 0
+    waiting: int = 0
+    total: int = 0

@@ -1,7 +1,7 @@
 """The state that the inspector shows of one daemon, and how changes apply to it.
 
-A viewer is given a :class:`State` once and :class:`Delta` after that; :func:`apply` makes the next
-state of the two, and :func:`diff` is its inverse. An unknown field is ignored.
+A viewer is given a :class:`LiveState` once and :class:`Delta` after that; :func:`apply` makes the
+next state of the two, and :func:`diff` is its inverse. An unknown field is ignored.
 """
 
 from collections.abc import Mapping
@@ -14,23 +14,23 @@ from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.problems import Problem
 from liqod.model.view.requests import Request
 from liqod.model.view.rows import (
-    Event,
+    EventRow,
     Ladder,
     Line,
     NamespaceRow,
     NodeRow,
-    Peer,
     PodRow,
     Pulse,
     Reflection,
     Slice,
+    WidePeerRow,
 )
 from liqod.model.view.snapshot import Guest
 
 T = TypeVar("T")
 
 
-class State(msgspec.Struct, frozen=True, omit_defaults=True):
+class LiveState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything that is shown.
 
     Attributes:
@@ -54,7 +54,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     daemon: ProcessFacts = ProcessFacts()
-    peers: dict[str, Peer] = {}
+    peers: dict[str, WidePeerRow] = {}
     pulses: dict[str, Pulse] = {}
     ladders: dict[str, Ladder] = {}
     networks: dict[str, NetworkFacts] = {}
@@ -80,7 +80,7 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     daemon: ProcessFacts | None = None
-    peers: dict[str, Peer | None] = {}
+    peers: dict[str, WidePeerRow | None] = {}
     pulses: dict[str, Pulse | None] = {}
     ladders: dict[str, Ladder | None] = {}
     networks: dict[str, NetworkFacts | None] = {}
@@ -96,17 +96,17 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     incoming: dict[str, Request | None] = {}
     outgoing: dict[str, Request | None] = {}
     problems: tuple[Problem, ...] | None = None
-    events: tuple[Event, ...] = ()
+    events: tuple[EventRow, ...] = ()
     lines: tuple[Line, ...] = ()
 
 
-TABLES = tuple(name for name in State.__struct_fields__ if name not in ("daemon", "problems"))
+TABLES = tuple(name for name in LiveState.__struct_fields__ if name not in ("daemon", "problems"))
 """The fields of a state that hold rows by key."""
 WHOLE = ("daemon", "problems")
 """Those that are replaced as a whole."""
 
 
-def apply(state: State, delta: Delta) -> State:
+def apply(state: LiveState, delta: Delta) -> LiveState:
     """The state after a change; tables that it does not touch are shared with the old one."""
     changed: dict[str, Any] = {}
     for name in TABLES:
@@ -121,13 +121,13 @@ def apply(state: State, delta: Delta) -> State:
     return msgspec.structs.replace(state, **changed) if changed else state
 
 
-def join(whole: State, part: State) -> State:
+def join(whole: LiveState, part: LiveState) -> LiveState:
     """One state of two parts of a snapshot; ``daemon`` and ``problems`` are the later part's."""
     tables = {name: {**getattr(whole, name), **getattr(part, name)} for name in TABLES}
     return msgspec.structs.replace(part, **tables)
 
 
-def diff(old: State, new: State) -> Delta:
+def diff(old: LiveState, new: LiveState) -> Delta:
     """The change from one state to the other: ``apply(old, diff(old, new)) == new``."""
     changed: dict[str, Any] = {}
     for name in TABLES:

@@ -13,13 +13,25 @@ from liqod.model.objects.podsight import LivePod, pod_of, unready
 from liqod.model.objects.quantities import Amounts, is_quantity, parse, parse_all, render_all, total
 from liqod.model.peering.quota import pod_cost
 from liqod.model.view.daemonfacts import ReasonFacts, SightingFacts
-from liqod.model.view.detail import owner, slice_row
 from liqod.model.view.facts import PeerFacts, Report, WorkFacts
 from liqod.model.view.headline import first_failing
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.requests import unix
-from liqod.model.view.rows import Amount, Ladder, Peer, PeerRow, PodRow, Pulse, Reflection, Slice
-from liqod.resources import ResourceSlice, VirtualNode
+from liqod.model.view.rows import (
+    Amount,
+    ConditionRow,
+    Ladder,
+    PeerRow,
+    PodRow,
+    Pulse,
+    Reflection,
+    Slice,
+    SliceRow,
+    WidePeerRow,
+)
+from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
+from liqod.resources.authentication import AUTHENTICATION, RESOURCES
+from liqod.resources.core import Module
 
 PROBLEMS = 200
 """Problems that are shown; more would only hide the first."""
@@ -137,7 +149,7 @@ def peer(
     *,
     quota: dict[str, Amount],
     ladder: Ladder | None,
-) -> Peer:
+) -> WidePeerRow:
     """The row of a peer.
 
     Args:
@@ -147,7 +159,7 @@ def peer(
         ladder: what the doctor found.
     """
     failing = first_failing(ladder)
-    return Peer(
+    return WidePeerRow(
         **msgspec.structs.asdict(row),
         server=facts.server,
         tenant_namespace=facts.tenant_namespace,
@@ -228,3 +240,43 @@ def sightings(report: Report, peers: Container[str]) -> dict[str, SightingFacts]
         else seen
         for key, seen in report.cluster.sightings.items()
     }
+
+
+def conditions(cluster: ForeignCluster) -> Iterable[ConditionRow]:
+    """The conditions of a peer, and of the modules in use with it."""
+    modules = cluster.status.modules
+    parts: list[tuple[str, Module | None]] = []
+    if modules is not None:
+        parts = [(name, getattr(modules, name)) for name in modules.__struct_fields__]
+    for one in cluster.status.conditions:
+        yield ConditionRow("", one.type, one.status, one.last_transition_time, one.message)
+    for name, module in parts:
+        for one in module.conditions if module is not None and module.enabled else ():
+            yield ConditionRow(name, one.type, one.status, one.last_transition_time, one.message)
+
+
+def owner(item: ResourceSlice) -> tuple[str, bool]:
+    """The peer that a slice is shared with, and whether it is lent to it."""
+    marks, spec = item.metadata.labels, item.spec
+    if marks.get(labels.REPLICATED) == labels.TRUE:
+        return marks.get(labels.ORIGIN_ID, spec.consumer_cluster_id), True
+    return spec.provider_cluster_id or marks.get(labels.REMOTE_CLUSTER_ID, ""), False
+
+
+def slice_row(item: ResourceSlice) -> SliceRow:
+    """The row of a slice."""
+    return SliceRow(
+        item.name,
+        "lent" if owner(item)[1] else "borrowed",
+        item.spec.class_name or "default",
+        {key: str(value) for key, value in item.spec.resources.items()},
+        {key: str(value) for key, value in item.status.resources.items()},
+        item.verdict(AUTHENTICATION),
+        item.verdict(RESOURCES),
+        "; ".join(
+            f"{one.type}: {one.message}"
+            for one in item.status.conditions
+            if one.denies and one.message
+        ),
+        labels.CORDON in item.metadata.annotations,
+    )

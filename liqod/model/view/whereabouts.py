@@ -1,7 +1,11 @@
-"""Place and start method of this cluster's daemon, as its Lease notes them. Pure.
+"""Place of a cluster's daemon: the paths of its sockets, and what its Lease notes. Pure.
 
 A person learns from it how to start the daemon, and how to ask it.
 """
+
+import glob
+from collections.abc import Mapping
+from pathlib import PurePosixPath
 
 import msgspec
 
@@ -60,3 +64,34 @@ def ask(found: Whereabouts, namespace: str, verb: str) -> str:
             f"liqod {verb}`"
         )
     return f"it runs on {found.host}: `liqod {verb}` there" if found.host else ""
+
+
+SHARED = PurePosixPath("/run/liqod")
+"""The folder of daemons that run as root, or under systemd."""
+
+
+def folders(environ: Mapping[str, str]) -> tuple[PurePosixPath, ...]:
+    """Where daemons of this machine may have their sockets, the likeliest first."""
+    own = environ.get("XDG_RUNTIME_DIR", "")
+    places = [environ.get("RUNTIME_DIRECTORY", ""), str(SHARED), f"{own}/liqod" if own else ""]
+    return tuple(dict.fromkeys(PurePosixPath(place) for place in places if place))
+
+
+def file_name(cluster_id: str) -> str:
+    """The socket's name in its folder."""
+    return f"{cluster_id}.sock"
+
+
+def patterns(environ: Mapping[str, str], cluster_id: str = "") -> tuple[str, ...]:
+    """Shell patterns of the sockets that may be there, the likeliest first.
+
+    Beside each folder are those of systemd's template units: ``/run/liqod-rome`` beside
+    ``/run/liqod``.
+
+    Args:
+        environ: the environment.
+        cluster_id: of this cluster only.
+    """
+    name = glob.escape(file_name(cluster_id)) if cluster_id else file_name("*")
+    places = [glob.escape(str(folder)) for folder in folders(environ)]
+    return tuple(f"{place}{beside}/{name}" for place in places for beside in ("", "-*"))

@@ -22,7 +22,7 @@ from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure, stamped
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
-from liqod.model.view.nodeways import ways
+from liqod.model.view.networkfacts import ways
 from liqod.network.dataplane import nodeplan
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.overlay import members

@@ -10,7 +10,7 @@ from liqod.inspect.actions import Actions
 from liqod.inspect.protocol import RequestError
 from liqod.inspect.stream import Collector
 from liqod.model.view.requests import Request
-from liqod.model.view.state import State
+from liqod.model.view.state import LiveState
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import ask, entries, meeting
 from tests.simulated.members import Member
@@ -62,7 +62,7 @@ async def test_a_viewer_sees_who_asks_and_what_would_be_granted_and_accepts():
         with pytest.raises(RequestError, match="was let in already: `liqod revoke rome`"):
             await actions(milan).plan("deny", row.name, {})
         collector.leave()
-        assert await collector.collect(whole=False) != State()
+        assert await collector.collect(whole=False) != LiveState()
 
 
 async def test_a_viewer_denies_who_asks():

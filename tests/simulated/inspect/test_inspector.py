@@ -34,7 +34,7 @@ from liqod.inspect.protocol import (
     Update,
 )
 from liqod.model.view.headline import condition, first_failing, worst
-from liqod.model.view.state import State, apply
+from liqod.model.view.state import LiveState, apply
 from liqod.resources import NAMESPACE_OFFLOADINGS, TENANTS, VIRTUAL_NODES
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, command, sites
@@ -47,7 +47,7 @@ class Follower:
     """A viewer that keeps up; the state is always the newest."""
 
     def __init__(self, looker: InspectorClient) -> None:
-        self.state = State()
+        self.state = LiveState()
         self.at = 0.0
         self.topics: list[str] = []
         self._looker = looker
@@ -68,7 +68,7 @@ class Follower:
                 self._changed.set()
                 self._changed = trio.Event()
 
-    async def until(self, holds: Callable[[State], bool], seconds: float = 20.0) -> float:
+    async def until(self, holds: Callable[[LiveState], bool], seconds: float = 20.0) -> float:
         """Wait until something is seen; the seconds that took."""
         began = trio.current_time()
         with trio.fail_after(seconds):
@@ -98,7 +98,7 @@ async def run_pod(site: Site, name: str) -> None:
     await site.admin.create(PODS, manifest, "shop")
 
 
-def well(state: State) -> bool:
+def well(state: LiveState) -> bool:
     return bool(state.peers) and all(not peer.layer for peer in state.peers.values())
 
 

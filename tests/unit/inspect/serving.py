@@ -17,7 +17,7 @@ from liqod.inspect.protocol import Done, GetHistory, GetLogs, RequestError, Text
 from liqod.inspect.session import Session
 from liqod.inspect.stream import Stream
 from liqod.inspect.timings import ORDINARY, InspectorTimings
-from liqod.model.view.state import State
+from liqod.model.view.state import LiveState
 from liqod.runtime.account import Account
 from liqod.telemetry.hub import Hub
 from tests.unit.model.states import peer, state
@@ -66,7 +66,7 @@ class Served:
     path: Path
     stream: Stream
     hub: Hub
-    state: State
+    state: LiveState
     streams: list[trio.SocketStream] = field(default_factory=list)
 
     async def raw(self) -> trio.SocketStream:
@@ -75,7 +75,7 @@ class Served:
         self.streams.append(stream)
         return stream
 
-    def publish(self, new: State | None = None) -> None:
+    def publish(self, new: LiveState | None = None) -> None:
         """Send what has changed."""
         self.state = new or self.state
         self.stream.publish(self.state)

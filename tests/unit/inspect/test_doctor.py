@@ -15,7 +15,7 @@ from liqod.inspect.doctor import KEPT, Doctor
 from liqod.inspect.probing import Probes
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.headline import first_failing
-from liqod.model.view.state import State
+from liqod.model.view.state import LiveState
 from liqod.plugins.callguard import FAILING
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
 from liqod.plugins.host import PluginHost
@@ -183,7 +183,7 @@ async def test_a_check_that_raises_is_a_problem_of_its_plugins(part: str):
         for _ in range(FAILING):
             await patient.after(2)
         (row,) = componentfacts.plugins(patient.plugins, EventSummary()).values()
-        (*found,) = daemon_problems(State(plugins={"row": row}))
+        (*found,) = daemon_problems(LiveState(plugins={"row": row}))
         assert len(found) == len(patient.plugins.calls.troubles())
         return row.failure
 

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from liqod.inspect.stream import row
-from liqod.model.view import eventtext
-from liqod.model.view.rows import Event
+from liqod.model.view.rows import EventRow
 from liqod.telemetry import events
 from liqod.telemetry.hub import Hub
 
@@ -49,8 +48,10 @@ def test_a_viewer_gets_topic_peer_and_facts() -> None:
 
 
 def test_one_text_for_all_who_show_events() -> None:
-    event = Event(1, 0.0, "webhook", "", {"certified": ["a", "b"], "reachable": True, "reason": ""})
-    assert eventtext.facts(event) == 'certified=["a","b"] reachable=true'
-    assert not eventtext.is_bad(event)
-    assert eventtext.is_bad(Event(1, 0.0, "peer.link", "milan", {"up": False, "reason": "cut"}))
-    assert not eventtext.is_bad(Event(1, 0.0, "peer.link", "milan", {"up": True, "reason": "ok"}))
+    event = EventRow(
+        1, 0.0, "webhook", "", {"certified": ["a", "b"], "reachable": True, "reason": ""}
+    )
+    assert event.text == 'certified=["a","b"] reachable=true'
+    assert not event.is_bad
+    assert EventRow(1, 0.0, "peer.link", "milan", {"up": False, "reason": "cut"}).is_bad
+    assert not EventRow(1, 0.0, "peer.link", "milan", {"up": True, "reason": "ok"}).is_bad

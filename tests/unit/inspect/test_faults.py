@@ -20,7 +20,7 @@ from liqod.inspect.probing import Probes
 from liqod.inspect.protocol import Examine
 from liqod.model.view import headline, problems
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import Check, Ladder
+from liqod.model.view.rows import CheckRow, Ladder
 from liqod.plugins.checks import cluster, network, peers
 from liqod.plugins.diagnosis import (
     ClusterFacts,
@@ -180,7 +180,7 @@ async def test_both_say_the_same_of_a_fault_and_end_alike(fault: Fault, asked: s
 
 
 def test_a_problem_says_how_long_it_lasts_and_how_old_that_knowledge_is():
-    seen = Check("api", "the api", "failing", NOW - 125, "no", "mend it", at=NOW - 7)
+    seen = CheckRow("api", "the api", "failing", NOW - 125, "no", "mend it", at=NOW - 7)
     here = (Ladder("milan", (seen,)),)
     read = Problem(1, "bern", "it has just been read", "mend it")
     found = problems.dated(problems.merged((read,), here), NOW)

@@ -64,7 +64,7 @@ async def test_a_standby_tells_what_it_is(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
+    monkeypatch.setattr("liqod.model.view.whereabouts.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     standby = Inspector(context(), Components(), PluginHost(Plugins()), Account())
     standby.become("standing by; host-1 leads")
@@ -102,7 +102,7 @@ async def test_a_fault_in_it_is_named_and_stops_nothing(
         raise AttributeError("a fault of ours")
 
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
+    monkeypatch.setattr("liqod.model.view.whereabouts.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     await nursery.start(
         Inspector(context(raw=broken), Components(), PluginHost(Plugins()), Account()).run
@@ -116,7 +116,7 @@ async def test_switched_off_it_serves_nobody(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
+    monkeypatch.setattr("liqod.model.view.whereabouts.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     await nursery.start(
         Inspector(

@@ -6,7 +6,7 @@ import pytest
 
 from liqod.inspect import protocol
 from liqod.inspect.protocol import ClientMessage, ServerMessage, Unreadable
-from liqod.model.view.rows import Event, Line
+from liqod.model.view.rows import EventRow, Line
 from liqod.model.view.state import Delta
 from tests.unit.model.states import NOW, peer, state
 
@@ -26,7 +26,7 @@ SERVER: tuple[ServerMessage, ...] = (
     protocol.StateSnapshot(
         sequence=3, at=NOW, state=state(peer()), lines=(Line(NOW, "info", "x"),)
     ),
-    protocol.Update(sequence=4, at=NOW, delta=Delta(events=(Event(1, NOW, "peer.link"),))),
+    protocol.Update(sequence=4, at=NOW, delta=Delta(events=(EventRow(1, NOW, "peer.link"),))),
     protocol.Series(
         id=1, metric="rtt", unit="seconds", peer="milan", end=NOW, step=1.0, values=(0.1, None)
     ),

@@ -111,7 +111,7 @@ def test_the_socket_has_the_clusters_name_in_the_first_folder_that_there_is(tmp_
 
 def test_of_several_daemons_one_is_to_be_named(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "liqod"))
-    monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
+    monkeypatch.setattr("liqod.model.view.whereabouts.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     with pytest.raises(inspector.NoDaemon):
         inspector.find(None)
@@ -193,7 +193,7 @@ async def test_a_daemon_that_stops_says_so(tmp_path: Path):
 
 
 async def test_the_daemon_of_another_cluster_of_the_same_id_is_passed_over(tmp_path, monkeypatch):
-    monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "liqod")
+    monkeypatch.setattr("liqod.model.view.whereabouts.SHARED", tmp_path / "liqod")
     for name in ("RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "liqod").mkdir()

@@ -9,7 +9,7 @@ from liqod.inspect import protocol
 from liqod.inspect.protocol import StateSnapshot, Update
 from liqod.inspect.stream import Stream, portions
 from liqod.model.view.rows import Line, PodRow
-from liqod.model.view.state import State, apply, join
+from liqod.model.view.state import LiveState, apply, join
 from liqod.telemetry.events import HeldUp, LinkChanged, Reflected
 from liqod.telemetry.hub import KEPT_EVENTS, KEPT_OBJECTS, Hub
 from tests.unit.model.states import NOW, peer, state
@@ -21,7 +21,7 @@ def update(text: str) -> Update:
     return message
 
 
-async def watched(stream: Stream, first: State, nursery: trio.Nursery):
+async def watched(stream: Stream, first: LiveState, nursery: trio.Nursery):
     """A viewer, with its snapshot's parts joined."""
 
     async def publish() -> None:
@@ -40,7 +40,7 @@ async def watched(stream: Stream, first: State, nursery: trio.Nursery):
 async def test_updates_lead_from_the_snapshot_to_the_state(nursery):
     stream = Stream(Hub())
     viewer, sequence, known = await watched(stream, state(peer()), nursery)
-    for other in (state(peer(), peer("oslo")), state(peer("oslo", link="down")), State()):
+    for other in (state(peer(), peer("oslo")), state(peer("oslo", link="down")), LiveState()):
         stream.publish(other)
         message = update(viewer.updates.receive_nowait())
         sequence += 1

@@ -15,7 +15,7 @@ from liqod.install.daemonrights import DAEMON_ROLES, LEASES
 from liqod.install.manifests import KINDS, MANAGED
 from liqod.install.rarerights import RARE
 from liqod.install.rights import REASONS, REMOTE_BASE_ROLE, REMOTE_STREAMS_ROLE
-from liqod.model.view import sockets
+from liqod.model.view import whereabouts
 
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "liqo-roles.json"
 OPTIONS = Options(cluster_id="milan")
@@ -84,7 +84,7 @@ def test_in_a_pod_the_inspectors_socket_has_a_folder():
     assert container["securityContext"]["readOnlyRootFilesystem"]
     environ = {each["name"]: each.get("value", "") for each in container["env"]}
     mounts = {each["mountPath"]: each for each in container["volumeMounts"]}
-    mount = mounts[str(sockets.folders(environ)[0])]
+    mount = mounts[str(whereabouts.folders(environ)[0])]
     assert not mount.get("readOnly")
     [volume] = [each for each in spec["volumes"] if each["name"] == mount["name"]]
     assert volume["emptyDir"]["medium"] == "Memory"

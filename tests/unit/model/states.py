@@ -3,13 +3,13 @@
 from typing import Any
 
 from liqod.model.view.daemonfacts import ProcessFacts
-from liqod.model.view.rows import Check, Ladder, Peer, Pulse
-from liqod.model.view.state import State
+from liqod.model.view.rows import CheckRow, Ladder, Pulse, WidePeerRow
+from liqod.model.view.state import LiveState
 
 NOW = 1_800_000_000.0
 
 
-def peer(name: str = "milan", **changes: Any) -> Peer:
+def peer(name: str = "milan", **changes: Any) -> WidePeerRow:
     """A peer that is well."""
     values: dict[str, Any] = {
         "id": name,
@@ -24,10 +24,10 @@ def peer(name: str = "milan", **changes: Any) -> Peer:
         "since": NOW - 3600,
         **changes,
     }
-    return Peer(**values)
+    return WidePeerRow(**values)
 
 
-def state(*peers: Peer, **changes: Any) -> State:
+def state(*peers: WidePeerRow, **changes: Any) -> LiveState:
     """A state with these peers, each observed a second ago."""
     values: dict[str, Any] = {
         "daemon": ProcessFacts(cluster_id="rome", state="leading"),
@@ -35,7 +35,7 @@ def state(*peers: Peer, **changes: Any) -> State:
         "pulses": {each.id: Pulse(heard=NOW - 1, rtt=0.002) for each in peers},
         **changes,
     }
-    return State(**values)
+    return LiveState(**values)
 
 
 def failing(name: str, layer: str, *, since: float = NOW - 60, evidence: str = "no") -> Ladder:
@@ -43,7 +43,7 @@ def failing(name: str, layer: str, *, since: float = NOW - 60, evidence: str = "
     return Ladder(
         name,
         (
-            Check("below", "what is below", "ok"),
-            Check(layer, f"the {layer}", "failing", since, evidence, "mend it"),
+            CheckRow("below", "what is below", "ok"),
+            CheckRow(layer, f"the {layer}", "failing", since, evidence, "mend it"),
         ),
     )

@@ -7,7 +7,7 @@ import pytest
 from liqod.cli.report import daemon_problems
 from liqod.model.view.daemonfacts import PluginFacts, ReasonFacts, SightingFacts
 from liqod.model.view.problems import Problem
-from liqod.model.view.state import State
+from liqod.model.view.state import LiveState
 
 FINE = PluginFacts("pods", "reflector")
 WAITS = "mdns sees it, and it is not peered with, as nobody has said so"
@@ -19,7 +19,7 @@ def told(
     reasons: Iterable[ReasonFacts],
     sightings: Iterable[SightingFacts],
 ) -> tuple[Problem, ...]:
-    state = State(
+    state = LiveState(
         plugins={f"{each.kind}/{each.name}": each for each in plugins},
         reasons={f"{number}": each for number, each in enumerate(reasons)},
         sightings={f"{number}": each for number, each in enumerate(sightings)},

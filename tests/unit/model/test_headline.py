@@ -8,7 +8,7 @@ from liqod.model.view.daemonfacts import ProcessFacts, SightingFacts
 from liqod.model.view.headline import Condition, condition, counts, every, first_failing, worst
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import Pulse
-from liqod.model.view.state import State
+from liqod.model.view.state import LiveState
 from tests.unit.model.states import NOW, failing, peer, state
 
 
@@ -16,7 +16,7 @@ from tests.unit.model.states import NOW, failing, peer, state
 class Case:
     """A state and the sentence for it."""
 
-    state: State
+    state: LiveState
     level: str
     text: str
 

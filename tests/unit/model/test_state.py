@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from liqod.model.view.daemonfacts import ProcessFacts
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import Pulse
-from liqod.model.view.state import NOTHING, TABLES, Delta, State, apply, diff, empty, join
+from liqod.model.view.state import NOTHING, TABLES, Delta, LiveState, apply, diff, empty, join
 from tests.unit.model.states import peer, state
 
 NAMES = st.sampled_from(["milan", "turin", "oslo", "bern"])
@@ -16,7 +16,7 @@ PULSES = st.dictionaries(
 )
 PEERS = st.dictionaries(NAMES, st.builds(peer, NAMES, pods_out=st.integers(0, 3)))
 STATES = st.builds(
-    State,
+    LiveState,
     daemon=st.builds(
         ProcessFacts, cpu=st.floats(0, 1), state=st.sampled_from(["leading", "starting"])
     ),
@@ -27,20 +27,20 @@ STATES = st.builds(
 
 
 @given(STATES, STATES)
-def test_a_difference_leads_from_one_state_to_the_other(old: State, new: State):
+def test_a_difference_leads_from_one_state_to_the_other(old: LiveState, new: LiveState):
     delta = diff(old, new)
     assert apply(old, delta) == new
     assert empty(delta) == (old == new)
 
 
 @given(STATES, STATES)
-def test_a_difference_survives_the_wire(old: State, new: State):
+def test_a_difference_survives_the_wire(old: LiveState, new: LiveState):
     sent = msgspec.json.encode(diff(old, new))
     assert apply(old, msgspec.json.decode(sent, type=Delta)) == new
 
 
 @given(STATES)
-def test_parts_of_a_snapshot_add_up(whole: State):
+def test_parts_of_a_snapshot_add_up(whole: LiveState):
     names = sorted(whole.peers)
     halves = [
         msgspec.structs.replace(whole, peers={name: whole.peers[name] for name in some})
@@ -63,6 +63,6 @@ def test_every_table_of_the_state_is_in_the_delta():
 
 def test_fields_of_a_newer_daemon_are_ignored():
     found = msgspec.json.decode(
-        b'{"pulses":{"milan":{"rtt":1,"mood":"good"}},"moons":{}}', type=State
+        b'{"pulses":{"milan":{"rtt":1,"mood":"good"}},"moons":{}}', type=LiveState
     )
     assert found.pulses["milan"].rtt == 1

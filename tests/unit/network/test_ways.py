@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from liqod.cli.report import overview
-from liqod.model.view.networkfacts import NodeWay
-from liqod.model.view.nodeways import ways
+from liqod.model.view.networkfacts import NodeWay, ways
 from liqod.model.view.snapshot import Snapshot
 from liqod.procedures.networkstatus import nodes_of
 from liqod.resources.fabric import InternalFabric, InternalNode

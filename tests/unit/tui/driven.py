@@ -22,9 +22,8 @@ from liqod.inspect.protocol import (
     Text,
 )
 from liqod.model.view.daemonfacts import SightingFacts
-from liqod.model.view.live import Task
-from liqod.model.view.rows import NodeRow, PodRow
-from liqod.model.view.state import State
+from liqod.model.view.rows import NodeRow, PodRow, Task
+from liqod.model.view.state import LiveState
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.links import FakeLink
 from tests.unit.tui.screens import Terminal, terminal
@@ -41,7 +40,7 @@ def run(scenario: Callable[[Terminal], Coroutine[Any, Any, None]], **options: An
     asyncio.run(inner())
 
 
-def several() -> State:
+def several() -> LiveState:
     """Three peers, one of them down, and pods on one."""
     return state(
         peer("bern"),

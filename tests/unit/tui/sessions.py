@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from liqod.inspect.protocol import Hello, ServerMessage, StateSnapshot, Update
-from liqod.model.view.rows import Peer, Pulse
-from liqod.model.view.state import Delta, State
+from liqod.model.view.rows import Pulse, WidePeerRow
+from liqod.model.view.state import Delta, LiveState
 from tests.unit.model.states import NOW, state
 from tui.session import Session, reduce
 
@@ -26,12 +26,12 @@ def hello(**changes: Any) -> Hello:
     return Hello(**values)
 
 
-def session(*peers: Peer, **tables: Any) -> Session:
+def session(*peers: WidePeerRow, **tables: Any) -> Session:
     """The session after a greeting and a snapshot with these peers."""
     return after(hello(), snapshot(state(*peers, **tables)))
 
 
-def snapshot(of: State, sequence: int = 7, **changes: Any) -> StateSnapshot:
+def snapshot(of: LiveState, sequence: int = 7, **changes: Any) -> StateSnapshot:
     """All of a state."""
     return StateSnapshot(sequence=sequence, at=NOW, state=of, **changes)
 

@@ -12,7 +12,7 @@ from tui.__main__ import Mistake, found, main, ordered
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stands for ``/run``, with the shared folder in it."""
-    monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "liqod")
+    monkeypatch.setattr("liqod.model.view.whereabouts.SHARED", tmp_path / "liqod")
     return tmp_path
 
 

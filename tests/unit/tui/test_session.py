@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from liqod.inspect.protocol import Refused, Series, Tasks
-from liqod.model.view.rows import Event, Line
-from liqod.model.view.state import State
+from liqod.model.view.rows import EventRow, Line
+from liqod.model.view.state import LiveState
 from tests.unit.model.states import NOW, peer, state
 from tests.unit.tui.sessions import after, hello, pulse, session, snapshot, update
 from tui.session import KEPT_EVENTS, TREND, Lost, Session, Trend, follows
@@ -14,7 +14,7 @@ def test_nothing_is_known_before_the_first_snapshot() -> None:
     greeted = after(hello())
     assert (greeted.title, greeted.acting) == ("rome", True)
     assert greeted.connection == "connecting"
-    assert after(hello(), pulse(8, 0.1)).state == State()
+    assert after(hello(), pulse(8, 0.1)).state == LiveState()
 
 
 def test_a_snapshot_is_the_truth() -> None:
@@ -25,9 +25,9 @@ def test_a_snapshot_is_the_truth() -> None:
 
 
 def test_parts_of_a_snapshot_add_up_and_show_only_when_whole() -> None:
-    one = snapshot(State(peers={"milan": peer("milan")}), more=True)
+    one = snapshot(LiveState(peers={"milan": peer("milan")}), more=True)
     begun = after(hello(), one)
-    assert begun.state == State()
+    assert begun.state == LiveState()
     whole = after(snapshot(state(peer("turin"))), start=begun)
     assert whole.state.peers.keys() == {"milan", "turin"}
     assert whole.parts == ()
@@ -66,7 +66,7 @@ def test_a_history_comes_before_what_was_seen() -> None:
 
 def test_events_and_lines_are_kept_to_a_bound() -> None:
     known = session()
-    events = tuple(Event(number, NOW, "peer.link") for number in range(KEPT_EVENTS + 10))
+    events = tuple(EventRow(number, NOW, "peer.link") for number in range(KEPT_EVENTS + 10))
     known = after(update(8, events=events, lines=(Line(NOW, "info", "hello"),)), start=known)
     assert len(known.events) == KEPT_EVENTS
     assert known.events[-1].sequence == KEPT_EVENTS + 9

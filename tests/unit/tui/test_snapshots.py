@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from liqod.model.view.state import State
+from liqod.model.view.state import LiveState
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.driven import several
 from tests.unit.tui.links import FakeLink
@@ -20,7 +20,9 @@ from tui.app import Top
 Compare = Callable[..., bool]
 
 
-def look(compare: Compare, of: State, size: tuple[int, int], *keys: str, **options: Any) -> bool:
+def look(
+    compare: Compare, of: LiveState, size: tuple[int, int], *keys: str, **options: Any
+) -> bool:
     """True if the program looks as it did, after it is shown a state and some keys are pressed."""
     link = FakeLink()
     app = Top([link], wall=lambda: NOW, steady=lambda: 0.0, **options)

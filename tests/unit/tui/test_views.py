@@ -7,20 +7,22 @@ import pytest
 
 from liqod.inspect.protocol import Tasks
 from liqod.model.view.daemonfacts import PluginFacts, SightingFacts
-from liqod.model.view.detail import ConditionRow
-from liqod.model.view.live import Queue, Task, Watching
 from liqod.model.view.problems import HINTS, Problem
 from liqod.model.view.requests import Request
 from liqod.model.view.rows import (
     Amount,
-    Event,
+    ConditionRow,
+    EventRow,
     Line,
     NamespaceRow,
     NodeRow,
     PodRow,
     Pulse,
+    Queue,
     Reflection,
     Slice,
+    Task,
+    Watching,
 )
 from liqod.model.view.snapshot import Guest
 from tests.unit.model.states import NOW, failing, peer, state
@@ -245,8 +247,8 @@ def test_tasks_show_the_tree_and_what_does_not_follow() -> None:
 
 def test_the_timeline_is_newest_first_and_has_an_axis() -> None:
     events = (
-        Event(1, NOW - 300, "peer.link", "milan", {"up": False, "reason": "cut"}),
-        Event(2, NOW - 1, "peer.link", "turin", {"up": True}),
+        EventRow(1, NOW - 300, "peer.link", "milan", {"up": False, "reason": "cut"}),
+        EventRow(2, NOW - 1, "peer.link", "turin", {"up": True}),
     )
     lines = (Line(NOW, "error", "it\x1b[2J"),)
     known = msgspec.structs.replace(session(peer()), events=events, lines=lines)

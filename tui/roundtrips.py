@@ -10,7 +10,7 @@ from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.rows import Pulse
 
 
-class Trip(msgspec.Struct, frozen=True):
+class RoundTrips(msgspec.Struct, frozen=True):
     """Round trips to one peer.
 
     Attributes:
@@ -26,7 +26,7 @@ class Trip(msgspec.Struct, frozen=True):
     loss: float | None = None
 
 
-def trip(pulse: Pulse, known: NetworkFacts | None) -> Trip:
+def round_trips(pulse: Pulse, known: NetworkFacts | None) -> RoundTrips:
     """The round trips to show of a peer.
 
     Args:
@@ -34,8 +34,8 @@ def trip(pulse: Pulse, known: NetworkFacts | None) -> Trip:
         known: of the network that is joined with it; None where none is.
     """
     if known is None or not known.backend:
-        return Trip(rtt=pulse.p50 or pulse.rtt, p95=pulse.p95, loss=pulse.loss)
+        return RoundTrips(rtt=pulse.p50 or pulse.rtt, p95=pulse.p95, loss=pulse.loss)
     if known.answers:
-        return Trip(tunnel=True, rtt=known.rtt, loss=known.loss)
+        return RoundTrips(tunnel=True, rtt=known.rtt, loss=known.loss)
     # Who answers may be gone while packets come through: then nothing is known of them.
-    return Trip(tunnel=True, loss=None if known.carries else 1.0)
+    return RoundTrips(tunnel=True, loss=None if known.carries else 1.0)
