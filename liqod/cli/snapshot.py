@@ -1,9 +1,8 @@
 """Reads what ``status`` shows from the API server: custom resources, nodes and pods, no daemon."""
 
-import time
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import (
@@ -21,7 +20,8 @@ from liqod.cluster.ownid import PublicKeys, cluster_id, cluster_uid, copy_proble
 from liqod.consumer.identities.clusterkeys import keys_here
 from liqod.consumer.identities.formerkey import bound, needing
 from liqod.errors import Forbidden, NotFound, ProtocolError
-from liqod.identity import certificates, keys
+from liqod.identity import keys
+from liqod.inspect.objects import LISTED, Listed, lives
 from liqod.install import daemonpolicies, homepolicies
 from liqod.install.verbs import is_older
 from liqod.kube.candidates import standbys
@@ -29,26 +29,14 @@ from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.objects.partial import Node
-from liqod.model.objects.podsight import LivePod, guest_of, pod_of, unready
+from liqod.model.objects.podsight import LivePod, pod_of, unready
 from liqod.model.peering import capacity
-from liqod.model.view import requests
-from liqod.model.view.snapshot import LISTED, Guest, Pod, Snapshot
+from liqod.model.view.snapshot import Pod, Snapshot
 from liqod.provider.policies import admission, policycontroller
 from liqod.resources import (
     DEFINITIONS,
-    IDENTITIES,
-    INCOMING_PEERINGS,
-    INTERNAL_FABRICS,
-    INTERNAL_NODES,
-    OUTGOING_PEERINGS,
-    Identity,
-    IncomingPeering,
-    InternalFabric,
-    InternalNode,
     NamespaceOffloading,
-    OutgoingPeering,
 )
-from liqod.resources.networking import CONNECTIONS, Connection
 
 T = TypeVar("T")
 
@@ -64,9 +52,11 @@ async def take(client: Client, namespace: str) -> Snapshot:
     said = await cluster_id(client, namespace)
     noted = await notes(client, namespace)
     known = noted.get(labels.KNOWN_AS, "")
-    lists = _Lists(client)
-    own = Selection(namespace)
-    listed = {field: await lists.of(*each) for field, each in LISTED.items()}
+    lists = KindLists(client)
+    listed: dict[str, Any] = {
+        field: await lists.kept(each, namespace) for field, each in LISTED.items()
+    }
+    listed["expiries"] = lives(listed["expiries"])
     virtual_nodes = listed["virtual_nodes"]
     nodes = await lists.of(NODES, Node)
     states = {
@@ -99,19 +89,6 @@ async def take(client: Client, namespace: str) -> Snapshot:
         stayed=await _stayed(lists, listed["offloadings"], [node.name for node in virtual_nodes]),
         nodes=states,
         pods=tuple(out),
-        expiries=certificate_expiries(await lists.of(IDENTITIES, Identity)),
-        guests=await _guests(lists),
-        connections=await lists.of(CONNECTIONS, Connection),
-        fabrics=await lists.of(INTERNAL_FABRICS, InternalFabric, newer=True),
-        internal_nodes=await lists.of(INTERNAL_NODES, InternalNode, newer=True),
-        incoming=tuple(
-            requests.incoming(each)
-            for each in await lists.of(INCOMING_PEERINGS, IncomingPeering, own, newer=True)
-        ),
-        outgoing=tuple(
-            requests.outgoing(each)
-            for each in await lists.of(OUTGOING_PEERINGS, OutgoingPeering, own, newer=True)
-        ),
         requests_read=not lists.silent,
         key=key,
         former=await _former(client, namespace),
@@ -122,7 +99,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
     )
 
 
-class _Lists:
+class KindLists:
     """Lists objects, and keeps in ``refused`` the kinds that this user may not list."""
 
     def __init__(self, client: Client) -> None:
@@ -155,6 +132,15 @@ class _Lists:
             return ()
         return tuple(found)
 
+    async def kept(self, listed: Listed, namespace: str) -> tuple[Any, ...]:
+        """What is kept of the objects of a kind; an Event names one that cannot be read."""
+        selection = listed.selection(namespace)
+        kept = []
+        for each in await self.of(listed.kind, listed.type, selection, newer=listed.newer):
+            with suppress(ProtocolError):
+                kept.append(listed.make(each))
+        return tuple(kept)
+
 
 async def _own(client: Client, namespace: str) -> tuple[str, str]:
     """SHA-256 of this cluster's key, and where its daemon is met; empty where that is not known."""
@@ -182,7 +168,7 @@ async def _former(client: Client, namespace: str) -> tuple[str, ...]:
 
 
 async def _stayed(
-    lists: _Lists, offloadings: Iterable[NamespaceOffloading], virtual: Iterable[str]
+    lists: KindLists, offloadings: Iterable[NamespaceOffloading], virtual: Iterable[str]
 ) -> dict[str, int]:
     """How many pods run here of each namespace whose pods are to run on peers only."""
     elsewhere = ",".join(f"spec.nodeName!={name}" for name in ("", *virtual))
@@ -214,24 +200,6 @@ async def _definitions(client: Client) -> tuple[tuple[str, ...], tuple[str, ...]
     names = [name_of(each.resource.KIND) for each in DEFINITIONS]
     older = (name for name in names if name in there and is_older(there[name]))
     return tuple(name for name in names if name not in there), tuple(older)
-
-
-def certificate_expiries(identities: tuple[Identity, ...]) -> dict[tuple[str, str], float]:
-    """Seconds until the certificates end; an Event names one that cannot be read."""
-    now = time.time()
-    found: dict[tuple[str, str], float] = {}
-    for identity in identities:
-        pem = identity.spec.auth_params.signed_crt
-        with suppress(ProtocolError):
-            if pem:
-                found[identity.spec.cluster_id, identity.name] = certificates.read(pem).ends - now
-    return found
-
-
-async def _guests(lists: _Lists) -> tuple[Guest, ...]:
-    """The pods that run here for consumers."""
-    found = await lists.of(PODS, LivePod, Selection(labels=labels.GUEST_PODS))
-    return tuple(guest_of(pod) for pod in found)
 
 
 async def _policies(client: Client, namespace: str) -> tuple[str, ...]:

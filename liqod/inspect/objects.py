@@ -1,13 +1,14 @@
-"""Caches of the shared informers' objects, decoded: a few always, the rest while somebody watches.
+"""Kinds of objects that are looked at, and caches of them: a few always, the rest while watched.
 
+:data:`LISTED` is what ``liqod status`` lists too, so that a daemon knows the same objects.
 A cache opens no watch: it sits on an informer that a component has open, or is empty while none
 has. A change costs it one entry in a set; decoding waits for :meth:`Cache.refresh`.
 """
 
 import os
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import trio
 
@@ -28,26 +29,56 @@ from liqod.model.peering import capacity, healthsummary
 from liqod.model.view import objectfacts, requests, viewrows
 from liqod.model.view.facts import REACHABLE
 from liqod.model.view.objectfacts import SliceFacts
-from liqod.model.view.requests import Request
-from liqod.model.view.snapshot import LISTED, Guest, Snapshot
+from liqod.model.view.snapshot import Snapshot
 from liqod.model.view.viewrows import CountedPod, counted
 from liqod.resources import (
+    FOREIGN_CLUSTERS,
     IDENTITIES,
     INCOMING_PEERINGS,
+    INTERNAL_FABRICS,
+    INTERNAL_NODES,
+    NAMESPACE_OFFLOADINGS,
     OUTGOING_PEERINGS,
     RESOURCE_SLICES,
     TENANTS,
+    VIRTUAL_NODES,
+    ForeignCluster,
     Identity,
     IncomingPeering,
+    InternalFabric,
+    InternalNode,
+    NamespaceOffloading,
     OutgoingPeering,
     ResourceSlice,
     Tenant,
     VirtualNode,
 )
-
-Expiry = tuple[str, str, float]
+from liqod.resources.networking import CONNECTIONS, Connection
 
 T = TypeVar("T")
+TURN = 200
+"""Objects decoded before other tasks get a turn."""
+
+
+class Expiry(NamedTuple):
+    """The end of an identity's certificate: the peer, the identity, and the Unix second."""
+
+    peer: str
+    name: str
+    ends: float
+
+
+def expiry(found: Identity) -> Expiry:
+    """The end of an identity's certificate. Raises ProtocolError where that cannot be read."""
+    pem = found.spec.auth_params.signed_crt
+    ends = certificates.read(pem).ends if pem else float("inf")
+    return Expiry(found.spec.cluster_id, found.name, ends)
+
+
+def lives(found: Iterable[Expiry]) -> dict[tuple[str, str], float]:
+    """Seconds of life left of certificates, by (peer, identity)."""
+    now = time.time()
+    return {(peer, name): ends - now for peer, name, ends in found if ends < float("inf")}
 
 
 def itself(found: T) -> T:
@@ -55,8 +86,46 @@ def itself(found: T) -> T:
     return found
 
 
-TURN = 200
-"""Objects decoded before other tasks get a turn."""
+class Listed(NamedTuple):
+    """One kind of which a snapshot has all objects.
+
+    Attributes:
+        kind: the kind.
+        type: what its objects are decoded as.
+        make: what is kept of each; raises ProtocolError for one that cannot be read.
+        labels: of those with these labels alone; empty for all.
+        own: of those in liqod's own namespace alone.
+        newer: an installation from before, or its rights, may lack it.
+    """
+
+    kind: Kind
+    type: type[Any]
+    make: Callable[[Any], Any] = itself
+    labels: str = ""
+    own: bool = False
+    newer: bool = False
+
+    def selection(self, namespace: str) -> Selection:
+        """Those that are listed; ``namespace`` is liqod's own."""
+        return Selection(namespace if self.own else None, labels=self.labels)
+
+
+LISTED: Mapping[str, Listed] = {
+    "foreign_clusters": Listed(FOREIGN_CLUSTERS, ForeignCluster),
+    "slices": Listed(RESOURCE_SLICES, ResourceSlice),
+    "tenants": Listed(TENANTS, Tenant),
+    "virtual_nodes": Listed(VIRTUAL_NODES, VirtualNode),
+    "offloadings": Listed(NAMESPACE_OFFLOADINGS, NamespaceOffloading),
+    "expiries": Listed(IDENTITIES, Identity, expiry),
+    "guests": Listed(PODS, LivePod, guest_of, labels=labels.GUEST_PODS),
+    "connections": Listed(CONNECTIONS, Connection),
+    "fabrics": Listed(INTERNAL_FABRICS, InternalFabric, newer=True),
+    "internal_nodes": Listed(INTERNAL_NODES, InternalNode, newer=True),
+    "incoming": Listed(INCOMING_PEERINGS, IncomingPeering, requests.incoming, own=True, newer=True),
+    "outgoing": Listed(OUTGOING_PEERINGS, OutgoingPeering, requests.outgoing, own=True, newer=True),
+}
+"""The kinds by the field of a snapshot that has them; nodes, and the pods on virtual ones, are
+chosen by each other, and not in it."""
 
 
 class Cache(Generic[T]):
@@ -209,14 +278,10 @@ class WatchedObjects:
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context
-        self._listed = {field: Cache[Any](type_, itself) for field, (_, type_) in LISTED.items()}
+        self._listed = {field: Cache[Any](each.type, each.make) for field, each in LISTED.items()}
         self._virtual: Cache[VirtualNode] = self._listed["virtual_nodes"]
-        self._expiries = Cache[Expiry](Identity, expiry)
-        self._incoming = Cache[Request](IncomingPeering, requests.incoming)
-        self._outgoing = Cache[Request](OutgoingPeering, requests.outgoing)
         self._nodes = Cache[tuple[str, str]](Node, viewrows.readiness)
         self._own_nodes = Cache[Node](Node, itself)
-        self._guests = Cache[Guest](LivePod, guest_of)
         self._pods = Placed[CountedPod](LivePod, counted)
 
     @property
@@ -243,15 +308,14 @@ class WatchedObjects:
 
     def _sources(self) -> list[tuple[Cache[Any], Kind, Selection]]:
         """Each cache, with the kind and the selection of the informer that it sits on."""
-        everything, here = Selection(), Selection(self._context.namespace)
+        namespace = self._context.namespace
         return [
-            *((self._listed[field], kind, everything) for field, (kind, _) in LISTED.items()),
-            (self._expiries, IDENTITIES, everything),
-            (self._incoming, INCOMING_PEERINGS, here),
-            (self._outgoing, OUTGOING_PEERINGS, here),
+            *(
+                (self._listed[field], each.kind, each.selection(namespace))
+                for field, each in LISTED.items()
+            ),
             (self._nodes, NODES, Selection(labels=SELECTOR)),
-            (self._own_nodes, NODES, everything),
-            (self._guests, PODS, Selection(labels=labels.GUEST_PODS)),
+            (self._own_nodes, NODES, Selection()),
         ]
 
     def snapshot(self, webhook: str, policies: tuple[str, ...]) -> Snapshot:
@@ -261,10 +325,10 @@ class WatchedObjects:
             webhook: the verdict on its path; empty: not known.
             policies: those that are missing.
         """
-        now = time.time()
         listed: dict[str, Any] = {
             field: tuple(cache.rows.values()) for field, cache in self._listed.items()
         }
+        listed["expiries"] = lives(listed["expiries"])
         return Snapshot(
             cluster_id=self._context.cluster_id,
             leader=f"{os.getpid()}",
@@ -273,14 +337,6 @@ class WatchedObjects:
             **listed,
             nodes=dict(self._nodes.rows.values()),
             pods=tuple(each.row for each in self.pods),
-            expiries={
-                (peer, name): ends - now
-                for peer, name, ends in self._expiries.rows.values()
-                if ends < float("inf")
-            },
-            guests=tuple(self._guests.rows.values()),
-            incoming=tuple(self._incoming.rows.values()),
-            outgoing=tuple(self._outgoing.rows.values()),
             policies=policies,
             capacity=capacity.of_nodes(self._own_nodes.rows.values()),
         )
@@ -288,10 +344,3 @@ class WatchedObjects:
 
 def _tenant(found: Tenant) -> tuple[str, str]:
     return found.spec.cluster_id, healthsummary.tenant(found)
-
-
-def expiry(found: Identity) -> Expiry:
-    """The peer and the identity of a certificate, and the Unix second at which it ends."""
-    pem = found.spec.auth_params.signed_crt
-    ends = certificates.read(pem).ends if pem else float("inf")
-    return found.spec.cluster_id, found.name, ends

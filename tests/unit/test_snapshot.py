@@ -1,8 +1,12 @@
 """The objects that ``status`` reads from the API server, where some of them are nonsense."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.cli.snapshot import certificate_expiries
+from liqod.cli.snapshot import KindLists
 from liqod.identity import certificates
+from liqod.inspect.objects import LISTED, lives
 from liqod.resources import Identity
 from liqod.resources.authentication import AuthParams, IdentitySpec
 
@@ -12,10 +16,14 @@ def identity(name: str, certificate: bytes) -> Identity:
     return Identity(metadata=ObjectMeta(name=name), spec=spec)
 
 
-def test_a_certificate_that_is_none_does_not_hide_the_others():
+async def test_a_certificate_that_is_none_does_not_hide_the_others():
     good = certificates.make_ca("milan", life=3600.0).certificate
-    found = certificate_expiries(
-        (identity("a", b"nonsense"), identity("b", good), identity("c", b""))
-    )
+    there = [identity("a", b"nonsense"), identity("b", good), identity("c", b"")]
+
+    async def list_all(*_: Any, **__: Any) -> list[Identity]:
+        return there
+
+    client: Any = SimpleNamespace(list=list_all)
+    found = lives(await KindLists(client).kept(LISTED["expiries"], "liqo"))
     assert list(found) == [("milan", "b")]
     assert 3500 < found["milan", "b"] <= 3600

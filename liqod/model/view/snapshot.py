@@ -1,19 +1,12 @@
 """The objects of one cluster at one moment, as far as ``liqod status`` shows them."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
-from liqod.apimachinery.kinds import Kind
 from liqod.model.ids import IdProblem
 from liqod.model.view.requests import Request
 from liqod.resources import (
-    FOREIGN_CLUSTERS,
-    NAMESPACE_OFFLOADINGS,
-    RESOURCE_SLICES,
-    TENANTS,
-    VIRTUAL_NODES,
     ForeignCluster,
     InternalFabric,
     InternalNode,
@@ -23,15 +16,6 @@ from liqod.resources import (
     VirtualNode,
 )
 from liqod.resources.networking import Connection
-
-LISTED: Mapping[str, tuple[Kind, type[Any]]] = {
-    "foreign_clusters": (FOREIGN_CLUSTERS, ForeignCluster),
-    "slices": (RESOURCE_SLICES, ResourceSlice),
-    "tenants": (TENANTS, Tenant),
-    "virtual_nodes": (VIRTUAL_NODES, VirtualNode),
-    "offloadings": (NAMESPACE_OFFLOADINGS, NamespaceOffloading),
-}
-"""Fields of a snapshot that hold all objects of a kind, with the kind and its struct."""
 
 
 class Pod(msgspec.Struct, frozen=True):

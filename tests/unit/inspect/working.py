@@ -9,7 +9,6 @@ import msgspec
 from liqod.errors import Forbidden
 from liqod.inspect.components import Components
 from liqod.kube.cache.store import Key, StoreChange
-from liqod.resources.base import Resource
 
 
 def components(peer: str = "milan", **borrowing: Any) -> Components:
@@ -35,8 +34,8 @@ class Listed:
         objects: those that it has.
     """
 
-    def __init__(self, *objects: Resource) -> None:
-        self._objects = {(each.metadata.namespace, each.name): each for each in objects}
+    def __init__(self, *objects: Any) -> None:
+        self._objects = {(each.metadata.namespace, each.metadata.name): each for each in objects}
         self.store = self
 
     def subscribe(self, tell: Callable[[StoreChange], None]) -> Callable[[], None]:
