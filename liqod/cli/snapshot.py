@@ -133,7 +133,7 @@ class KindLists:
         return tuple(found)
 
     async def kept(self, listed: Listed, namespace: str) -> tuple[Any, ...]:
-        """What is kept of the objects of a kind; an Event names one that cannot be read."""
+        """List a kind, and keep of its objects what can be read; an Event names the others."""
         selection = listed.selection(namespace)
         kept = []
         for each in await self.of(listed.kind, listed.type, selection, newer=listed.newer):

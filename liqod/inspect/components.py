@@ -1,10 +1,19 @@
-"""The components that can be looked into, as the daemon shows them while they work.
+"""The components that can be looked into while they work, and the facts of each.
 
-Nothing is decided by the entries here; components that need each other are given each other.
+Nothing is decided by the entries here; components that need each other are given each other. A fact
+is a function from a component to a value: it reads what that has in memory and takes microseconds;
+nobody is asked.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+from zlib import crc32
+
+import msgspec
+import trio
 
 from liqod.borrowing import Borrowing
 from liqod.cluster.guestpolicies import GuestPolicies
@@ -12,10 +21,27 @@ from liqod.consumer.identities.formerkey import FormerKey
 from liqod.consumer.link import ProviderPeer
 from liqod.consumer.nodes.podproxy import PodProxies
 from liqod.consumer.nodes.servingcertificate import ServingCertificate
+from liqod.consumer.remote import Remote
 from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.consumer.webhook.webhookcontroller import WebhookController
 from liqod.discovery.discoverymanager import DiscoveryManager
+from liqod.discovery.sightings import KeptSighting
 from liqod.handshake.handshakemanager import HandshakeManager
+from liqod.inspect.summary import EventSummary, Failing
+from liqod.kube.client import Client
+from liqod.kube.queue import KeyedQueue
+from liqod.model.view.daemonfacts import (
+    ClientFacts,
+    MeetingFacts,
+    PluginFacts,
+    ReasonFacts,
+    SightingFacts,
+)
+from liqod.model.view.facts import QueueFacts
+from liqod.plugins.callguard import CallGuard
+from liqod.plugins.contracts import Reason
+from liqod.plugins.host import PluginHost
+from liqod.plugins.loader import Loaded
 
 
 class Components:
@@ -90,3 +116,170 @@ class Components:
         finally:
             if self._borrowing.get(peer) is borrowing:
                 del self._borrowing[peer]
+
+
+MOST_REASONS = 2000
+"""Reasons of one peer's objects that are read."""
+MOST_KINDS = 100
+"""Different ones of a peer that are shown."""
+
+
+def queue(found: KeyedQueue[Any], error: str) -> QueueFacts:
+    """The facts of a queue, with why its keys last failed."""
+    worked = trio.current_time() - found.worked
+    return QueueFacts(
+        waiting=found.waiting,
+        oldest=found.oldest,
+        busy=found.busy,
+        worked=worked if worked < float("inf") else None,
+        done=found.done,
+        failed=found.failed,
+        error=error,
+        delays=found.delays,
+    )
+
+
+def queues(borrowing: Borrowing | None) -> list[KeyedQueue[Any]]:
+    """The queues of a peer that lends."""
+    if borrowing is None:
+        return []
+    return [*borrowing.engine.queues.values(), borrowing.replication.queue]
+
+
+def clients(borrowing: Borrowing | None) -> list[Client]:
+    """The clients of the API server of a peer that lends, one for each identity."""
+    return [] if borrowing is None else [each.client for each in borrowing.remotes.all()]
+
+
+def requests(client: Client) -> ClientFacts:
+    """The requests that a client has made."""
+    stats = client.stats
+    return ClientFacts(
+        answers=stats.answers, took=stats.took, sent=stats.bytes_out, received=stats.bytes_in
+    )
+
+
+def certificates(identities: Iterable[Remote]) -> dict[str, float]:
+    """Seconds of life left of each identity's certificate, by its purpose."""
+    now = time.time()
+    return {
+        f"slice {each.slice}" if each.slice else "control plane": each.expires - now
+        for each in identities
+        if each.expires
+    }
+
+
+def reasons(peer: str, borrowing: Borrowing) -> dict[str, ReasonFacts]:
+    """Why objects are not as they are to be, of each reason once."""
+    found: dict[tuple[str, Reason], list[str]] = {}
+    for (reflector, namespace, name), reason in islice(borrowing.engine.told(), MOST_REASONS):
+        if not reason.expected:
+            found.setdefault((reflector, reason), []).append(f"{namespace}/{name}")
+    return {
+        f"{peer}/{reflector}/{reason.code}/{crc32(reason.message.encode()):08x}": ReasonFacts(
+            peer=peer,
+            reflector=reflector,
+            code=reason.code,
+            message=reason.message,
+            objects=len(objects),
+            example=min(objects),
+        )
+        for (reflector, reason), objects in islice(found.items(), MOST_KINDS)
+    }
+
+
+def meetings(handshake: HandshakeManager | None) -> MeetingFacts | None:
+    """The facts of the handshakes with other daemons; None where none are taken."""
+    if handshake is None:
+        return None
+    counters = handshake.counters
+    return MeetingFacts(
+        requests={
+            way: {str(phase): count for phase, count in phases.items()}
+            for way, phases in handshake.requests().items()
+        },
+        answers=counters.answers,
+        refused=counters.refused,
+        channels=counters.channels,
+        streams=counters.streams,
+        received=counters.received,
+        sent=counters.sent,
+    )
+
+
+def plugins(host: PluginHost, summary: EventSummary) -> dict[str, PluginFacts]:
+    """The state of each plugin, by ``kind/name``."""
+    return {
+        f"{each.kind}/{each.name}": _plugin(each, summary, _gauges(host, each))
+        for each in host.loaded.records
+    }
+
+
+def _gauges(host: PluginHost, found: Loaded) -> list[CallGuard]:
+    """The gauges of a plugin's calls; a check's probe has one of its own."""
+    kinds = ("check", "probe") if found.kind == "check" else (found.kind,)
+    gauges = (host.calls.find(kind, found.name) for kind in kinds)
+    return [each for each in gauges if each is not None]
+
+
+def _plugin(found: Loaded, summary: EventSummary, gauges: Iterable[CallGuard]) -> PluginFacts:
+    failing = summary.plugins.get(found.name) if found.kind == "discovery" else None
+    for gauge in gauges:
+        if trouble := gauge.trouble:
+            rests = gauge.rests
+            failing = Failing(trouble, time.time() + rests if rests else 0.0)
+    return PluginFacts(
+        name=found.name,
+        kind=found.kind,
+        version=found.version,
+        package=found.package,
+        state=found.state,
+        why=found.why,
+        failure=failing.reason if failing is not None else "",
+        retry_at=failing.retry_at if failing is not None else 0.0,
+    )
+
+
+def sightings(
+    discovery: DiscoveryManager | None, summary: EventSummary
+) -> dict[str, SightingFacts]:
+    """The sightings of clusters, by ``plugin/cluster/source``."""
+    if discovery is None:
+        return {}
+    rows: dict[str, SightingFacts] = {}
+    for cluster in discovery.book.clusters():
+        seen = discovery.seen(cluster)
+        assert seen is not None, "it is in the book"
+        failing = summary.peerings.get(cluster)
+        whole = SightingFacts(
+            cluster_id=cluster,
+            plugin="",
+            own=cluster == discovery.context.cluster_id,
+            named=bool(discovery.context.config.peer(cluster).key),
+            conflict=seen.conflict,
+            waits=discovery.waits(cluster),
+            step=summary.steps.get(cluster, ""),
+            problem=failing.reason if failing is not None else "",
+            retry_at=failing.retry_at if failing is not None else 0.0,
+        )
+        for entry in seen.entries:
+            rows["/".join(filter(None, entry.key))] = _sighting(whole, entry)
+    return rows
+
+
+def _sighting(whole: SightingFacts, entry: KeptSighting) -> SightingFacts:
+    """The row of one source, of what is so of the cluster as a whole and of the source."""
+    seen, told = entry.seen, entry.verified
+    return msgspec.structs.replace(
+        whole,
+        plugin=seen.plugin,
+        where=seen.where,
+        seen=entry.since,
+        kubeconfig=bool(seen.kubeconfig),
+        addresses=tuple(dict.fromkeys((*(told.addresses if told else ()), *seen.addresses))),
+        key=told.key if told else "",
+        unverified=entry.problem,
+        proof=seen.proof,
+        free=dict(told.free) if told else {},
+        capabilities=told.capabilities if told else (),
+    )

@@ -16,7 +16,7 @@ from liqod import __version__
 from liqod.apimachinery.kinds import PODS
 from liqod.cluster.context import ClusterContext
 from liqod.identity import certificates
-from liqod.inspect import componentfacts as of
+from liqod.inspect import components as of
 from liqod.inspect.components import Components
 from liqod.inspect.objects import CheckedObjects
 from liqod.inspect.summary import EventSummary

@@ -13,7 +13,7 @@ from liqod.discovery import configuredpeering
 from liqod.discovery.discoverymanager import BURST, DiscoveryManager
 from liqod.discovery.sightings import MOST_SEEN, AdvertContent
 from liqod.errors import ProtocolError
-from liqod.inspect import componentfacts
+from liqod.inspect import components
 from liqod.inspect.summary import EventSummary
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
@@ -343,6 +343,6 @@ async def test_a_viewer_is_told_whose_key_is_configured(watched, nursery):
     found = await watched(named)
     for cluster in ("milan", "bern"):
         found.plugins["manual"].report(Sighting(cluster_id=cluster, plugin="manual"))
-    rows = componentfacts.sightings(found.inbox, EventSummary())
+    rows = components.sightings(found.inbox, EventSummary())
     assert {row.cluster_id: row.named for row in rows.values()} == {"milan": True, "bern": False}
     nursery.cancel_scope.cancel()

@@ -9,7 +9,7 @@ import trio
 
 from liqod.cli.report import daemon_problems
 from liqod.errors import Forbidden
-from liqod.inspect import componentfacts
+from liqod.inspect import components
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import KEPT, Doctor
 from liqod.inspect.probing import Probes
@@ -182,7 +182,7 @@ async def test_a_check_that_raises_is_a_problem_of_its_plugins(part: str):
         await patient.probes.now()
         for _ in range(FAILING):
             await patient.after(2)
-        (row,) = componentfacts.plugins(patient.plugins, EventSummary()).values()
+        (row,) = components.plugins(patient.plugins, EventSummary()).values()
         (*found,) = daemon_problems(LiveState(plugins={"row": row}))
         assert len(found) == len(patient.plugins.calls.troubles())
         return row.failure

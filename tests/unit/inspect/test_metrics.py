@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from liqod.inspect.componentfacts import requests
+from liqod.inspect.components import requests
 from liqod.inspect.metrics import FAMILIES, render
 from liqod.install import workload
 from liqod.kube.http.transport import ClientStats
