@@ -2,9 +2,10 @@
 
 from liqod.cli import output
 from liqod.model.network import podpath
+from liqod.model.view.facts import PeerFacts
 from liqod.model.view.figures import measured, span
-from liqod.model.view.networkfacts import NetworkFacts
-from liqod.procedures.networkstatus import PeerStatus
+from liqod.model.view.networkfacts import JoinedFacts, NetworkFacts
+from liqod.procedures.networkstatus import NodeNetworkStatus
 
 HEADER = [
     *("PEER", "STATE", "RTT", "LOSS", "LAST", "TUNNEL", "ENDPOINT", "MTU", "IN", "OUT", "PODS"),
@@ -14,31 +15,36 @@ NODES = ["NODE", "STATE", "ADDRESS", "ROUND TRIP", "DROPPED"]
 NOTHING = NetworkFacts()
 
 
-def render(found: list[PeerStatus], *, whole: bool) -> str:
+def render(found: list[PeerFacts], nodes: tuple[NodeNetworkStatus, ...], *, whole: bool) -> str:
     """The text.
 
     Args:
-        found: of each peer what is known.
+        found: the facts of each peer.
+        nodes: this cluster's own, where there are several.
         whole: everything of each, instead of a line.
     """
     if not found:
         return "there are no peers"
     if whole:
         parts = ["\n".join(_everything(each)) for each in found]
-        return "\n\n".join([*parts, *_routes(found[0])])
+        return "\n\n".join([*parts, *_routes(nodes)])
     # Of one of several nodes alone it is said which: who has one need not read it.
-    several = any(each.gateway for each in found)
+    several = any(_by_objects(each).gateway for each in found)
     header = [*HEADER, "GATEWAY", "STANDING BY"] if several else HEADER
-    rows = [_row(each) + (_nodes(each) if several else []) for each in found]
+    rows = [_row(each) + (_gateways(each) if several else []) for each in found]
     lines = [output.table(rows, header, width=output.width())]
     for each in found:
-        lines += [f"{each.peer}: {problem}" for problem in each.problems]
-    return "\n\n".join(["\n".join(lines), *_routes(found[0])])
+        lines += [f"{each.peer}: {problem}" for problem in _by_objects(each).problems]
+    return "\n\n".join(["\n".join(lines), *_routes(nodes)])
 
 
-def _routes(one: PeerStatus) -> list[str]:
+def _by_objects(facts: PeerFacts) -> JoinedFacts:
+    return facts.joined or JoinedFacts()
+
+
+def _routes(nodes: tuple[NodeNetworkStatus, ...]) -> list[str]:
     """This cluster's nodes and their routes to the gateway, where there are several."""
-    if not one.nodes:
+    if not nodes:
         return []
     rows = [
         [
@@ -48,40 +54,41 @@ def _routes(one: PeerStatus) -> list[str]:
             each.latency or "-",
             str(each.dropped) if each.dropped else "-",
         ]
-        for each in one.nodes
+        for each in nodes
     ]
     lines = [output.table(rows, NODES, width=output.width())]
-    lines += [f"{each.name}: {each.problem}" for each in one.nodes if each.problem]
+    lines += [f"{each.name}: {each.problem}" for each in nodes if each.problem]
     return ["\n".join(lines)]
 
 
-def _row(one: PeerStatus) -> list[str]:
-    live = one.live or NOTHING
+def _row(facts: PeerFacts) -> list[str]:
+    one, live = _by_objects(facts), facts.network or NOTHING
+    known = facts.network is not None
     return [
-        one.peer,
+        facts.peer,
         one.state or "-",
-        _rtt(one) or "-",
+        _rtt(facts) or "-",
         _loss(live) or "-",
         _ago(live.echo) or "-",
-        _tunnel(one) or "-",
+        _tunnel(facts) or "-",
         live.endpoint or ", ".join(one.endpoints) or "-",
-        _mtu(one) or "-",
-        measured(live.received, "bytes") if one.live is not None else "-",
-        measured(live.sent, "bytes") if one.live is not None else "-",
+        _mtu(facts) or "-",
+        measured(live.received, "bytes") if known else "-",
+        measured(live.sent, "bytes") if known else "-",
         podpath.read(one.pods).state or "-",
         ", ".join(one.ranges) or "-",
         ", ".join(one.aliases) or "-",
     ]
 
 
-def _nodes(one: PeerStatus) -> list[str]:
-    live = one.live or NOTHING
+def _gateways(facts: PeerFacts) -> list[str]:
+    one, live = _by_objects(facts), facts.network or NOTHING
     return [live.gateway or one.gateway, ", ".join(live.standbys or one.standbys) or "-"]
 
 
-def _everything(one: PeerStatus) -> list[str]:
-    live = one.live or NOTHING
-    trip = live.pods
+def _everything(found: PeerFacts) -> list[str]:
+    one, live = _by_objects(found), found.network or NOTHING
+    known, trip = found.network is not None, live.pods
     took = ""
     if trip is not None and not trip.error:
         took = f" ({trip.way}, {measured(trip.took, 'seconds')}, {_ago(trip.ago)})"
@@ -97,15 +104,15 @@ def _everything(one: PeerStatus) -> list[str]:
     ]
     facts = [
         ("state", one.state),
-        ("tunnel", _tunnel(one)),
+        ("tunnel", _tunnel(found)),
         ("endpoint", live.endpoint),
         ("endpoints", ", ".join(one.endpoints)),
-        ("round trip", _rtt(one)),
+        ("round trip", _rtt(found)),
         ("last one", _ago(live.echo)),
         ("loss", _loss(live)),
-        ("MTU", _mtu(one)),
-        ("received", measured(live.received, "bytes") if one.live is not None else ""),
-        ("sent", measured(live.sent, "bytes") if one.live is not None else ""),
+        ("MTU", _mtu(found)),
+        ("received", measured(live.received, "bytes") if known else ""),
+        ("sent", measured(live.sent, "bytes") if known else ""),
         ("keys agreed on", _ago(live.handshake)),
         ("pod to pod", f"{one.pods}{took}"),
         ("its API server", live.api),
@@ -116,14 +123,15 @@ def _everything(one: PeerStatus) -> list[str]:
         ("refused", "; ".join(refused)),
         ("put back", "; ".join((*live.mended, *live.translated))),
     ]
-    lines = [one.peer, *(f"  {name:<15} {value}" for name, value in facts if value)]
+    lines = [found.peer, *(f"  {name:<15} {value}" for name, value in facts if value)]
     return [*lines, *(f"  ✗ {problem}" for problem in one.problems)]
 
 
-def _rtt(one: PeerStatus) -> str:
-    if one.live is not None:
-        return "" if one.live.rtt is None else measured(one.live.rtt, "seconds")
-    return one.latency
+def _rtt(facts: PeerFacts) -> str:
+    live = facts.network
+    if live is None:
+        return _by_objects(facts).latency
+    return "" if live.rtt is None else measured(live.rtt, "seconds")
 
 
 def _loss(live: NetworkFacts) -> str:
@@ -135,15 +143,15 @@ def _ago(age: float | None) -> str:
     return "" if age is None else "now" if age < 1.5 else f"{span(age)} ago"
 
 
-def _tunnel(one: PeerStatus) -> str:
-    path = one.live.path if one.live is not None else ""
-    plain = ", not encrypted" if one.live is not None and not one.live.encrypted else ""
-    parts = [one.backend, f"({path}{plain})" if path else "", one.side]
+def _tunnel(facts: PeerFacts) -> str:
+    one, live = _by_objects(facts), facts.network or NOTHING
+    plain = "" if live.encrypted else ", not encrypted"
+    parts = [one.backend, f"({live.path}{plain})" if live.path else "", one.side]
     return " ".join(each for each in parts if each)
 
 
-def _mtu(one: PeerStatus) -> str:
-    live = one.live
+def _mtu(facts: PeerFacts) -> str:
+    one, live = _by_objects(facts), facts.network
     if live is None or not live.mtu:
         return str(one.mtu) if one.mtu else ""
     passes = "" if live.passes is None or live.passes >= live.mtu else f"{live.passes} of "

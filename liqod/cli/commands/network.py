@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from liqod.apimachinery import labels
 from liqod.cli import completion
@@ -41,11 +42,13 @@ async def status(
 
     async with frame.client() as client:
         found = await networkstatus.look(client, peer, liqo_namespace)
+        nodes = await networkstatus.nodes(client) if found else ()
         cluster = frame.cluster_id or await known_as(client, liqo_namespace)
         uid = "" if frame.cluster_id else await cluster_uid(client)
     try:
-        found = networkstatus.joined(found, await live.networks(frame.socket, cluster, uid))
+        known = await live.networks(frame.socket, cluster, uid)
+        found = [replace(each, network=known.get(each.peer)) for each in found]
     except LiqodError as error:
         warn(str(error))
-    if not frame.show(found):
-        frame.say(render(found, whole=bool(peer)), lines=True)
+    if not frame.show([networkstatus.shown(each, nodes) for each in found]):
+        frame.say(render(found, nodes, whole=bool(peer)), lines=True)

@@ -22,7 +22,7 @@ from liqod.model.view.daemonfacts import (
     SightingFacts,
     WriteCounts,
 )
-from liqod.model.view.networkfacts import NetworkFacts, NodeWay
+from liqod.model.view.networkfacts import JoinedFacts, NetworkFacts, NodeWay
 from liqod.model.view.requests import Request
 from liqod.model.view.rows import ConditionRow
 from liqod.model.view.snapshot import Pod
@@ -355,8 +355,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
             :data:`liqod.model.peering.healthsummary.UNACCEPTED`; empty where there is none.
         tenant_ready: that Tenant was accepted.
         network: what is known of the network that is joined with it; None where none is to be.
-        connection: why that does not work, as its Connection has it, in a clause; empty where it
-            does, or nothing is noted.
+        joined: the same as its objects have it; None where they have nothing, or were not read.
         requests: to its API server, by identity; None: not known.
         usage: why it did not report what its guests use; empty where it did, None: nobody asked.
         probed: what the check's own probe returned last; None: nothing yet.
@@ -402,7 +401,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str = ""
     tenant_ready: bool = False
     network: NetworkFacts | None = None
-    connection: str = ""
+    joined: JoinedFacts | None = None
     requests: tuple[ClientFacts, ...] | None = None
     usage: str | None = None
     probed: Any = None

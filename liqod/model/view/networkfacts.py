@@ -1,16 +1,28 @@
 """Facts about the network that is joined with one peer, for the doctor and for viewers. Pure.
 
-The package that keeps the network fills this from memory; the doctor's layers
-(:mod:`liqod.plugins.checks.network`) find by it the part that fails first.
+The package that keeps the network fills :class:`NetworkFacts` from memory; the doctor's layers
+(:mod:`liqod.plugins.checks.network`) find by it the part that fails first. :class:`JoinedFacts` and
+the nodes' ways are filled here, from objects.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery import labels
+from liqod.model.network import podpath
 from liqod.model.objects import conditions
+from liqod.resources import Configuration
 from liqod.resources.fabric import APPLIED, REACHABLE, InternalFabric, InternalNode
+from liqod.resources.networking import (
+    ClusterRanges,
+    Connection,
+    Endpoint,
+    GatewayClient,
+    GatewayServer,
+    StandardCondition,
+)
 
 
 class NodeWay(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -173,6 +185,49 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return msgspec.structs.replace(self, rtt=rtt, loss=loss, pods=trip, **changed)
 
 
+class JoinedFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts about the network of one peer that its objects have.
+
+    Attributes:
+        state: Connected, Connecting, Error; empty where there is no tunnel.
+        latency: of a round trip, as text; empty where none was made.
+        side: ``server`` where this cluster is dialled, ``client`` where it dials.
+        backend: what makes the tunnel.
+        endpoints: where the server is.
+        mtu: of the tunnel, in bytes; 0 for the usual.
+        own: this cluster's ranges, as the peer is told them.
+        ranges: the peer's, as it uses them itself.
+        aliases: those under which they are seen here, in the same order.
+        pods: whether a packet goes from a pod's address here to one there and back, as
+            :data:`liqod.apimachinery.labels.PODS`; empty where nobody says.
+        gateway: name of the node that has the tunnels, where one of several has them.
+        standbys: names of the others.
+        problems: what is in the way, sentences.
+    """
+
+    state: str = ""
+    latency: str = ""
+    side: str = ""
+    backend: str = ""
+    endpoints: tuple[str, ...] = ()
+    mtu: int = 0
+    own: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    pods: str = ""
+    gateway: str = ""
+    standbys: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def fault(self) -> str:
+        """Why it does not work, as its Connection has it, as a clause; empty if it does."""
+        if self.state != "Connected":
+            return f"the tunnel is {self.state or 'not there yet'}"
+        path = podpath.read(self.pods)
+        return f"from pod to pod {path.why}" if path.state == "failed" else ""
+
+
 FOLLOWS = 0.0
 """Seconds since a node was last seen, where nothing speaks against it."""
 
@@ -216,3 +271,77 @@ def _of(node: InternalNode, fabric: InternalFabric) -> NodeWay:
         if reached is not None and reached.status == "False":
             problem = reached.message or reached.reason
     return NodeWay(node.name, told=FOLLOWS, problem=problem)
+
+
+def joined(
+    connections: Sequence[Connection],
+    gateways: Sequence[GatewayServer | GatewayClient] | None = None,
+    configurations: Sequence[Configuration] | None = None,
+) -> JoinedFacts:
+    """The facts of one peer's network by its objects.
+
+    Args:
+        connections: its Connections.
+        gateways: its GatewayServers and GatewayClients; None: not read.
+        configurations: its Configurations; None: not read.
+    """
+    facts: dict[str, Any] = {}
+    problems: list[str] = []
+    for one in gateways or ():
+        bad = [each for each in one.status.conditions if each.status == "False"]
+        problems += [f"{one.KIND.name} {one.name}: {each.message or each.reason}" for each in bad]
+    servers = [each for each in gateways or () if isinstance(each, GatewayServer)]
+    gateway = _first(servers) or _first(gateways or ())
+    if isinstance(gateway, GatewayServer):
+        ref, told = gateway.spec.server_template_ref, gateway.status.endpoint
+        facts = {"side": "server", "endpoints": _endpoints(told), "mtu": gateway.spec.mtu}
+    elif isinstance(gateway, GatewayClient):
+        ref = gateway.spec.client_template_ref
+        dialled = _endpoints(gateway.spec.endpoint)
+        facts = {"side": "client", "endpoints": dialled, "mtu": gateway.spec.mtu}
+    else:
+        ref = None
+        if gateways is not None:
+            problems.append("there is no GatewayServer and no GatewayClient")
+    if ref is not None:
+        facts["backend"] = ref.name.rpartition("-")[0]
+    for connection in connections:
+        facts["state"] = connection.status.value
+        latency = connection.status.latency
+        facts["latency"] = latency.value if latency is not None else ""
+        facts["pods"] = pods = connection.metadata.annotations.get(labels.PODS, "")
+        path = podpath.read(pods)
+        if path.state == "failed" and connection.status.value == "Connected":
+            problems.append(f"from pod to pod: {path.why}")
+    if configurations is not None and not configurations:
+        problems.append("there is no Configuration")
+    for found in configurations or ():
+        bad = [each for each in found.status.conditions if each.status == "False"]
+        problems += [f"Configuration {found.name}: {each.message or each.reason}" for each in bad]
+        facts |= {
+            "own": _ranges(found.spec.local),
+            "ranges": _ranges(found.spec.remote),
+            "aliases": _ranges(found.status.remote),
+        }
+    return JoinedFacts(**facts, problems=tuple(problems))
+
+
+def _first(found: Sequence[Any]) -> Any:
+    """The gateway that counts: the one that was accepted, else any."""
+
+    def accepted(conditions: tuple[StandardCondition, ...]) -> bool:
+        return any(each.type == "Accepted" and each.status == "True" for each in conditions)
+
+    good = [each for each in found if accepted(each.status.conditions)]
+    return next(iter(good or found), None)
+
+
+def _endpoints(endpoint: Endpoint | None) -> tuple[str, ...]:
+    if endpoint is None:
+        return ()
+    port = endpoint.port if endpoint.port is not None else next(iter(endpoint.ports), 0)
+    return tuple(f"[{a}]:{port}" if ":" in a else f"{a}:{port}" for a in endpoint.addresses)
+
+
+def _ranges(side: ClusterRanges | None) -> tuple[str, ...]:
+    return () if side is None else (*side.cidr.pod, *side.cidr.external)

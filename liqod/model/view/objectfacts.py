@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.network import podpath
 from liqod.model.objects.conditions import holds
 from liqod.model.peering import capacity, healthsummary, nodesready
 from liqod.model.peering.foreigncluster import (
@@ -36,7 +35,7 @@ from liqod.model.view.facts import (
     ReflectionFacts,
     Trip,
 )
-from liqod.model.view.networkfacts import ways
+from liqod.model.view.networkfacts import joined, ways
 from liqod.model.view.requests import met
 from liqod.model.view.snapshot import Pod, Snapshot
 from liqod.model.view.state import LiveState
@@ -44,7 +43,6 @@ from liqod.model.view.viewrows import conditions, owner
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
 from liqod.resources.authentication import DENIED, RESOURCES, SliceCondition
 from liqod.resources.fabric import FABRIC
-from liqod.resources.networking import Connection
 from liqod.resources.nodes import NODE, RUNNING, VIRTUAL_KUBELET
 from liqod.resources.offloading import NamespaceCondition
 
@@ -163,7 +161,7 @@ class _ByPeer:
         for (peer, name), left in snapshot.expiries.items():
             self._certificates[peer][name] = left
         self._connections = {
-            each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""): connection_problem(each)
+            each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""): joined([each])
             for each in snapshot.connections
         }
         self._namespaces = _by_namespace(snapshot)
@@ -216,7 +214,7 @@ class _ByPeer:
             identities=len(certificates),
             **of_slices(slices),
             pods=tuple(each for each in pods if _waits(each)),
-            connection=self._connections.get(peer, ""),
+            joined=self._connections.get(peer),
         )
 
 
@@ -303,14 +301,6 @@ def of_slices(found: Iterable[SliceFacts]) -> dict[str, Any]:
         "lent_denied": {each.name: each.denied for each in lent if each.denied},
         "lent_ungrown": {each.name: each.ungrown for each in lent if each.ungrown},
     }
-
-
-def connection_problem(found: Connection) -> str:
-    """The problem of a Connection's network, as a clause; empty for none."""
-    if found.status.value != "Connected":
-        return f"the tunnel is {found.status.value or 'not there yet'}"
-    path = podpath.read(found.metadata.annotations.get(labels.PODS, ""))
-    return f"from pod to pod {path.why}" if path.state == "failed" else ""
 
 
 def _link(found: ForeignCluster) -> LinkFacts:

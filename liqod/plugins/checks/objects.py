@@ -198,10 +198,10 @@ def behind(facts: PeerFacts) -> Iterator[Fault]:
 
 def connection(facts: PeerFacts) -> Iterator[Fault]:
     """The fault of the joined network, as its Connection has it."""
-    if facts.connection:
+    if facts.joined is not None and facts.joined.fault:
         peer = facts.peer
         remedy = f"`liqod network status {peer}` and `liqod doctor {peer}` say which part"
-        yield Fault(f"the joined network: {facts.connection}", remedy)
+        yield Fault(f"the joined network: {facts.joined.fault}", remedy)
 
 
 def former_key(facts: PeerFacts) -> Iterator[Fault]:

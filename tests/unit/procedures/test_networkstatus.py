@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from liqod.cli.report import overview
+from liqod.model.view.networkfacts import joined
 from liqod.model.view.snapshot import Snapshot
-from liqod.procedures.networkstatus import status_of
 from liqod.resources.networking import (
     ClusterRanges,
     Configuration,
@@ -40,7 +40,7 @@ def test_a_tunnel_with_all_that_belongs_to_it():
     connection = Connection(
         metadata=meta("gw-milan"), status=ConnectionStatus("Connected", Latency("1.25ms"))
     )
-    found = status_of("milan", [server(told=51841)], [], [connection], [configuration])
+    found = joined([connection], [server(told=51841)], [configuration])
     assert (found.state, found.latency, found.side) == ("Connected", "1.25ms", "server")
     assert (found.backend, found.endpoints) == ("wireguard", ("192.0.2.1:51841",))
     assert found.own == ("10.244.0.0/16", "10.60.0.0/16")
@@ -50,7 +50,7 @@ def test_a_tunnel_with_all_that_belongs_to_it():
 
 
 def test_nothing_there_is_said():
-    found = status_of("milan", [], [], [], [])
+    found = joined([], [], [])
     assert found.state == ""
     assert found.problems == (
         "there is no GatewayServer and no GatewayClient",
@@ -64,9 +64,9 @@ def test_what_is_refused_is_said_and_the_dialled_addresses_shown():
     bad = type(bad)(
         metadata=bad.metadata, spec=bad.spec, status=GatewayServerStatus(conditions=(told,))
     )
-    found = status_of("milan", [bad], [], [], [])
+    found = joined([], [bad], [])
     assert "GatewayServer bad: mtu 5: 1280 to 9000 can be" in found.problems
-    found = status_of("milan", [], [client("2001:db8::7", port=7)], [], [])
+    found = joined([], [client("2001:db8::7", port=7)], [])
     assert (found.side, found.endpoints) == ("client", ("[2001:db8::7]:7",))
 
 
@@ -76,7 +76,7 @@ def test_a_tunnel_that_stands_and_reaches_no_pod_is_a_problem():
         metadata, annotations={"liqod.io/pods": "failed: nothing came back, a to b"}
     )
     connection = Connection(metadata=metadata, status=ConnectionStatus("Connected"))
-    found = status_of("milan", [server()], [], [connection], [])
+    found = joined([connection], [server()], [])
     assert "from pod to pod: nothing came back, a to b" in found.problems
 
 
