@@ -256,5 +256,5 @@ async def test_sessions_are_resumed(given: Credentials, place: str) -> None:
         await client.list(CONFIG_MAPS, Selection(place))
         async with client.watch(CONFIG_MAPS, Selection(place), initial=True) as watch:
             wire: Any = watch.stream.connection.wire
-            assert wire._tls.session_reused
+            assert wire.resumed
             await watch.next(5)

@@ -72,7 +72,7 @@ def render(view: Overview, width: int = 0, *, now: float, live: "Live | None" = 
     if view.guests:
         parts.append(_guests(view, width))
     if live is not None and (unpeered := [row for row in live.seen if not row.peered]):
-        parts.append(_seen(unpeered, width))
+        parts.append(seen_clusters(unpeered, width))
     if view.detail is not None:
         parts += [f"words, when they met: {row.words}" for row in view.peers if row.words]
         daemon = next((row.daemon for row in view.peers), "-")
@@ -164,8 +164,13 @@ def _namespaces(view: Overview, width: int) -> str:
     return table(rows, ["NAMESPACE", "STRATEGY", "PHASE", "NAME THERE", "PEERS"], width=width)
 
 
-def _seen(rows: Sequence[SightingFacts], width: int) -> str:
-    """Clusters that discovery sees, and that are no peers (yet)."""
+def seen_clusters(rows: Sequence[SightingFacts], width: int) -> str:
+    """Clusters that discovery sees, and that are no peers (yet), as a table.
+
+    Args:
+        rows: what is seen.
+        width: of the terminal, in columns.
+    """
     found = clusters(rows)
     cells = [
         [

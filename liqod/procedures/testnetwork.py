@@ -193,8 +193,8 @@ async def _tried(
     addresses = {
         each.metadata.name: [one.ip for one in each.status.pod_ips if one.ip] for each in pods
     }
-    refused = await _refused_ports(client, own, there)
-    clients, found = _clients(asked, here, there, addresses, services, refused)
+    refused = await refused_node_ports(client, own, there)
+    clients, found = probe_clients(asked, here, there, addresses, services, refused)
     for place in there:
         if not addresses.get(f"server-{place.number}"):
             reason = late.get(place.cluster) or await _no_address(client, place)
@@ -206,7 +206,7 @@ async def _tried(
     return sorted(found, key=lambda row: (row.source, row.target))
 
 
-def _clients(
+def probe_clients(
     asked: NetworkTestOptions,
     here: list[ProbeLocation],
     there: list[ProbeLocation],
@@ -216,7 +216,12 @@ def _clients(
 ) -> tuple[list[ProbeClient], list[NetworkTestRow]]:
     """The clients, and rows of what none of them can try.
 
-    ``refused`` are the peers whose guests choose no node ports.
+    Args:
+        asked: what is to be tried.
+        here, there: where clients run in this cluster, the first with its servers, and at peers.
+        addresses: of the servers' pods, by name.
+        services: the Services of the servers, by name.
+        refused: the peers whose guests choose no node ports.
     """
     own, ports = here[0], dict[int, int]()
     for place in (own, *there):
@@ -255,12 +260,17 @@ def _clients(
     return made, rows
 
 
-async def _refused_ports(
+async def refused_node_ports(
     client: Client, own: ProbeLocation, there: list[ProbeLocation]
 ) -> set[str]:
     """The peers that refuse the node port of this cluster's servers, as the Service's Events say.
 
     A Service asks for the same port there, which providers let no guest choose by default.
+
+    Args:
+        client: of this cluster.
+        own: where the servers of this cluster run.
+        there: where those of the peers do.
     """
     told = await client.list(
         EVENTS, Selection(NAMESPACE, fields=f"involvedObject.name=port-{own.number}"), decode=Event

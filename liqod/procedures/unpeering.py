@@ -167,9 +167,7 @@ async def unpeer(
     namespace = await find_tenant_namespace(local, peer)
     if remote is not None and keeps.borrows:
         # While it is still served here: pods of a provider that is gone cannot be moved.
-        borrows = not await _borrows_no_more(
-            remote, await _place_there(local, remote, liqo), progress
-        )
+        borrows = not await end_borrowing(remote, await _place_there(local, remote, liqo), progress)
         keeps = msgspec.structs.replace(keeps, borrows=borrows)
     if namespace is not None:
         progress(f"withdraw from {peer}")
@@ -240,8 +238,14 @@ async def _give_back(client: Client, namespace: str) -> None:
     await client.delete_selected(VIRTUAL_NODES, Selection(namespace))
 
 
-async def _borrows_no_more(remote: Client, namespace: str, progress: Progress) -> bool:
-    """Have a peer give back what it borrows here; False where the client has not the right."""
+async def end_borrowing(remote: Client, namespace: str, progress: Progress) -> bool:
+    """Have a peer give back what it borrows here; False where the client has not the right.
+
+    Args:
+        remote: of the peer.
+        namespace: this cluster's tenant namespace there.
+        progress: called with each step.
+    """
     try:
         await _give_back(remote, namespace)
     except Forbidden:

@@ -105,7 +105,7 @@ class StaticView:
         self.ahead = ahead
         self.refusals = refusals
         self._reflector = reflector
-        self._local = list(local)
+        self.local_objects = list(local)
         self._remote = list(remote)
         self._gone = list(gone)
         self._fulfilled = dict(fulfilled or {})
@@ -124,7 +124,7 @@ class StaticView:
             sorted(
                 (
                     each
-                    for each in self._local
+                    for each in self.local_objects
                     if (each["kind"], each["apiVersion"]) == (kind.name, kind.api_version)
                     and each["metadata"].get("namespace", "") == where
                 ),
@@ -264,7 +264,7 @@ class ReflectorContract:
                 reflector.incoming(self._given(source), remote, view)
             assert given == source
             assert remote == self._seen()
-            assert view._local == list(self.local)
+            assert view.local_objects == list(self.local)
 
     def test_writes_only_what_it_declares(self) -> None:
         reflector = type(self).reflector

@@ -69,11 +69,14 @@ def past(kind: Kind, obj: Json) -> Json:
 
 def pretend(change: Change) -> None:
     """Has every object and patch that the daemon writes changed on its way."""
-    create, patch = client.Client._create, client.Client.patch
+    patch = client.Client.patch
 
-    async def other_create(self: Any, kind: Kind, obj: Any, *more: Any, **options: Any) -> bytes:
-        plain = msgspec.json.decode(obj) if isinstance(obj, bytes) else msgspec.to_builtins(obj)
-        return await create(self, kind, change(kind, plain), *more, **options)
+    def other(create: Any) -> Any:
+        async def created(self: Any, kind: Kind, obj: Any, *more: Any, **options: Any) -> Any:
+            plain = msgspec.json.decode(obj) if isinstance(obj, bytes) else msgspec.to_builtins(obj)
+            return await create(self, kind, change(kind, plain), *more, **options)
+
+        return created
 
     async def other_patch(
         self: Any, kind: Kind, name: str, body: Any, *more: Any, **options: Any
@@ -81,7 +84,8 @@ def pretend(change: Change) -> None:
         plain = msgspec.json.decode(body) if isinstance(body, bytes) else dict(body)
         return await patch(self, kind, name, change(kind, plain), *more, **options)
 
-    for name, method in (("_create", other_create), ("patch", other_patch)):
+    made = {name: other(getattr(client.Client, name)) for name in ("create", "create_full")}
+    for name, method in {**made, "patch": other_patch}.items():
         setattr(client.Client, name, method)
 
 

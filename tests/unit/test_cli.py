@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -190,10 +191,10 @@ def test_an_event_of_another_day_has_its_date():
 def test_of_very_many_clusters_that_are_seen_status_shows_some_and_counts_the_rest() -> None:
     number = statustext.MOST_SEEN + 980
     rows = tuple(SightingFacts(f"cluster-{each:04}", "http-peers") for each in range(number))
-    text = statustext._seen(rows, 100)
+    text = statustext.seen_clusters(rows, 100)
     assert len(text.splitlines()) == statustext.MOST_SEEN + 2
     assert text.endswith("and 980 more: `liqod discover` lists them")
-    assert "more" not in statustext._seen(rows[: statustext.MOST_SEEN], 100)
+    assert "more" not in statustext.seen_clusters(rows[: statustext.MOST_SEEN], 100)
 
 
 def test_what_a_daemon_remembers_is_shown_as_what_the_custom_resources_say():
@@ -359,5 +360,5 @@ def test_what_is_completed_of_top_is_what_it_takes():
     whole: Any = typer.main.get_command(app.tree())
     command = whole.commands["top"]
     known = {name for each in command.params for name in each.opts} - {"--help", "-h"}
-    taken = {name for each in tui_parser()._actions for name in each.option_strings}
+    taken = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", tui_parser().format_usage()))
     assert known == taken - {"--help", "-h"}

@@ -1,7 +1,7 @@
 """One request of this cluster's, pursued until it is a peering or an end of another kind."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, NoReturn
 
@@ -71,6 +71,32 @@ def ignore(key: str) -> None:
 def no_addresses(cluster_id: str, key: str) -> tuple[str, ...]:
     """Nothing is seen."""
     return ()
+
+
+def key_problem(
+    request: OutgoingPeering, peer: str, key: str, every: Iterable[OutgoingPeering]
+) -> str:
+    """Why a cluster that shows another key than before is asked nothing; empty where it may.
+
+    Args:
+        request: that is to be made.
+        peer: the cluster's id.
+        key: that it shows.
+        every: this cluster's own requests, by which peers are known.
+    """
+    if request.spec.replace:
+        return ""
+    for each in every:
+        known = each.status
+        # Whoever only answered first, and was confirmed by nobody, is not known by that.
+        agreed = known.phase in ("Accepted", "Done")
+        if agreed and known.cluster_id == peer and known.key not in ("", key):
+            return (
+                f"{peer} is known here by another key ({known.key[:16]}…) than the one that it"
+                f" shows ({key[:16]}…): if it was made anew, and you know that this is it, say"
+                f" `liqod peer {request.name} --replace`"
+            )
+    return ""
 
 
 class BorrowRequest(OutgoingRequest):
@@ -164,7 +190,9 @@ class BorrowRequest(OutgoingRequest):
             "address": meeting.address,
             "nextTry": None,
         }
-        changed = await self._key_problem(request, peer.cluster_id, peer.key)
+        mine = Selection(self._context.namespace)
+        every = await self._client.list(OUTGOING_PEERINGS, mine, decode=OutgoingPeering)
+        changed = key_problem(request, peer.cluster_id, peer.key, every)
         if changed:
             await self._write(None, {"message": changed}, {IDENTIFIED: ("False", changed)})
             raise ConfigError(changed)
@@ -207,23 +235,6 @@ class BorrowRequest(OutgoingRequest):
         """Keep the words of the meeting before: whoever still reads them out is no alarm."""
         patch = {"metadata": {"annotations": remembered(shown_words(request))}}
         await self._client.patch(OUTGOING_PEERINGS, self._name, patch, self._context.namespace)
-
-    async def _key_problem(self, request: OutgoingPeering, peer: str, key: str) -> str:
-        """Why a cluster that shows another key than before is asked nothing; empty where it may."""
-        if request.spec.replace:
-            return ""
-        mine = Selection(self._context.namespace)
-        for each in await self._client.list(OUTGOING_PEERINGS, mine, decode=OutgoingPeering):
-            known = each.status
-            # Whoever only answered first, and was confirmed by nobody, is not known by that.
-            agreed = known.phase in ("Accepted", "Done")
-            if agreed and known.cluster_id == peer and known.key not in ("", key):
-                return (
-                    f"{peer} is known here by another key ({known.key[:16]}…) than the one that it"
-                    f" shows ({key[:16]}…): if it was made anew, and you know that this is it, say"
-                    f" `liqod peer {self._name} --replace`"
-                )
-        return ""
 
     async def _ask(self, meeting: LenderSession, request: OutgoingPeering) -> Accepted | Denied:
         """The answer; what is waited for meanwhile is said in the resource."""

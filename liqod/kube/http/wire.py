@@ -210,6 +210,11 @@ class TlsWire:
         return self._tls.session
 
     @property
+    def resumed(self) -> bool:
+        """True if an earlier session was taken up: no certificate was shown or verified again."""
+        return bool(self._tls.session_reused)
+
+    @property
     def peer_certificate(self) -> dict[str, Any] | None:
         """The other side's verified certificate, as :meth:`ssl.SSLSocket.getpeercert` has it."""
         return self._tls.getpeercert() or None

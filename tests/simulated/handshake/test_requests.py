@@ -14,11 +14,10 @@ from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.cluster.tenancy import ensure_tenant_namespace
 from liqod.errors import Unreachable
 from liqod.handshake.protocol.encoding import pack
-from liqod.handshake.protocol.messages import Cancel, Offer, Report
-from liqod.handshake.requests.borrowrequest import BorrowRequest
+from liqod.handshake.protocol.messages import Accepted, Cancel, Offer, Report
+from liqod.handshake.requests.borrowrequest import BorrowRequest, key_problem
 from liqod.handshake.requests.invitations import InvitationSpec, invite
 from liqod.handshake.requests.reverseconnections import ReverseConnections
-from liqod.handshake.transport.interfaces import LenderSession
 from liqod.kube.client import Client
 from liqod.procedures import peeringrequest
 from liqod.procedures.peeringrequest import PeeringRequest
@@ -32,6 +31,7 @@ from liqod.resources import (
 from liqod.resources.authentication import PERMISSION_WITHDRAWN
 from tests.simulated.asking import somebody
 from tests.simulated.members import Member, members
+from tests.unit.handshake.meeting import YES
 
 FIRST, SECOND = "a" * 64, "b" * 64
 
@@ -113,35 +113,32 @@ async def test_a_request_is_given_up_in_its_time_whether_it_was_heard_or_not(pha
 async def test_who_only_answered_first_is_not_known_by_that(phase: str, known: bool):
     async with members("rome") as [rome]:
         request = await made(rome, phase=phase, clusterID="milan", key=FIRST)
-        problem = await BorrowRequest(rome.context, "milan", nobody)._key_problem(
-            request, "milan", SECOND
-        )
-        assert bool(problem) is known
+        assert bool(key_problem(request, "milan", SECOND, [request])) is known
 
 
-async def test_who_finds_by_a_write_that_the_request_was_deleted_takes_it_back_over_there(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_who_finds_by_a_write_that_the_request_was_deleted_takes_it_back_over_there():
     reported: list[Report] = []
 
-    class Met:
-        async def report(self, report: Report) -> None:
-            reported.append(report)
-
-    @asynccontextmanager
-    async def dialling(*_: Any) -> AsyncIterator[Any]:
-        yield Met()
-
     async with members("rome") as [rome]:
+
+        class Met:
+            """A lender that answers when the request has been deleted."""
+
+            peer, address = somebody("milan"), "192.0.2.1:6446"
+
+            async def ask(self, *_: Any) -> Accepted:
+                await rome.admin.delete(OUTGOING_PEERINGS, "milan", "liqo")
+                return YES
+
+            async def report(self, report: Report) -> None:
+                reported.append(report)
+
+        @asynccontextmanager
+        async def dialling(*_: Any) -> AsyncIterator[Any]:
+            yield Met()
+
         request = await made(rome, phase="Waiting")
         pursuit = BorrowRequest(rome.context, "milan", dialling)
-
-        async def meets(meeting: LenderSession) -> bool:
-            await rome.admin.delete(OUTGOING_PEERINGS, "milan", "liqo")
-            await pursuit._set_message("it has to agree")
-            return False
-
-        monkeypatch.setattr(pursuit, "_negotiate", meets)
         assert await pursuit.run()
         assert reported == [Cancel(request=request.metadata.uid)]
 

@@ -111,8 +111,8 @@ async def test_node_ports_are_not_tried_where_the_peer_lets_guests_choose_none(c
     source = {"metadata": {"name": "port-0", "namespace": NAMESPACE, "uid": "u"}}
     await tell(client, SERVICES, source, Reason("ReflectionRefused", refusal), "milan")
     await tell(client, SERVICES, source, Reason("LeftOut", "refused by turin: a label"), "turin")
-    assert await testnetwork._refused_ports(client, own, [milan, turin]) == {"milan"}
-    clients, rows = testnetwork._clients(
+    assert await testnetwork.refused_node_ports(client, own, [milan, turin]) == {"milan"}
+    clients, rows = testnetwork.probe_clients(
         ASKED, [own], [milan, turin], {}, {f"port-{n}": PORT for n in range(3)}, {"milan"}
     )
     tried = {

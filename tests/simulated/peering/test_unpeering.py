@@ -47,7 +47,7 @@ async def test_what_the_other_side_keeps_is_named_and_goes_with_the_rights():
         assert "`liqoctl force unpeer rome`" in told
         # With a peering user's rights the provider cannot end what a consumer borrows.
         async with Client(from_kubeconfig(await rome.peering_user(milan))) as user:
-            assert not await unpeering._borrows_no_more(user, AT_ROME, quiet)
+            assert not await unpeering.end_borrowing(user, AT_ROME, quiet)
         with trio.fail_after(60):
             end = await unpeering.unpeer(milan.admin, "rome", remote=rome.admin, progress=quiet)
         assert (end.complete, end.summary("rome")) == (True, "unpeered from rome")

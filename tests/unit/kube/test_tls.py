@@ -19,6 +19,7 @@ from liqod.kube.http import tls, wire
 from liqod.kube.http.server import HttpRequest, HttpResponse, serve
 from liqod.kube.http.tls import client_context
 from liqod.kube.http.wire import KeepAlive, SocketWire, TlsWire, connect
+from tests.testbed.held import held
 
 CA = certificates.make_ca("test authority")
 OTHER_CA = certificates.make_ca("another authority")
@@ -115,7 +116,7 @@ async def test_sessions_are_resumed_and_identities_renewed():
             async with client.stream("GET", "/") as stream:  # a second connection
                 assert await stream.receive() == b"someone"
                 secured: Any = stream.connection.wire
-                assert secured._tls.session_reused
+                assert secured.resumed
             client.renew(
                 Credentials(
                     credentials.server,
@@ -237,9 +238,10 @@ async def test_keep_alive_and_stale():
         listeners = await nursery.start(partial(trio.serve_tcp, close, 0, host="127.0.0.1"))
         it = await connect("127.0.0.1", listeners[0].socket.getsockname()[1])
         it.keep_alive(KeepAlive(idle=2, interval=1, count=3))
-        assert it._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 2
-        assert it._sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-        assert it._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+        (connected,) = held(it, socket.socket)
+        assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 2
+        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
         assert not it.stale()
         closed.set()
         assert await it.receive() == b""
