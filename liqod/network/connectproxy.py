@@ -67,6 +67,39 @@ class Healings(Notifier):
         return wait
 
 
+class VethListeners:
+    """Listens on the interfaces of the node that lead to peers' namespaces."""
+
+    def listen(self, veth: str) -> tuple[socket.socket, int]:
+        """A socket that listens to a peer's namespace, and the number of that interface.
+
+        Args:
+            veth: the name of the interface.
+
+        Raises:
+            OSError: there is no such interface, or somebody else listens.
+        """
+        index = self.index(veth)
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, veth.encode())
+            made.bind((OUTER_ADDRESS, PROXY_PORT))
+            made.listen(BACKLOG)
+            made.setblocking(False)
+        except BaseException:
+            made.close()
+            raise
+        return made, index
+
+    def index(self, veth: str) -> int:
+        """The number of an interface; 0 where there is none."""
+        try:
+            return socket.if_nametoindex(veth)
+        except OSError:
+            return 0
+
+
 class ConnectProxy:
     """The proxy of one cluster.
 
@@ -76,15 +109,23 @@ class ConnectProxy:
         within: calls something in the node's namespace.
         places: of all peers' connections.
         idle: seconds without a byte either way after which a connection is closed.
+        listeners: listens to peers' namespaces; called in the node's.
     """
 
     def __init__(
-        self, server: str, dial: Dial, within: Within, places: ConnectionLimiter, idle: float
+        self,
+        server: str,
+        dial: Dial,
+        within: Within,
+        places: ConnectionLimiter,
+        idle: float,
+        listeners: VethListeners | None = None,
     ) -> None:
         self._allowed = place_of(server)
         self._dial = dial
         self._within = within
         self._places, self._idle = places, idle
+        self._listeners = listeners or VethListeners()
         self._seldom = Seldom()
 
     async def __call__(self, names: Names, healed: Callable[[], Awaitable[None]], /) -> NoReturn:
@@ -94,10 +135,12 @@ class ConnectProxy:
             names: the peer's.
             healed: waits until the peer's interfaces may be others.
         """
+        listen = partial(self._listeners.listen, names.veth)
+        number = partial(self._listeners.index, names.veth)
         async with trio.open_nursery() as nursery:
             while True:
                 try:
-                    opened, index = await self._within("", partial(_listening, names.veth))
+                    opened, index = await self._within("", listen)
                 except (OSError, NetworkError) as error:
                     if self._seldom.allows(str(error)):
                         log.warning("the proxy for %s: %s", names.peer_id, error)
@@ -107,7 +150,7 @@ class ConnectProxy:
                 async with trio.open_nursery() as listening:
                     attend = partial(self._attend, names.peer_id)
                     listening.start_soon(serve_one, attend, listener, nursery)
-                    while await self._within("", partial(_index, names.veth)) == index:
+                    while await self._within("", number) == index:
                         await healed()
                     listening.cancel_scope.cancel()
         raise AssertionError("a proxy ends by cancellation only")
@@ -170,34 +213,6 @@ def _place(target: str) -> tuple[str, int] | None:
         return (parts.hostname, parts.port) if plain and parts.hostname and parts.port else None
     except ValueError:
         return None
-
-
-def _listening(veth: str) -> tuple[socket.socket, int]:
-    """A socket that listens to a peer's namespace, and the number of that interface.
-
-    Raises:
-        OSError: there is no such interface, or somebody else listens.
-    """
-    index = _index(veth)
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, veth.encode())
-        made.bind((OUTER_ADDRESS, PROXY_PORT))
-        made.listen(BACKLOG)
-        made.setblocking(False)
-    except BaseException:
-        made.close()
-        raise
-    return made, index
-
-
-def _index(veth: str) -> int:
-    """The number of an interface; 0 where there is none."""
-    try:
-        return socket.if_nametoindex(veth)
-    except OSError:
-        return 0
 
 
 async def _head(client: Wire) -> tuple[tuple[str, str], bytes] | None:

@@ -243,8 +243,12 @@ class ConnectionLimiter:
 _told = Seldom(60.0)
 
 
-async def accepted(accept: Callable[[], Awaitable[T]]) -> T:
+async def accepted(accept: Callable[[], Awaitable[T]], seldom: Seldom = _told) -> T:
     """The next connection of a listener, however long the kernel has no room for one.
+
+    Args:
+        accept: accepts one.
+        seldom: limits how often it is said that there is no room.
 
     Raises:
         OSError: there is no listener.
@@ -256,7 +260,7 @@ async def accepted(accept: Callable[[], Awaitable[T]]) -> T:
             if error.errno in _NO_LISTENER:
                 raise
             if error.errno in _CAPACITY:
-                if _told.allows(error.errno):
+                if seldom.allows(error.errno):
                     why = error.strerror or str(error)
                     log.warning("no connection can be taken: %s (LimitNOFILE=)", why)
                 await trio.sleep(BREATH)

@@ -7,7 +7,7 @@ into the configuration.
 """
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -66,20 +66,26 @@ def claimed() -> Iterator[str]:
         yield why
 
 
-async def unseen(path: Path, names: Sequence[str]) -> str:
+Look = Callable[[Path], Awaitable[tuple[dict[str, str], str]]]
+"""Finds the identity state of each cluster that a daemon sees, by id; and why it sees none."""
+
+
+async def unseen(path: Path, names: Sequence[str], look: Look | None = None) -> str:
     """Listen until a daemon sees others by mDNS, each by an advert that its own key has signed.
 
     Args:
         path: the daemon's socket.
         names: their cluster ids.
+        look: asks the daemon what it sees; :func:`seen_by_mdns`, if not given.
 
     Returns:
         Why they cannot be found by that, in a clause; empty once all are seen.
     """
+    look = look or seen_by_mdns
     missing = tuple(names)
     with trio.move_on_after(SEEN_WITHIN):
         while True:
-            found, failure = await _seen(path)
+            found, failure = await look(path)
             twice = [each for each in names if found.get(each) == "conflict"]
             if failure:
                 return f"mDNS does not work here: {failure}"
@@ -92,7 +98,7 @@ async def unseen(path: Path, names: Sequence[str]) -> str:
     return f"nothing was heard of {' and '.join(missing)} for {SEEN_WITHIN:.0f} s"
 
 
-async def _seen(path: Path) -> tuple[dict[str, str], str]:
+async def seen_by_mdns(path: Path) -> tuple[dict[str, str], str]:
     """The identity state of each cluster that a daemon sees by mDNS, by id; why it sees none."""
     try:
         async with inspector.connect(path) as viewer:

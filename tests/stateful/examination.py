@@ -10,7 +10,7 @@ import pytest
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
 from liqod.cli import diagnosis as examination
-from liqod.cli import inspector, report
+from liqod.cli import inspector, live, report
 from liqod.cli.commands import doctor
 from liqod.cli.diagnosis import Diagnosis
 from liqod.cli.report import Seen, overview
@@ -94,7 +94,7 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
     """
     process = next((each for each in site.processes if each.inspector is not None), None)
 
-    async def asked(where: Path, ask: Examine) -> Seen:
+    async def asked(where: Path, cluster_id: str, ask: Examine) -> Seen:
         assert process is not None
         assert process.inspector is not None
         if probe:
@@ -110,7 +110,7 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
         assert (cluster_id, process is not None) == (site.name, True)
         return SOCKET
 
-    patch.setattr(examination, "_see", asked)
+    patch.setattr(live, "see", asked)
     patch.setattr(inspector, "beside", beside)
     patch.setattr(inspector, "of_cluster", of_cluster)
     patch.setattr(inspector, "here", lambda cluster_id="": [SOCKET] if process else [])
@@ -118,7 +118,7 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
     try:
         view = overview(await take(site.admin, "liqo"))
         if process is not None:
-            view = report.joined(view, await asked(SOCKET, Examine(id=1)), "")
+            view = report.joined(view, await asked(SOCKET, "", Examine(id=1)), "")
         nodes = {each["metadata"]["name"]: _node(each) for each in await _nodes(site)}
     except LiqodError:
         view, nodes = None, {}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.handshake.transport.peertls import called
-from liqod.runtime import account, connectionlimit
+from liqod.runtime import account
 from liqod.runtime.account import (
     MIB,
     PARTS,
@@ -205,10 +205,8 @@ def test_the_limit_of_memory_is_the_least_of_those_above(tmp_path: Path) -> None
 
 async def test_that_no_file_is_free_is_said_once_a_minute(
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    monkeypatch.setattr(connectionlimit, "_told", Seldom(60.0))
     outcomes: list[object] = [OSError(errno.EMFILE, "Too many open files")] * 50
     outcomes += [OSError(errno.ECONNABORTED, "gone"), "a connection"]
 
@@ -219,7 +217,7 @@ async def test_that_no_file_is_free_is_said_once_a_minute(
             raise found
         return found
 
-    assert await accepted(accept) == "a connection"
+    assert await accepted(accept, Seldom(60.0)) == "a connection"
     told = [each for each in caplog.records if each.levelno >= logging.INFO]
     assert [each.exc_info for each in told] == [None]
     assert "no connection can be taken: Too many open files" in told[0].getMessage()

@@ -19,6 +19,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.ownid import PublicKeys
 from liqod.errors import ProtocolError
 from liqod.identity import certificaterequests, keys, successions
 from liqod.identity.successions import Succession
@@ -142,3 +143,24 @@ def until(marks: Mapping[str, str]) -> float | None:
         return times.seconds(at) if at else None
     except ValueError:
         return 0.0
+
+
+def key_notes(renew: Renew, tenant: Tenant, own: PublicKeys) -> dict[str, str | None]:
+    """The annotations that a Renew lacks by which a consumer knows what keys are known here.
+
+    They say by which key the consumer is known, so that its next one would be followed, and which
+    key this cluster has.
+
+    Args:
+        renew: the consumer's.
+        tenant: the consumer's, by whose key it is known.
+        own: this cluster's keys.
+    """
+    try:
+        known = keys.print_of(tenant.spec.public_key)
+    except ProtocolError:
+        return {}
+    told = own.data.succession.decode(errors="replace")
+    wanted = {labels.KNOWN_KEY: known, labels.PROVIDER_SUCCESSION: told or None}
+    said = renew.metadata.annotations
+    return {key: text for key, text in wanted.items() if said.get(key) != text}

@@ -12,14 +12,13 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.cluster.ownid import PublicKeys
 from liqod.cluster.tenancy import is_from
-from liqod.errors import ProtocolError
-from liqod.identity import keys
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
 from liqod.model.objects.patches import exact_patch
 from liqod.peers.peer import Peer
+from liqod.provider.tenants import keysuccession
 from liqod.provider.tenants.tenants import accepted_tenant
 from liqod.resources import RENEWS, TENANTS, Renew, Tenant
 from liqod.resources.authentication import CONTROL_PLANE, DRAINED, RenewStatus
@@ -71,16 +70,9 @@ class Renewals(Controller[str]):
     async def _tell_key(self, renew: Renew, tenant: Tenant) -> None:
         """Say by which key the consumer is known, and so that its next one would be followed; and
         which key this cluster has."""
-        try:
-            known = keys.print_of(tenant.spec.public_key)
-        except ProtocolError:
-            return
         place = (self._peer.context.namespace, labels.KEYS_SECRET)
         own = self._keys.store.decode(place, PublicKeys) or PublicKeys()
-        told = own.data.succession.decode(errors="replace")
-        wanted = {labels.KNOWN_KEY: known, labels.PROVIDER_SUCCESSION: told or None}
-        said = renew.metadata.annotations
-        notes = {key: text for key, text in wanted.items() if said.get(key) != text}
+        notes = keysuccession.key_notes(renew, tenant, own)
         if notes:
             note = {"metadata": {"annotations": notes}}
             await self._peer.context.client.patch(RENEWS, renew.name, note, renew.namespace)

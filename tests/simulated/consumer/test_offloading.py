@@ -7,9 +7,11 @@ import trio
 
 from liqod.apimachinery.kinds import NAMESPACES, NODES
 from liqod.cluster.context import ClusterContext
+from liqod.consumer.namespaces import offloadingcontroller
 from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
 from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import NotFound
+from liqod.kube.deletion import set_finalizers
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, eventually, offload, peer_of, virtual_node
@@ -200,10 +202,11 @@ async def test_namespace_that_goes_takes_its_entry_along(cluster, nursery):
 async def test_an_offloading_deleted_without_its_finalizer_leaves_nothing(
     cluster, nursery, monkeypatch
 ):
-    async def too_late(self, offloading):
+    async def too_late(client, kind, meta, *, add=(), remove=()):
         """Somebody takes the finalizer off and deletes at once."""
+        return await set_finalizers(client, kind, meta, remove=remove)
 
-    monkeypatch.setattr(OffloadingController, "_hold", too_late)
+    monkeypatch.setattr(offloadingcontroller, "set_finalizers", too_late)
     async with borrower(cluster) as context:
         await peer_of(context, "milan")
         await virtual_node(context, "milan")

@@ -22,8 +22,7 @@ from liqod.handshake.transport.peerdialler import PeerDialler
 from liqod.identity import certificates, keys
 from liqod.model.peering.foreigncluster import API_SERVER
 from liqod.procedures import peeringrequest
-from liqod.provider.tenants import tenants
-from liqod.provider.tenants.renewals import Renewals
+from liqod.provider.tenants import keysuccession
 from liqod.resources import FOREIGN_CLUSTERS, RESOURCE_SLICES
 from tests.simulated.borrower import Json, eventually, offload
 from tests.simulated.channels import DEAD
@@ -207,11 +206,8 @@ async def attach(host: Member, who: Member, stolen: ClusterKeys) -> None:
 def old_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on a provider knows nothing of keys that follow others."""
 
-    async def nothing(*_: object) -> bool:
-        return False
-
-    monkeypatch.setattr(tenants.Tenants, "_follow", nothing)
-    monkeypatch.setattr(Renewals, "_tell_key", nothing)
+    monkeypatch.setattr(keysuccession, "next_key", lambda *_: None)
+    monkeypatch.setattr(keysuccession, "key_notes", lambda *_: {})
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from liqod.errors import Unconnected, Unreachable
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import SocketWire, Wire
 from liqod.network import connectproxy
-from liqod.network.connectproxy import ConnectProxy, place_of
+from liqod.network.connectproxy import ConnectProxy, VethListeners, place_of
 from liqod.network.dataplane.names import Names
 from liqod.runtime.connectionlimit import ConnectionLimiter
 
@@ -211,18 +211,21 @@ async def test_one_that_breaks_off_takes_its_other_half_along(milan: Milan) -> N
 async def test_one_peer_has_so_many_connections_and_others_theirs(
     milan: Milan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    milan.proxy = ConnectProxy(SERVER, milan.dial, here, ConnectionLimiter(9, of_one=3), idle=900.0)
     monkeypatch.setattr(connectproxy, "HALF_IDLE", 0.05)
     sockets: dict[str, socket.socket] = {}
     streams: list[trio.SocketStream] = []
 
-    def listening(veth: str) -> tuple[socket.socket, int]:
-        made = sockets[veth] = socket.create_server(("127.0.0.1", 0))
-        made.setblocking(False)
-        return made, 1
+    class Listeners(VethListeners):
+        def listen(self, veth: str) -> tuple[socket.socket, int]:
+            made = sockets[veth] = socket.create_server(("127.0.0.1", 0))
+            made.setblocking(False)
+            return made, self.index(veth)
 
-    monkeypatch.setattr(connectproxy, "_listening", listening)
-    monkeypatch.setattr(connectproxy, "_index", lambda veth: 1)
+        def index(self, veth: str) -> int:
+            return 1
+
+    places = ConnectionLimiter(9, of_one=3)
+    milan.proxy = ConnectProxy(SERVER, milan.dial, here, places, 900.0, Listeners())
     names = [Names("milan", peer) for peer in ("rome", "turin")]
 
     async def opened(peer: Names) -> trio.SocketStream:
@@ -263,16 +266,20 @@ async def test_a_listener_is_made_anew_when_the_interface_is_another(
 ) -> None:
     index, made = [1], list[socket.socket]()
 
-    def listening(veth: str) -> tuple[socket.socket, int]:
-        if len(made) == 1:
-            made.append(made[0])
-            raise OSError(19, "No such device")
-        made.append(socket.create_server(("127.0.0.1", 0)))
-        made[-1].setblocking(False)
-        return made[-1], index[0]
+    class Listeners(VethListeners):
+        def listen(self, veth: str) -> tuple[socket.socket, int]:
+            if len(made) == 1:
+                made.append(made[0])
+                raise OSError(19, "No such device")
+            made.append(socket.create_server(("127.0.0.1", 0)))
+            made[-1].setblocking(False)
+            return made[-1], index[0]
 
-    monkeypatch.setattr(connectproxy, "_listening", listening)
-    monkeypatch.setattr(connectproxy, "_index", lambda veth: index[0])
+        def index(self, veth: str) -> int:
+            return index[0]
+
+    places = ConnectionLimiter(4)
+    milan.proxy = ConnectProxy(SERVER, milan.dial, here, places, 900.0, Listeners())
     monkeypatch.setattr(connectproxy, "RETRY", 0.01)
     heal = trio.Event()
 

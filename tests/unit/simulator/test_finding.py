@@ -51,14 +51,11 @@ def test_without_loopback_nobody_announces(port, monkeypatch):
         ({}, "it needs zeroconf", "mDNS does not work here: it needs zeroconf", 0),
     ],
 )
-async def test_why_others_are_not_told_by_what_is_heard(
-    monkeypatch, autojump_clock, found, failure, why, took
-):
+async def test_why_others_are_not_told_by_what_is_heard(autojump_clock, found, failure, why, took):
     async def seen(path: Path) -> tuple[dict[str, str], str]:
         return found, failure
 
-    monkeypatch.setattr(finding, "_seen", seen)
-    assert await finding.unseen(Path("rome.sock"), BOTH) == why
+    assert await finding.unseen(Path("rome.sock"), BOTH, seen) == why
     assert trio.current_time() == took
 
 
