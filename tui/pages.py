@@ -4,7 +4,7 @@ import msgspec
 
 from liqod.model.view.headline import began, condition, first_failing
 from liqod.model.view.rows import NamespaceRow, NodeRow, Pulse
-from liqod.model.view.snapshot import Guest
+from liqod.model.view.snapshot import GuestSummary
 from tui.session import Session
 from tui.table import Place, Row
 from tui.text import UNKNOWN, rate, round_trip, share, since
@@ -131,7 +131,7 @@ def _pod(session: Session, key: str, now: float) -> str:
     return "\n".join(lines)
 
 
-def _guest(guest: Guest) -> str:
+def _guest(guest: GuestSummary) -> str:
     lines = [f"{guest.namespace}/{guest.name} runs here for {guest.consumer}"]
     lines += _labelled(
         ("phase", guest.phase),

@@ -31,7 +31,7 @@ from liqod.kube.selection import EVERY, Selection
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, pod_of, unready
 from liqod.model.peering import capacity
-from liqod.model.view.snapshot import Pod, Snapshot
+from liqod.model.view.snapshot import PodSummary, Snapshot
 from liqod.provider.policies import admission, policycontroller
 from liqod.resources import (
     DEFINITIONS,
@@ -64,7 +64,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
     }
     if NODES.plural in lists.refused:
         states = {node.name: "its Node cannot be read" for node in virtual_nodes}
-    out: list[Pod] = []
+    out: list[PodSummary] = []
     for node in virtual_nodes:
         found = await lists.of(PODS, LivePod, Selection(fields=f"spec.nodeName={node.name}"))
         out += [pod_of(pod) for pod in found]

@@ -28,7 +28,7 @@ from liqod.model.view.daemonfacts import ProcessFacts, SightingFacts
 from liqod.model.view.figures import span
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import EventRow, NamespaceRow, NodeRow, PeerRow, PodRow, Slice, SliceRow
-from liqod.model.view.snapshot import Pod, Snapshot
+from liqod.model.view.snapshot import PodSummary, Snapshot
 from liqod.model.view.state import LiveState
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
 from liqod.resources.authentication import SliceCondition, SliceSpec, SliceStatus
@@ -135,8 +135,8 @@ def broken() -> Snapshot:
             ),
         ),
         pods=(
-            Pod("shop", "web-1", "milan", "Pending", ready=False, reason=LONG),
-            Pod("shop", "web-2", "milan", "Running", ready=True),
+            PodSummary("shop", "web-1", "milan", "Pending", ready=False, reason=LONG),
+            PodSummary("shop", "web-2", "milan", "Running", ready=True),
         ),
         nodes={"milan": LONG},
     )

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from liqod.model.crossing.guests import guest_rows
-from liqod.model.view.snapshot import Guest
+from liqod.model.view.snapshot import GuestSummary
 from tui import text
 from tui.session import Session
 from tui.table import Cell, Column, Place, Row, Table, Tone
@@ -30,7 +30,7 @@ def of_peer(session: Session, peer: str, now: float) -> Table:
 def tree(session: Session, peer: str = "") -> Table:
     """Namespaces with the pods in them, each consumer's after the other's."""
     guests = [each for each in session.state.guests.values() if peer in ("", each.consumer)]
-    pods: dict[tuple[str, str], list[Guest]] = defaultdict(list)
+    pods: dict[tuple[str, str], list[GuestSummary]] = defaultdict(list)
     for each in sorted(guests, key=lambda guest: guest.name):
         pods[each.consumer, each.namespace].append(each)
     rows = []
@@ -49,7 +49,7 @@ def tree(session: Session, peer: str = "") -> Table:
     return Table(COLUMNS, tuple(rows), empty="no pods run here for others")
 
 
-def _pod(guest: Guest) -> Row:
+def _pod(guest: GuestSummary) -> Row:
     done = guest.phase == "Succeeded"
     tone: Tone = "dim" if done else "" if guest.ready else "fair"
     cells = (

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from liqod.model.view.daemonfacts import SightingFacts
-from liqod.model.view.requests import Request
+from liqod.model.view.requests import RequestRow
 from tui import text
 from tui.session import Session
 from tui.table import Cell, Column, Place, Row, Table, Tone
@@ -64,7 +64,7 @@ def listed(resources: dict[str, str]) -> str:
     return ", ".join(f"{name} {amount}" for name, amount in sorted(resources.items()))
 
 
-def _requests(direction: str, how: str, found: Iterable[Request], now: float) -> list[Row]:
+def _requests(direction: str, how: str, found: Iterable[RequestRow], now: float) -> list[Row]:
     open_ = [each for each in found if each.state != "Done"]  # those are peers
     rows = []
     for each in sorted(open_, key=lambda row: (row.state != "Waiting", row.cluster_id, row.name)):

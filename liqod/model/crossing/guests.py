@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from liqod.model.view.snapshot import Guest
+from liqod.model.view.snapshot import GuestSummary
 
 
 class GuestRow(msgspec.Struct, frozen=True):
@@ -27,9 +27,9 @@ class GuestRow(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-def guest_rows(guests: Iterable[Guest]) -> tuple[GuestRow, ...]:
+def guest_rows(guests: Iterable[GuestSummary]) -> tuple[GuestRow, ...]:
     """The guests by consumer and namespace, sorted."""
-    groups: dict[tuple[str, str], list[Guest]] = {}
+    groups: dict[tuple[str, str], list[GuestSummary]] = {}
     for guest in guests:
         groups.setdefault((guest.consumer, guest.namespace), []).append(guest)
     return tuple(
@@ -37,7 +37,7 @@ def guest_rows(guests: Iterable[Guest]) -> tuple[GuestRow, ...]:
     )
 
 
-def _row(consumer: str, namespace: str, found: list[Guest]) -> GuestRow:
+def _row(consumer: str, namespace: str, found: list[GuestSummary]) -> GuestRow:
     phases: dict[str, int] = {}
     for guest in found:
         phases[guest.phase] = phases.get(guest.phase, 0) + 1

@@ -8,7 +8,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.objects import conditions, podstatus
 from liqod.model.objects.partial import NodeStatus, PodStatus
-from liqod.model.view.snapshot import Guest, Pod
+from liqod.model.view.snapshot import GuestSummary, PodSummary
 
 ORDINARY = ("ContainerCreating", "PodInitializing")
 """Reasons of waiting containers that pass by themselves."""
@@ -28,11 +28,11 @@ class LivePod(msgspec.Struct, frozen=True):
     status: PodStatus = PodStatus()
 
 
-def pod_of(pod: LivePod) -> Pod:
+def pod_of(pod: LivePod) -> PodSummary:
     """The summary of a pod."""
     ready = conditions.holds(pod.status.conditions, "Ready")
     owners = [ref.name for ref in pod.metadata.owner_references if ref.kind == "DaemonSet"]
-    return Pod(
+    return PodSummary(
         pod.metadata.namespace,
         pod.metadata.name,
         str(pod.spec.get("nodeName", "")),
@@ -51,10 +51,10 @@ def _is_unplaced(status: PodStatus) -> bool:
     return here or status.reason == UNPLACED
 
 
-def guest_of(pod: LivePod) -> Guest:
+def guest_of(pod: LivePod) -> GuestSummary:
     """The summary of a pod that was made from a shadow pod."""
     consumer = pod.metadata.labels.get(labels.ORIGIN, "")
-    return Guest(**msgspec.structs.asdict(pod_of(pod)), consumer=consumer)
+    return GuestSummary(**msgspec.structs.asdict(pod_of(pod)), consumer=consumer)
 
 
 def _is_meant(status: PodStatus) -> bool:

@@ -23,9 +23,9 @@ from liqod.model.view.daemonfacts import (
     WriteCounts,
 )
 from liqod.model.view.networkfacts import JoinedFacts, NetworkFacts, NodeWay
-from liqod.model.view.requests import Request
+from liqod.model.view.requests import RequestRow
 from liqod.model.view.rows import ConditionRow
-from liqod.model.view.snapshot import Pod
+from liqod.model.view.snapshot import PodSummary
 from liqod.telemetry.histogram import Histogram
 
 REACHABLE: Final = "reachable"
@@ -138,12 +138,12 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     met_at: int | None = None
     unmet: str = ""
     serving: str | None = None
-    incoming: tuple[Request, ...] = ()
-    outgoing: tuple[Request, ...] = ()
+    incoming: tuple[RequestRow, ...] = ()
+    outgoing: tuple[RequestRow, ...] = ()
     overlay: tuple[NodeWay, ...] = ()
     overcommitted: str = ""
     stayed: dict[str, int] = {}
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[PodSummary, ...] = ()
     probed: Any = None
     settings: Any = None
 
@@ -395,7 +395,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     unanswered: tuple[str, ...] = ()
     lent_denied: dict[str, str] = {}
     lent_ungrown: dict[str, str] = {}
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[PodSummary, ...] = ()
     reasons: dict[str, ReasonFacts] = {}
     former: bool = False
     tenant: str = ""

@@ -37,7 +37,7 @@ from liqod.model.view.facts import (
 )
 from liqod.model.view.networkfacts import joined, ways
 from liqod.model.view.requests import met
-from liqod.model.view.snapshot import Pod, Snapshot
+from liqod.model.view.snapshot import PodSummary, Snapshot
 from liqod.model.view.state import LiveState
 from liqod.model.view.viewrows import conditions, owner
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
@@ -151,7 +151,7 @@ class _ByPeer:
             self._nodes[node.spec.cluster_id].append(
                 virtual_node(node, snapshot.nodes.get(node.name, NO_NODE))
             )
-        self._pods: dict[str, list[Pod]] = defaultdict(list)
+        self._pods: dict[str, list[PodSummary]] = defaultdict(list)
         for pod in snapshot.pods:
             self._pods[peers.get(pod.node, "")].append(pod)
         self._slices: dict[str, list[SliceFacts]] = defaultdict(list)
@@ -241,7 +241,7 @@ def virtual_node(node: VirtualNode, unready: str = "") -> NodeFacts:
     )
 
 
-def _waits(pod: Pod) -> bool:
+def _waits(pod: PodSummary) -> bool:
     """True if something is said of a pod that waits; pods of DaemonSets are counted in any case."""
     return bool(pod.daemon_set or (pod.reason and not pod.ready))
 

@@ -18,7 +18,7 @@ KUBECONFIG: Final = "kubeconfig"
 UNKNOWN: Final = "-"
 
 
-class Request(msgspec.Struct, frozen=True, omit_defaults=True):
+class RequestRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """A request to borrow from this cluster, or of this cluster to another one; without secrets.
 
     Attributes:
@@ -60,10 +60,10 @@ def unix(stamp: str | None) -> float:
     return datetime.fromisoformat(stamp).timestamp() if stamp else 0.0
 
 
-def incoming(found: IncomingPeering) -> Request:
+def incoming(found: IncomingPeering) -> RequestRow:
     """The row of a request to borrow from this cluster."""
     spec, status = found.spec, found.status
-    return Request(
+    return RequestRow(
         name=found.name,
         cluster_id=spec.cluster_id,
         words=status.words,
@@ -80,10 +80,10 @@ def incoming(found: IncomingPeering) -> Request:
     )
 
 
-def outgoing(found: OutgoingPeering) -> Request:
+def outgoing(found: OutgoingPeering) -> RequestRow:
     """The row of this cluster's request, or of its offer to lend; without its invitation."""
     spec, status = found.spec, found.status
-    return Request(
+    return RequestRow(
         name=found.name,
         cluster_id=status.cluster_id or spec.cluster_id,
         words=status.words,
@@ -112,7 +112,7 @@ def _texts(resources: Mapping[str, int | str]) -> dict[str, str]:
     return {name: f"{amount}" for name, amount in resources.items()}
 
 
-def met(peer: str, requests: Iterable[Request] | None) -> tuple[str, str]:
+def met(peer: str, requests: Iterable[RequestRow] | None) -> tuple[str, str]:
     """How a peer was met (``invitation``, ``discovery``, ``address``, ``policy``, ``request``,
     ``kubeconfig``), several with commas between them; and the words that both sides have shown.
 

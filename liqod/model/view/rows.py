@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from liqod.model.view.snapshot import Pod
+from liqod.model.view.snapshot import PodSummary
 
 Verdict = Literal["ok", "failing", "unknown", "skipped"]
 """``unknown``: not found out yet; ``skipped``: a layer below fails, or the check does not apply."""
@@ -221,7 +221,7 @@ class Slice(SliceRow, frozen=True, omit_defaults=True):
     namespace: str = ""
 
 
-class PodRow(Pod, frozen=True, omit_defaults=True):
+class PodRow(PodSummary, frozen=True, omit_defaults=True):
     """One pod of this cluster that is on a virtual node.
 
     Attributes:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from liqod.model.ids import IdProblem
-from liqod.model.view.requests import Request
+from liqod.model.view.requests import RequestRow
 from liqod.resources import (
     ForeignCluster,
     InternalFabric,
@@ -18,7 +18,7 @@ from liqod.resources import (
 from liqod.resources.networking import Connection
 
 
-class Pod(msgspec.Struct, frozen=True):
+class PodSummary(msgspec.Struct, frozen=True):
     """The summary of a pod: its place, and whether and why it is not ready.
 
     Attributes:
@@ -42,7 +42,7 @@ class Pod(msgspec.Struct, frozen=True):
     unplaced: bool = False
 
 
-class Guest(Pod, frozen=True):
+class GuestSummary(PodSummary, frozen=True):
     """A pod that runs here for a consumer.
 
     Attributes:
@@ -106,14 +106,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     offloadings: tuple[NamespaceOffloading, ...] = ()
     stayed: Mapping[str, int] = {}
     nodes: Mapping[str, str] = {}
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[PodSummary, ...] = ()
     expiries: Mapping[tuple[str, str], float] = {}
-    guests: tuple[Guest, ...] = ()
+    guests: tuple[GuestSummary, ...] = ()
     connections: tuple[Connection, ...] = ()
     fabrics: tuple[InternalFabric, ...] = ()
     internal_nodes: tuple[InternalNode, ...] = ()
-    incoming: tuple[Request, ...] = ()
-    outgoing: tuple[Request, ...] = ()
+    incoming: tuple[RequestRow, ...] = ()
+    outgoing: tuple[RequestRow, ...] = ()
     requests_read: bool = True
     key: str = ""
     former: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ import msgspec
 from liqod.model.view.daemonfacts import PluginFacts, ProcessFacts, ReasonFacts, SightingFacts
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.problems import Problem
-from liqod.model.view.requests import Request
+from liqod.model.view.requests import RequestRow
 from liqod.model.view.rows import (
     EventRow,
     Ladder,
@@ -25,7 +25,7 @@ from liqod.model.view.rows import (
     Slice,
     WidePeerRow,
 )
-from liqod.model.view.snapshot import Guest
+from liqod.model.view.snapshot import GuestSummary
 
 T = TypeVar("T")
 
@@ -61,14 +61,14 @@ class LiveState(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: dict[str, NodeRow] = {}
     namespaces: dict[str, NamespaceRow] = {}
     pods: dict[str, PodRow] = {}
-    guests: dict[str, Guest] = {}
+    guests: dict[str, GuestSummary] = {}
     slices: dict[str, Slice] = {}
     reflections: dict[str, Reflection] = {}
     reasons: dict[str, ReasonFacts] = {}
     plugins: dict[str, PluginFacts] = {}
     sightings: dict[str, SightingFacts] = {}
-    incoming: dict[str, Request] = {}
-    outgoing: dict[str, Request] = {}
+    incoming: dict[str, RequestRow] = {}
+    outgoing: dict[str, RequestRow] = {}
     problems: tuple[Problem, ...] = ()
 
 
@@ -87,14 +87,14 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: dict[str, NodeRow | None] = {}
     namespaces: dict[str, NamespaceRow | None] = {}
     pods: dict[str, PodRow | None] = {}
-    guests: dict[str, Guest | None] = {}
+    guests: dict[str, GuestSummary | None] = {}
     slices: dict[str, Slice | None] = {}
     reflections: dict[str, Reflection | None] = {}
     reasons: dict[str, ReasonFacts | None] = {}
     plugins: dict[str, PluginFacts | None] = {}
     sightings: dict[str, SightingFacts | None] = {}
-    incoming: dict[str, Request | None] = {}
-    outgoing: dict[str, Request | None] = {}
+    incoming: dict[str, RequestRow | None] = {}
+    outgoing: dict[str, RequestRow | None] = {}
     problems: tuple[Problem, ...] | None = None
     events: tuple[EventRow, ...] = ()
     lines: tuple[Line, ...] = ()

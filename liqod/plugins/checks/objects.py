@@ -11,8 +11,8 @@ from liqod.model.objects import scheduling
 from liqod.model.view.daemonfacts import PLUGIN_FAILS
 from liqod.model.view.figures import counted
 from liqod.model.view.problems import HINTS, LAST
-from liqod.model.view.requests import Request
-from liqod.model.view.snapshot import Pod
+from liqod.model.view.requests import RequestRow
+from liqod.model.view.snapshot import PodSummary
 from liqod.plugins.checks import cluster
 from liqod.plugins.checks.peers import denials
 from liqod.plugins.diagnosis import Check, ClusterFacts, Fault, Finding, PeerFacts, found
@@ -44,11 +44,11 @@ def requests(facts: ClusterFacts) -> Iterator[Fault]:
             yield _asked(request)
 
 
-def _of_request(request: Request, what: str, remedy: str, rank: int | None = None) -> Fault:
+def _of_request(request: RequestRow, what: str, remedy: str, rank: int | None = None) -> Fault:
     return Fault(what, remedy, (request.name,), rank, request.cluster_id)
 
 
-def _asked(request: Request) -> Fault:
+def _asked(request: RequestRow) -> Fault:
     said = request.reason or "nothing was heard yet"
     if request.state in ENDED_BADLY:
         what = f"the request {request.name} to borrow has failed: {said}"
@@ -61,7 +61,7 @@ def _asked(request: Request) -> Fault:
     return _of_request(request, what, "`liqod inbox` there shows the request", HINTS)
 
 
-def _offered(request: Request) -> Iterator[Fault]:
+def _offered(request: RequestRow) -> Iterator[Fault]:
     """The faults of an offer to lend, for which this cluster dials the other one."""
     said = request.reason or "nothing was heard yet"
     if request.state in ENDED_BADLY:
@@ -77,7 +77,7 @@ def _offered(request: Request) -> Iterator[Fault]:
         yield _of_request(request, what, remedy, HINTS)
 
 
-def _words(request: Request) -> str:
+def _words(request: RequestRow) -> str:
     return f"; words: {request.words}" if request.words else ""
 
 
@@ -134,7 +134,7 @@ def pods(facts: PeerFacts) -> Iterator[Fault]:
     return _pods(facts.pods, facts.peer)
 
 
-def _pods(found: Iterable[Pod], peer: str) -> Iterator[Fault]:
+def _pods(found: Iterable[PodSummary], peer: str) -> Iterator[Fault]:
     sets: dict[str, list[str]] = {}
     waits: dict[tuple[str, str, bool], list[str]] = {}
     for pod in found:

@@ -9,7 +9,7 @@ from liqod.errors import Misuse
 from liqod.inspect.actions import Actions
 from liqod.inspect.protocol import RequestError
 from liqod.inspect.stream import Collector
-from liqod.model.view.requests import Request
+from liqod.model.view.requests import RequestRow
 from liqod.model.view.state import LiveState
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import ask, entries, meeting
@@ -27,14 +27,14 @@ def actions(member: Member) -> Actions:
     return Actions(member.context, member.components, SimpleNamespace())  # type: ignore[arg-type]
 
 
-async def shown(collector: Collector, table: str, state: str) -> Request:
+async def shown(collector: Collector, table: str, state: str) -> RequestRow:
     """The one row of a table, when its request is in that state."""
 
-    async def look() -> Request | None:
+    async def look() -> RequestRow | None:
         rows = getattr(await collector.collect(whole=False), table).values()
         return next((row for row in rows if row.state == state and row.words), None)
 
-    found: Request = await eventually(look)
+    found: RequestRow = await eventually(look)
     return found
 
 

@@ -12,8 +12,8 @@ from liqod.model.objects.webhook import NO_ENDPOINT
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
 from liqod.model.view.daemonfacts import PluginFacts, SightingFacts
 from liqod.model.view.networkfacts import NodeWay, PodTrip
-from liqod.model.view.requests import Request
-from liqod.model.view.snapshot import Pod
+from liqod.model.view.requests import RequestRow
+from liqod.model.view.snapshot import PodSummary
 from liqod.plugins.diagnosis import (
     NodeFacts,
     QueueFacts,
@@ -284,7 +284,7 @@ FAULTS = [
     ),
     Fault(
         "it does not agree to a request",
-        objects={"outgoing": (Request("milan", "milan", state="Failed", reason="no room"),)},
+        objects={"outgoing": (RequestRow("milan", "milan", state="Failed", reason="no room"),)},
         says=("the request milan to borrow has failed: no room", AGAIN),
         alone=("the request milan to borrow has failed: no room", AGAIN),
     ),
@@ -495,7 +495,7 @@ FAULTS = [
     # What is no fault
     Fault(
         "a pod waits",
-        objects={"pods": (Pod("shop", "web", "milan", "Pending", False, reason="no room"),)},
+        objects={"pods": (PodSummary("shop", "web", "milan", "Pending", False, reason="no room"),)},
         ends=0,
         alone=(),
     ),

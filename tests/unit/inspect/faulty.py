@@ -8,8 +8,8 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.peering.foreigncluster import DEGRADED
 from liqod.model.view.daemonfacts import PluginFacts
-from liqod.model.view.requests import Request
-from liqod.model.view.snapshot import Pod
+from liqod.model.view.requests import RequestRow
+from liqod.model.view.snapshot import PodSummary
 from liqod.resources import NamespaceOffloading, ResourceSlice
 from liqod.resources.authentication import SliceCondition, SliceSpec, SliceStatus
 from liqod.resources.core import PeerCondition
@@ -53,12 +53,12 @@ def lent(**resources: str) -> ResourceSlice:
     return ResourceSlice(metadata=meta, status=SliceStatus(resources=dict(resources)))
 
 
-def offers(reason: str) -> Request:
-    return Request("invitation-1", "milan", state="Done", reason=reason, lends=True)
+def offers(reason: str) -> RequestRow:
+    return RequestRow("invitation-1", "milan", state="Done", reason=reason, lends=True)
 
 
-def without_place(reason: str) -> Pod:
-    return Pod("shop", "web", "milan", "Pending", False, reason, unplaced=True)
+def without_place(reason: str) -> PodSummary:
+    return PodSummary("shop", "web", "milan", "Pending", False, reason, unplaced=True)
 
 
 def unmapped(reason: str, message: str) -> NamespaceOffloading:

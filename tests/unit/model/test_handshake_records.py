@@ -6,11 +6,11 @@ import pytest
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.view import requests
-from liqod.model.view.requests import Request, met
+from liqod.model.view.requests import RequestRow, met
 from liqod.resources import IncomingPeering, OutgoingPeering
 from liqod.resources.peering import IncomingPeeringSpec, OutgoingPeeringSpec
 
-DONE = Request(
+DONE = RequestRow(
     name="a", cluster_id="milan", words="copper-lantern-otter", state="Done", by="policy"
 )
 
@@ -26,7 +26,7 @@ DONE = Request(
         ((DONE, msgspec.structs.replace(DONE, by="request")), ("policy, request", DONE.words)),
     ],
 )
-def test_how_a_peer_was_met(found: tuple[Request, ...] | None, expected: tuple[str, str]):
+def test_how_a_peer_was_met(found: tuple[RequestRow, ...] | None, expected: tuple[str, str]):
     assert met("milan", found) == expected
 
 

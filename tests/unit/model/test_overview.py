@@ -12,7 +12,7 @@ from liqod.model.crossing.guests import GuestRow
 from liqod.model.ids import IdProblem
 from liqod.model.objects.quantities import NANO
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
-from liqod.model.view.snapshot import Guest, Pod, Snapshot
+from liqod.model.view.snapshot import GuestSummary, PodSummary, Snapshot
 from liqod.plugins.checks import objects
 from liqod.resources import (
     ForeignCluster,
@@ -70,7 +70,7 @@ def healthy(**changes: object) -> Snapshot:
         "foreign_clusters": (peer("milan", notes={labels.POD_NETWORK: "routed"}),),
         "virtual_nodes": (node("milan", "milan"),),
         "nodes": {"milan": ""},
-        "pods": (Pod("shop", "web-1", "milan", "Running", True),),
+        "pods": (PodSummary("shop", "web-1", "milan", "Running", True),),
         "expiries": {("milan", "controlplane-milan"): 300 * DAY},
         **changes,
     }
@@ -177,9 +177,9 @@ def test_a_peer_that_is_left_and_does_not_answer_can_be_given_up():
 
 def test_a_waiting_pod_says_why_and_daemon_sets_are_counted_once():
     pods = (
-        Pod("shop", "web-1", "milan", "Pending", False, "over quota"),
-        Pod("shop", "agent-1", "milan", "Pending", False, "x", "agent"),
-        Pod("shop", "agent-2", "milan", "Pending", False, "x", "agent"),
+        PodSummary("shop", "web-1", "milan", "Pending", False, "over quota"),
+        PodSummary("shop", "agent-1", "milan", "Pending", False, "x", "agent"),
+        PodSummary("shop", "agent-2", "milan", "Pending", False, "x", "agent"),
     )
     assert problems(healthy(pods=pods)) == [
         "pod shop/web-1: over quota",
@@ -189,7 +189,7 @@ def test_a_waiting_pod_says_why_and_daemon_sets_are_counted_once():
 
 def test_pods_that_wait_for_the_same_are_one_problem():
     pods = tuple(
-        Pod(namespace, f"web-{number}", "milan", "Pending", False, why)
+        PodSummary(namespace, f"web-{number}", "milan", "Pending", False, why)
         for namespace in ("shop", "yard")
         for number, why in enumerate(("over quota", "over quota", "over quota", "no image"), 1)
     )
@@ -318,9 +318,9 @@ def test_a_peers_daemon_is_not_known_while_its_api_server_does_not_answer():
 
 def test_a_lender_sees_its_guests():
     guests = (
-        Guest("shop-rome", "web-1", "n1", "Running", True, consumer="rome"),
-        Guest("shop-rome", "web-2", "", "Pending", False, "no room", consumer="rome"),
-        Guest("shop-turin", "web-1", "n1", "Running", True, consumer="turin"),
+        GuestSummary("shop-rome", "web-1", "n1", "Running", True, consumer="rome"),
+        GuestSummary("shop-rome", "web-2", "", "Pending", False, "no room", consumer="rome"),
+        GuestSummary("shop-turin", "web-1", "n1", "Running", True, consumer="turin"),
     )
     snapshot = healthy(guests=guests, foreign_clusters=(peer("rome"), peer("turin")))
     view = overview(snapshot)
@@ -339,7 +339,7 @@ def test_policies_that_are_missing_are_named():
 
 
 def test_pods_of_users_and_what_is_meant_are_hints():
-    late = Pod("shop", "web-1", "milan", "Pending", False, "no such image")
+    late = PodSummary("shop", "web-1", "milan", "Pending", False, "no such image")
     leaving = peer("milan", notes={labels.TOMBSTONE: "{}"})
     view = overview(healthy(pods=(late,), foreign_clusters=(leaving,)))
     assert [problem.hint for problem in view.problems] == [True, True]
@@ -347,7 +347,9 @@ def test_pods_of_users_and_what_is_meant_are_hints():
 
 def test_a_pod_that_has_no_place_at_the_peer_is_a_problem_of_the_peering():
     pods = tuple(
-        Pod("shop", name, "milan", "Pending", False, "0/1 nodes are available", unplaced=True)
+        PodSummary(
+            "shop", name, "milan", "Pending", False, "0/1 nodes are available", unplaced=True
+        )
         for name in ("web-1", "web-2")
     )
     view = overview(healthy(pods=pods))

@@ -2,7 +2,7 @@
 
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.view import requests
-from liqod.model.view.requests import Request
+from liqod.model.view.requests import RequestRow
 from liqod.resources import IncomingPeering, OutgoingPeering
 from liqod.resources.peering import (
     IncomingPeeringSpec,
@@ -26,7 +26,7 @@ def test_who_asks_is_shown_with_what_was_decided():
     metadata = ObjectMeta(name="rome-5a3c9e01", creation_timestamp=MADE)
     assert requests.incoming(
         IncomingPeering(metadata=metadata, spec=spec, status=status)
-    ) == Request(
+    ) == RequestRow(
         name="rome-5a3c9e01", cluster_id="rome", words="copper-lantern-otter",
         asked={"cpu": "4"}, granted={"cpu": "2"}, state="Accepted", decision="Accept", always=True,
         source="192.0.2.7", reason="accepted by its operator", since=1795293839.0, expires=MADE,
@@ -37,12 +37,12 @@ def test_who_asks_is_shown_with_what_was_decided():
 def test_who_is_asked_is_shown_by_what_it_has_proved_and_without_its_invitation():
     spec = OutgoingPeeringSpec(addresses=("a:1", "b:2"), invitation_secret="of-milan")
     made = OutgoingPeering(metadata=ObjectMeta(name="milan"), spec=spec)
-    assert requests.outgoing(made) == Request(name="milan", source="a:1", by="invitation")
+    assert requests.outgoing(made) == RequestRow(name="milan", source="a:1", by="invitation")
     status = OutgoingPeeringStatus(
         cluster_id="milan", words="w", address="b:2", phase="Waiting", message="compare the words"
     )
     made = OutgoingPeering(metadata=ObjectMeta(name="milan"), spec=spec, status=status)
-    assert requests.outgoing(made) == Request(
+    assert requests.outgoing(made) == RequestRow(
         name="milan", cluster_id="milan", words="w", source="b:2", state="Waiting",
         reason="compare the words", by="invitation",
     )  # fmt: skip

@@ -4,25 +4,25 @@ import pytest
 
 from liqod.cli.report import overview
 from liqod.model.view.problems import Problem
-from liqod.model.view.requests import Request
+from liqod.model.view.requests import RequestRow
 from tests.unit.model.test_overview import healthy
 
 WORDS = "copper-lantern-otter-plum"
 
 
 def told(
-    *, incoming: tuple[Request, ...] = (), outgoing: tuple[Request, ...] = ()
+    *, incoming: tuple[RequestRow, ...] = (), outgoing: tuple[RequestRow, ...] = ()
 ) -> list[Problem]:
     return list(overview(healthy(incoming=incoming, outgoing=outgoing)).problems)
 
 
-def asks(cluster: str, state: str = "Waiting") -> Request:
+def asks(cluster: str, state: str = "Waiting") -> RequestRow:
     asked = {"memory": "8Gi", "cpu": "4"}
-    return Request(f"{cluster}-5a3c9e01", cluster, WORDS, asked, state=state)
+    return RequestRow(f"{cluster}-5a3c9e01", cluster, WORDS, asked, state=state)
 
 
-def asked(state: str, reason: str = "") -> Request:
-    return Request("milan", "milan", WORDS, state=state, reason=reason)
+def asked(state: str, reason: str = "") -> RequestRow:
+    return RequestRow("milan", "milan", WORDS, state=state, reason=reason)
 
 
 def test_who_waits_for_an_answer_is_told_with_the_words_and_is_no_fault():
@@ -50,8 +50,8 @@ def test_what_this_cluster_waits_for_is_told_with_the_words():
     assert problem.what == f"is asked to lend: milan has not answered; words: {WORDS}"
 
 
-def offered(state: str, reason: str = "") -> Request:
-    return Request("invitation-1", "rome", WORDS, state=state, reason=reason, lends=True)
+def offered(state: str, reason: str = "") -> RequestRow:
+    return RequestRow("invitation-1", "rome", WORDS, state=state, reason=reason, lends=True)
 
 
 def test_whom_this_cluster_dials_to_lend_to_it_is_told_as_such():

@@ -15,7 +15,7 @@ from liqod.inspect.protocol import (
     GetTasks,
     Preview,
 )
-from liqod.model.view.requests import Request as Asking
+from liqod.model.view.requests import RequestRow as Asking
 from tests.unit.model.states import NOW, peer, state
 from tests.unit.tui.driven import answers, asked, run, several
 from tests.unit.tui.links import FakeLink

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from liqod.model.view.daemonfacts import SightingFacts
-from liqod.model.view.requests import Request
+from liqod.model.view.requests import RequestRow
 from liqod.model.view.rows import Pulse
 from tests.unit.model.states import NOW, peer
 from tests.unit.tui.sessions import session
@@ -74,20 +74,22 @@ def test_the_inbox_leaves_out_who_is_a_peer_already() -> None:
 
 def test_the_inbox_shows_first_who_waits_for_an_answer_and_the_words_to_compare() -> None:
     words_ = "copper-lantern-otter"
-    asks = Request(
+    asks = RequestRow(
         "bern-1", "bern", words_, {"cpu": "4"}, state="Waiting", source="192.0.2.7", since=NOW - 60
     )
     known = session(
         incoming={
-            "aosta-1": Request("aosta-1", "aosta", state="Denied", reason="its operator says no"),
+            "aosta-1": RequestRow(
+                "aosta-1", "aosta", state="Denied", reason="its operator says no"
+            ),
             "bern-1": asks,
-            "done": Request("done", "turin", state="Done"),
+            "done": RequestRow("done", "turin", state="Done"),
         },
         outgoing={
-            "milan": Request(
+            "milan": RequestRow(
                 "milan", granted={"cpu": "2"}, state="Accepted", reason="nearly there"
             ),
-            "pisa": Request("pisa", state="", reason="no answer", lends=True),
+            "pisa": RequestRow("pisa", state="", reason="no answer", lends=True),
         },
         sightings={"mdns/oslo/en0": SightingFacts("oslo", "mdns", where="en0", free={"cpu": "9"})},
     )

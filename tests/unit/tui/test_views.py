@@ -8,7 +8,7 @@ import pytest
 from liqod.inspect.protocol import Tasks
 from liqod.model.view.daemonfacts import PluginFacts, SightingFacts
 from liqod.model.view.problems import HINTS, Problem
-from liqod.model.view.requests import Request
+from liqod.model.view.requests import RequestRow
 from liqod.model.view.rows import (
     Amount,
     ConditionRow,
@@ -24,7 +24,7 @@ from liqod.model.view.rows import (
     Task,
     Watching,
 )
-from liqod.model.view.snapshot import Guest
+from liqod.model.view.snapshot import GuestSummary
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.sessions import after, hello, session, snapshot
 from tests.unit.tui.tables import NETWORK, shown, words
@@ -54,10 +54,12 @@ def test_every_row_has_a_cell_for_each_column() -> None:
         networks={"milan": NETWORK},
         plugins={"reflector/pods": PluginFacts("pods", "reflector")},
         sightings={"manual/oslo": SightingFacts("oslo", "manual")},
-        incoming={"bern-1": Request("bern-1", "bern", state="Waiting")},
-        outgoing={"kyoto": Request("kyoto", state="Denied")},
+        incoming={"bern-1": RequestRow("bern-1", "bern", state="Waiting")},
+        outgoing={"kyoto": RequestRow("kyoto", state="Denied")},
         guests={
-            "shop-milan/web": Guest("shop-milan", "web", "n1", "Running", True, consumer="milan")
+            "shop-milan/web": GuestSummary(
+                "shop-milan", "web", "n1", "Running", True, consumer="milan"
+            )
         },
     )
     known = after(Tasks(id=1, tasks=(Task("main", 0),)), start=known)
@@ -143,11 +145,11 @@ def test_a_lender_sees_its_guests_and_why_one_waits() -> None:
     known = session(
         peer(),
         guests={
-            "shop-oslo/a": Guest("shop-oslo", "a", "n1", "Running", True, consumer="oslo"),
-            "shop-oslo/b": Guest(
+            "shop-oslo/a": GuestSummary("shop-oslo", "a", "n1", "Running", True, consumer="oslo"),
+            "shop-oslo/b": GuestSummary(
                 "shop-oslo", "b", "", "Pending", False, "no room", consumer="oslo"
             ),
-            "x-bern/c": Guest("x-bern", "c", "n2", "Succeeded", False, consumer="bern"),
+            "x-bern/c": GuestSummary("x-bern", "c", "n2", "Succeeded", False, consumer="bern"),
         },
     )
     rows = shown(known, "guests").rows
@@ -267,10 +269,14 @@ def test_a_hostile_peer_cannot_write_to_the_terminal() -> None:
         nodes={"n": NodeRow(evil, "milan", False, evil, {evil: evil}, 0, 0)},
         pods={"shop/a": PodRow("shop", evil, "n", evil, False, evil, peer="milan")},
         sightings={"m/x": SightingFacts(evil, evil, problem=evil)},
-        incoming={"x": Request(evil, evil, evil, {evil: evil}, {}, evil, source=evil, reason=evil)},
-        outgoing={"y": Request("y", evil, evil, {}, {evil: evil}, evil, source=evil, reason=evil)},
+        incoming={
+            "x": RequestRow(evil, evil, evil, {evil: evil}, {}, evil, source=evil, reason=evil)
+        },
+        outgoing={
+            "y": RequestRow("y", evil, evil, {}, {evil: evil}, evil, source=evil, reason=evil)
+        },
         ladders={"milan": failing("milan", "clock", evidence=evil)},
-        guests={"x/a": Guest(evil, evil, evil, evil, False, evil, consumer="milan")},
+        guests={"x/a": GuestSummary(evil, evil, evil, evil, False, evil, consumer="milan")},
         problems=(Problem(1, evil, evil, evil),),
     )
     for view in VIEWS.values():
