@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, NoReturn, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
 import trio
 
 from liqod.errors import LiqodError, NetworkError
@@ -28,16 +29,7 @@ R = TypeVar("R")
 
 HEAD_LIMIT: Final = 8192
 """Bytes of a request."""
-HEAD_WITHIN: Final = 5.0
-"""Seconds for a request to come."""
-CONNECT_WITHIN: Final = 5.0
-"""Seconds for the API server to accept."""
-HALF_IDLE: Final = 30.0
-"""Seconds without a byte after which a connection is closed, where one side has ended what it says:
-mostly it is gone."""
 BACKLOG: Final = 64
-RETRY: Final = 1.0
-"""Seconds until a listener that cannot be had is tried again."""
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +92,24 @@ class VethListeners:
             return 0
 
 
+class ProxyTimings(msgspec.Struct, frozen=True, kw_only=True):
+    """Times that the proxy waits, all in seconds.
+
+    Attributes:
+        idle: without a byte either way, after which a connection is closed.
+        half_idle: the same where one side has ended what it says: mostly it is gone.
+        head_within: for a request to come.
+        connect_within: for the API server to accept.
+        retry: until a listener that cannot be had is tried again.
+    """
+
+    idle: float
+    half_idle: float = 30.0
+    head_within: float = 5.0
+    connect_within: float = 5.0
+    retry: float = 1.0
+
+
 class ConnectProxy:
     """The proxy of one cluster.
 
@@ -108,7 +118,7 @@ class ConnectProxy:
         dial: connects to it, by whatever way this daemon has.
         within: calls something in the node's namespace.
         places: of all peers' connections.
-        idle: seconds without a byte either way after which a connection is closed.
+        timings: how long it waits for what.
         listeners: listens to peers' namespaces; called in the node's.
     """
 
@@ -118,13 +128,13 @@ class ConnectProxy:
         dial: Dial,
         within: Within,
         places: ConnectionLimiter,
-        idle: float,
+        timings: ProxyTimings,
         listeners: VethListeners | None = None,
     ) -> None:
         self._allowed = place_of(server)
         self._dial = dial
         self._within = within
-        self._places, self._idle = places, idle
+        self._places, self._timings = places, timings
         self._listeners = listeners or VethListeners()
         self._seldom = Seldom()
 
@@ -144,7 +154,7 @@ class ConnectProxy:
                 except (OSError, NetworkError) as error:
                     if self._seldom.allows(str(error)):
                         log.warning("the proxy for %s: %s", names.peer_id, error)
-                    await trio.sleep(RETRY)
+                    await trio.sleep(self._timings.retry)
                     continue
                 listener = trio.SocketListener(trio.socket.from_stdlib_socket(opened))
                 async with trio.open_nursery() as listening:
@@ -170,7 +180,7 @@ class ConnectProxy:
 
     async def serve(self, client: Wire) -> None:
         """One connection of a peer's, which is the caller's to close. Raises Unreachable."""
-        with trio.move_on_after(HEAD_WITHIN) as patience:
+        with trio.move_on_after(self._timings.head_within) as patience:
             found = await _head(client)
         if patience.cancelled_caught:
             return await _say(client, "408 Request Timeout")
@@ -183,7 +193,7 @@ class ConnectProxy:
             return await _say(client, "403 Forbidden")
         server: Wire | None = None
         try:
-            with trio.move_on_after(CONNECT_WITHIN):
+            with trio.move_on_after(self._timings.connect_within):
                 server = await self._dial()
         except LiqodError as error:
             if self._seldom.allows(str(error)):
@@ -194,7 +204,8 @@ class ConnectProxy:
             await client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
             if rest:
                 await server.send(rest)
-            await splice(client, server, idle=self._idle, lingering=HALF_IDLE)
+            idle, lingering = self._timings.idle, self._timings.half_idle
+            await splice(client, server, idle=idle, lingering=lingering)
         finally:
             server.close()
 

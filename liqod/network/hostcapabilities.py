@@ -13,7 +13,7 @@ from liqod.errors import LiqodError
 from liqod.kube.http.wire import Wire, connect
 from liqod.model.crossing.addresses import parse
 from liqod.network.backends import Backend, backend
-from liqod.network.connectproxy import ConnectProxy, place_of
+from liqod.network.connectproxy import ConnectProxy, ProxyTimings, place_of
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import Names, Side
 from liqod.network.failover.role import Role
@@ -92,7 +92,7 @@ async def look(
             proxy=ConnectProxy(
                 *(context.endpoint.server, partial(to_server, context), kernel.within),
                 places=callers[PROXY],
-                idle=context.config.handshake.stream_idle,
+                timings=ProxyTimings(idle=context.config.handshake.stream_idle),
             ),
             stands_by=frozenset(quiet),
             role=role,

@@ -16,7 +16,7 @@ import trio
 
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import SocketWire, Wire
-from liqod.network.connectproxy import ConnectProxy
+from liqod.network.connectproxy import ConnectProxy, ProxyTimings
 from liqod.network.dataplane.entrances import ServerEntrance, of_server
 from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.kernel.namespaces import enter
@@ -169,7 +169,8 @@ async def test_liqos_proxy_is_served_through_the_tunnel_alone(lab: Lab, theirs: 
 
     at_home = partial(dial, lab.rome.node, labs.LAN_NODE, PORT)
     here = partial(within, lab.rome.node)
-    proxy = ConnectProxy("https://rome.example:6443", at_home, here, ConnectionLimiter(8), 900.0)
+    timings = ProxyTimings(idle=900.0)
+    proxy = ConnectProxy("https://rome.example:6443", at_home, here, ConnectionLimiter(8), timings)
     heals, heal = [trio.Event()], trio.Event()
 
     async def healed() -> None:

@@ -19,8 +19,6 @@ from liqod.network.failover import messages
 from liqod.network.failover.election import HOLD, Claim
 from liqod.network.failover.messages import Answer, Question
 
-FRESH: Final = 2.0
-"""Seconds after which an answer that a question confirms is too old to count."""
 REMEMBERED: Final = 4096
 """Answers that can be confirmed."""
 STANDBYS: Final = 64
@@ -53,6 +51,22 @@ class Standby(msgspec.Struct):
     address: str = ""
 
 
+class ResponderTimings(msgspec.Struct, frozen=True, kw_only=True):
+    """Times of the answers, all in seconds.
+
+    Attributes:
+        fresh: after which an answer that a question confirms is too old to count.
+        hold: for which it is said what was published last: less than a loop may hang.
+    """
+
+    fresh: float = 2.0
+    hold: float = HOLD
+
+
+ORDINARY = ResponderTimings()
+"""Those of a daemon."""
+
+
 class Responder:
     """Answers at one socket, which it owns.
 
@@ -61,11 +75,18 @@ class Responder:
         key: of the cluster's candidates.
         me: this candidate's name.
         wake: has the loop look, from this thread: somebody new asks, or what it said is old.
+        timings: how long what was said counts.
     """
 
     def __init__(
-        self, sock: socket.socket, key: bytes, me: str, wake: Callable[[], None] = lambda: None
+        self,
+        sock: socket.socket,
+        key: bytes,
+        me: str,
+        wake: Callable[[], None] = lambda: None,
+        timings: ResponderTimings = ORDINARY,
     ) -> None:
+        self._timings = timings
         self._sock, self._key, self._me, self._wake = sock, key, me, wake
         self._lock = threading.Lock()
         self._claim: Claim | None = None
@@ -99,7 +120,7 @@ class Responder:
             before, self._claim = self._claim, claim if at_work else None
             if before is None or claim is None or before.version != claim.version:
                 self._asked.clear()
-            self._until = now() + HOLD
+            self._until = now() + self._timings.hold
             self._newest = max(self._newest, epoch)
 
     def asked(self) -> dict[str, Standby]:
@@ -156,7 +177,8 @@ class Responder:
         claim, version = self._claim, ""
         name = self._me if claim is not None else ""
         acknowledged = self._sent.get(question.had, -inf)
-        if claim is not None and at - acknowledged < FRESH and self._has_room(question.name):
+        fresh = at - acknowledged < self._timings.fresh
+        if claim is not None and fresh and self._has_room(question.name):
             version = claim.version
             if question.name not in self._asked:
                 self._wake()

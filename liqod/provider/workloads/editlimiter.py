@@ -40,12 +40,15 @@ class EditLimiter(Controller[Key]):
     Args:
         host: the consumer.
         queue: where an edit goes when it is its turn.
+        credit: seconds of the processor that edits may take at once.
     """
 
-    def __init__(self, host: ControllerHost, queue: KeyedQueue[Key]) -> None:
+    def __init__(
+        self, host: ControllerHost, queue: KeyedQueue[Key], credit: float = CREDIT
+    ) -> None:
         super().__init__(host, "edits")
         self._turns = queue
-        self._budget = CpuBudget(credit=CREDIT, share=SHARE)
+        self._budget = CpuBudget(credit=credit, share=SHARE)
         self._counted: set[Key] = set()
 
     async def reconcile(self, key: Key) -> None:

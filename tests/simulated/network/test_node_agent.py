@@ -232,8 +232,7 @@ async def test_what_makes_no_sense_is_named_and_what_was_sound_stays():
         assert node.states[-1][1] is True
 
 
-async def test_what_the_kernel_refuses_is_said_and_tried_again(monkeypatch):
-    monkeypatch.setattr("liqod.network.overlay.agent.RETRY", 0.05)
+async def test_what_the_kernel_refuses_is_said_and_tried_again():
     async with two(made=False) as node:
         node.kernel.refuses = "the interface lqx is of liqod milan"
         await make(node.client)
@@ -303,8 +302,7 @@ async def test_what_an_earlier_one_left_goes_where_there_is_no_overlay():
         await node.says("Applied", "Applied")
 
 
-async def test_uninstalling_waits_for_nodes_and_names_those_that_do_not_answer(monkeypatch):
-    monkeypatch.setattr("liqod.install.overlayremoval.WITHIN", 2.0)
+async def test_uninstalling_waits_for_nodes_and_names_those_that_do_not_answer():
     async with two() as node:
         await node.says("Applied", "Applied")
         told: list[str] = []

@@ -122,7 +122,7 @@ async def test_a_websocket_that_is_offered_no_more_is_passed_over(monkeypatch):
         heard(ProbeResult(False, why="nothing answers"))
         await site.lender.settled()
         assert specs[-1].websocket == 0
-        monkeypatch.setattr(peertunnel, "LAST_RESORT", 0.0)
+        await trio.sleep(peertunnel.LAST_RESORT)
         heard(ProbeResult(False, why="nothing answers"))
         await eventually(partial(_uses, specs, 443))
 

@@ -10,7 +10,6 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, PODS
 from liqod.kube.selection import EVERY
 from liqod.plugins import loader
-from liqod.plugins.reflectors import pods
 from liqod.resources import RESOURCE_SLICES
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.meeting import ask, entries, lead, meeting
@@ -29,9 +28,8 @@ async def run(member: Member, folder: Path, *words: str) -> Ended:
 
 @pytest.mark.long
 async def test_a_pod_without_a_place_at_the_peer_is_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(pods, "SLOW_START", 0.2)
     plugins = loader.load(sources=loader.built_in())
     async with members("rome", "milan", plugins=plugins, nodes=1) as [rome, milan]:
         await rome.peer(milan, resources=MUCH)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 import trio
 
 from liqod.apimachinery.kinds import NODES, PODS
@@ -14,8 +13,7 @@ from tests.simulated.reflecting import SHOP, THERE
 MANY = 60
 
 
-async def test_why_many_pods_stay_pending_is_asked_at_a_pace(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("liqod.plugins.reflectors.pods.SLOW_START", 0.1)
+async def test_why_many_pods_stay_pending_is_asked_at_a_pace():
     async with lending() as (both, _):
         for node in await both.there.list(NODES):
             cordoned = {"spec": {"unschedulable": True}}

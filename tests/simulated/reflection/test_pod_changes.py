@@ -239,7 +239,6 @@ async def test_it_is_said_where_the_peer_takes_over_no_change(
         """A Liqo provider's way with a changed ShadowPod."""
 
     monkeypatch.setattr(podupdates.PodUpdates, "follow", nothing)
-    monkeypatch.setattr("liqod.plugins.reflectors.pods.SLOW_START", 0.1)
     async with lending() as (both, _):
         await both.pod("web", spec={"containers": [WEB]})
         await here(both, "web")

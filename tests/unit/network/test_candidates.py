@@ -15,7 +15,7 @@ from liqod.network.failover import messages, responder
 from liqod.network.failover.election import Claim
 from liqod.network.failover.fence import Fence
 from liqod.network.failover.messages import Answer, Question, encoded, key_of, read
-from liqod.network.failover.responder import Responder
+from liqod.network.failover.responder import ORDINARY, Responder, ResponderTimings
 
 KEY = key_of(b"s" * 32, "rome")
 NUMBERS = st.integers(0, (1 << 64) - 1)
@@ -53,14 +53,16 @@ def test_a_name_that_is_too_long_is_refused():
 
 
 @contextmanager
-def answering() -> Iterator[tuple[Responder, socket.socket]]:
+def answering(
+    timings: ResponderTimings = ORDINARY,
+) -> Iterator[tuple[Responder, socket.socket]]:
     """A responder of `a`, and a socket that asks it."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     listening.bind(("127.0.0.1", 0))
     asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     asking.connect(listening.getsockname())
     asking.settimeout(1.0)
-    answers = Responder(listening, KEY, "a")
+    answers = Responder(listening, KEY, "a", timings=timings)
     answers.start()
     try:
         yield answers, asking
@@ -105,11 +107,10 @@ def test_a_question_counts_when_it_confirms_an_answer():
         assert ask(asking, 3, second.number).version == "78"
 
 
-def test_a_question_that_is_sent_again_later_counts_no_more(monkeypatch: pytest.MonkeyPatch):
-    with answering() as (answers, asking):
+def test_a_question_that_is_sent_again_later_counts_no_more():
+    with answering(ResponderTimings(fresh=0.05)) as (answers, asking):
         answers.publish(CLAIM, at_work=True, epoch=3)
         recorded = Question("b", 2, ask(asking, 1).number, 3)
-        monkeypatch.setattr(responder, "FRESH", 0.05)
         time.sleep(0.1)
         asking.send(encoded(recorded, KEY))
         found = read(asking.recv(1000), KEY)
@@ -124,9 +125,8 @@ def test_one_that_is_fenced_does_not_say_that_it_works():
         assert ask(asking, 1).name == ""
 
 
-def test_a_loop_that_hangs_is_not_spoken_for(monkeypatch: pytest.MonkeyPatch):
-    with answering() as (answers, asking):
-        monkeypatch.setattr(responder, "HOLD", 0.05)
+def test_a_loop_that_hangs_is_not_spoken_for():
+    with answering(ResponderTimings(hold=0.05)) as (answers, asking):
         answers.publish(CLAIM, at_work=True, epoch=3)
         time.sleep(0.1)
         assert silent(asking, encoded(Question("b", 1, 0, 3), KEY))

@@ -13,8 +13,7 @@ import trio
 from liqod.errors import Unconnected, Unreachable
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import SocketWire, Wire
-from liqod.network import connectproxy
-from liqod.network.connectproxy import ConnectProxy, VethListeners, place_of
+from liqod.network.connectproxy import ConnectProxy, ProxyTimings, VethListeners, place_of
 from liqod.network.dataplane.names import Names
 from liqod.runtime.connectionlimit import ConnectionLimiter
 
@@ -22,6 +21,9 @@ R = TypeVar("R")
 
 SERVER = "https://milan.example:6443"
 OPEN = b"CONNECT milan.example:6443 HTTP/1.1\r\nHost: milan.example:6443\r\n\r\n"
+
+
+PATIENT = ProxyTimings(idle=900.0)
 
 
 class Milan:
@@ -32,7 +34,7 @@ class Milan:
         self.connections = 0
         self.servers: list[SocketWire] = []
         self.wires: list[SocketWire] = []
-        self.proxy = ConnectProxy(SERVER, self.dial, here, ConnectionLimiter(4), 900.0)
+        self.proxy = ConnectProxy(SERVER, self.dial, here, ConnectionLimiter(4), PATIENT)
 
     def pair(self) -> tuple[SocketWire, SocketWire]:
         one, other = (SocketWire(each) for each in socket.socketpair())
@@ -178,10 +180,9 @@ async def test_a_request_in_crumbs_is_one(milan: Milan) -> None:
         assert b" 200 " in await wire.receive()
 
 
-async def test_a_request_that_does_not_come_is_not_waited_for(
-    milan: Milan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connectproxy, "HEAD_WITHIN", 0.05)
+async def test_a_request_that_does_not_come_is_not_waited_for(milan: Milan) -> None:
+    soon = ProxyTimings(idle=900.0, head_within=0.05)
+    milan.proxy = ConnectProxy(SERVER, milan.dial, here, ConnectionLimiter(4), soon)
     assert (await milan.answer(OPEN[:-2])).startswith(b"HTTP/1.1 408 ")
     assert milan.connections == 0
 
@@ -192,7 +193,9 @@ async def test_an_api_server_that_is_not_there_is_said_to_be_so(milan: Milan) ->
 
 
 async def test_a_connection_that_says_nothing_ends(milan: Milan) -> None:
-    milan.proxy = ConnectProxy(SERVER, milan.dial, here, ConnectionLimiter(4), idle=0.1)
+    milan.proxy = ConnectProxy(
+        *(SERVER, milan.dial, here, ConnectionLimiter(4)), ProxyTimings(idle=0.1)
+    )
     with trio.fail_after(2):
         answer = await milan.answer(OPEN)
     assert b" 200 " in answer
@@ -209,9 +212,8 @@ async def test_one_that_breaks_off_takes_its_other_half_along(milan: Milan) -> N
 
 
 async def test_one_peer_has_so_many_connections_and_others_theirs(
-    milan: Milan, monkeypatch: pytest.MonkeyPatch
+    milan: Milan,
 ) -> None:
-    monkeypatch.setattr(connectproxy, "HALF_IDLE", 0.05)
     sockets: dict[str, socket.socket] = {}
     streams: list[trio.SocketStream] = []
 
@@ -224,8 +226,8 @@ async def test_one_peer_has_so_many_connections_and_others_theirs(
         def index(self, veth: str) -> int:
             return 1
 
-    places = ConnectionLimiter(9, of_one=3)
-    milan.proxy = ConnectProxy(SERVER, milan.dial, here, places, 900.0, Listeners())
+    places, soon = ConnectionLimiter(9, of_one=3), ProxyTimings(idle=900.0, half_idle=0.05)
+    milan.proxy = ConnectProxy(SERVER, milan.dial, here, places, soon, Listeners())
     names = [Names("milan", peer) for peer in ("rome", "turin")]
 
     async def opened(peer: Names) -> trio.SocketStream:
@@ -262,7 +264,7 @@ async def test_one_peer_has_so_many_connections_and_others_theirs(
 
 
 async def test_a_listener_is_made_anew_when_the_interface_is_another(
-    milan: Milan, monkeypatch: pytest.MonkeyPatch
+    milan: Milan,
 ) -> None:
     index, made = [1], list[socket.socket]()
 
@@ -278,9 +280,8 @@ async def test_a_listener_is_made_anew_when_the_interface_is_another(
         def index(self, veth: str) -> int:
             return index[0]
 
-    places = ConnectionLimiter(4)
-    milan.proxy = ConnectProxy(SERVER, milan.dial, here, places, 900.0, Listeners())
-    monkeypatch.setattr(connectproxy, "RETRY", 0.01)
+    places, soon = ConnectionLimiter(4), ProxyTimings(idle=900.0, retry=0.01)
+    milan.proxy = ConnectProxy(SERVER, milan.dial, here, places, soon, Listeners())
     heal = trio.Event()
 
     async def healed() -> None:

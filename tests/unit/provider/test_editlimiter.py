@@ -54,12 +54,11 @@ def busy(seconds: float) -> None:
 
 
 async def test_edits_without_end_have_their_share_and_hold_nothing_up(
-    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: trio.testing.MockClock,
 ):
-    monkeypatch.setattr(editlimiter, "CREDIT", 0.0)
     host: Any = Peer("rome", NOTHING, "liqo-tenant-rome")
     queue: KeyedQueue[Key] = KeyedQueue()
-    paced = EditLimiter(host, queue)
+    paced = EditLimiter(host, queue, credit=0.0)
     worked: list[Key] = []
     new = ("shop-rome", "new")
 
