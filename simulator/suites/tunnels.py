@@ -178,7 +178,7 @@ class TunnelContract:
                 for size in (0, 1, 1000, MTU - head):
                     assert await both.echo(bytes(size), family=family), f"{family.name}, {size} B"
 
-        self._run(body)
+        self.run(body)
 
     def test_is_nothing_before_and_says_how_it_is_afterwards(self) -> None:
         async def body(both: Gateways) -> None:
@@ -193,7 +193,7 @@ class TunnelContract:
                 await _until(partial(self._carried, both, gateway, then, 3000))
                 assert not (await self._status(both, gateway)).why
 
-        self._run(body)
+        self.run(body)
 
     def test_up_again_loses_nothing(self) -> None:
         """Also by a daemon that has just started, and knows only what is written here."""
@@ -212,7 +212,7 @@ class TunnelContract:
             assert [await gateway.index() for gateway in both.both] == before
             assert [gateway.processes() for gateway in both.both] == processes
 
-        self._run(body)
+        self.run(body)
 
     def test_outlives_the_daemon(self) -> None:
         """One that is killed with all of its group leaves the tunnel as it is."""
@@ -228,7 +228,7 @@ class TunnelContract:
                     await both.up(gateway)
             assert [await gateway.index() for gateway in both.both] == before
 
-        self._run(body, killed=True)
+        self.run(body, killed=True)
 
     def test_comes_back_when_its_interface_is_deleted(self) -> None:
         async def body(both: Gateways) -> None:
@@ -238,7 +238,7 @@ class TunnelContract:
                 await _until(partial(self._gone, both, gateway))
             await both.join()
 
-        self._run(body)
+        self.run(body)
 
     def test_comes_back_when_its_processes_are_killed(self) -> None:
         async def body(both: Gateways) -> None:
@@ -251,7 +251,7 @@ class TunnelContract:
                     await _until(partial(self._gone, both, gateway))
             await both.join()
 
-        self._run(body)
+        self.run(body)
 
     def test_takes_another_mtu(self) -> None:
         async def body(both: Gateways) -> None:
@@ -265,7 +265,7 @@ class TunnelContract:
             with pytest.raises(OSError, match="too long"):
                 await both.echo(bytes(1300 - 27))
 
-        self._run(body)
+        self.run(body)
 
     def test_goes_to_another_endpoint_where_nobody_is_at_the_first(self) -> None:
         """The backend is given the time without packets, and called again, as by the daemon."""
@@ -276,7 +276,7 @@ class TunnelContract:
             await both.up(both.server)
             await self._reached(both, (nobody, good))
 
-        self._run(body)
+        self.run(body)
 
     def test_takes_a_name_for_an_endpoint(self) -> None:
         async def body(both: Gateways) -> None:
@@ -284,7 +284,7 @@ class TunnelContract:
             await both.up(both.server)
             await self._reached(both, (f"{NAME}:{port}",))
 
-        self._run(body)
+        self.run(body)
 
     async def _reached(self, both: Gateways, endpoints: tuple[str, ...]) -> None:
         """Bring the client up, and have it go on, until a packet has gone there and back."""
@@ -321,7 +321,7 @@ class TunnelContract:
             await trio.to_thread.run_sync(partial(ip, "netns", "exec", name, "nft", text))
             assert not await both.echo(b"?", seconds=1.0)
 
-        self._run(body)
+        self.run(body)
 
     def test_leaves_nothing(self) -> None:
         async def body(both: Gateways) -> None:
@@ -337,7 +337,7 @@ class TunnelContract:
                 assert await both.tunnels[gateway.side].status() is None
                 await both.tunnels[gateway.side].down()
 
-        self._run(body)
+        self.run(body)
 
     def test_shows_its_keys_to_nobody(self) -> None:
         async def body(both: Gateways) -> None:
@@ -349,7 +349,7 @@ class TunnelContract:
                 shown += repr(await both.tunnels[gateway.side].status()).encode()
                 assert not any(shape in shown for shape in shapes)
 
-        self._run(body)
+        self.run(body)
 
     def test_says_why_it_cannot(self) -> None:
         """A failure of this machine is raised as an error of liqod's, which the caller shows."""
@@ -361,7 +361,7 @@ class TunnelContract:
             assert not isinstance(caught.value, PluginError), f"it is told as its own: {caught}"
             await both.tunnels["client"].down()
 
-        self._run(body)
+        self.run(body)
 
     async def _carried(
         self, both: Gateways, gateway: Gateway, then: TunnelStatus, size: int
@@ -414,7 +414,7 @@ class TunnelContract:
         lost = sorted(set(range(sent)) - seen)
         assert not lost, f"of {sent} packets these were lost: {lost[:20]}"
 
-    def _run(self, body: Callable[[Gateways], Awaitable[None]], *, killed: bool = False) -> None:
+    def run(self, body: Callable[[Gateways], Awaitable[None]], *, killed: bool = False) -> None:
         """Run a test. With ``killed``, daemons that are killed then have brought both sides up."""
         needs_root()
         with TemporaryDirectory(prefix="liqod-") as folder, network() as tag:

@@ -43,7 +43,7 @@ class Suite_(Suite):
 def between(body: Callable[[Gateways], Any], program: str) -> None:
     """Run a test between two gateways."""
     settings = {"program": program, "kernel": False}
-    type("_Suite", (Suite_,), {"settings": settings})()._run(body)
+    type("_Suite", (Suite_,), {"settings": settings})().run(body)
 
 
 async def kept(

@@ -48,7 +48,7 @@ class TestWireGuard(TunnelContract):
             assert took < 3.0
             assert await reached(both) == live
 
-        self._run(body)
+        self.run(body)
 
     def test_a_better_endpoint_is_taken_when_it_stays_and_not_when_it_comes_and_goes(
         self, monkeypatch: pytest.MonkeyPatch
@@ -83,7 +83,7 @@ class TestWireGuard(TunnelContract):
             print(f"{flow.lost()} of {len(flow.sent)} packets lost")
             assert flow.lost() == 0
 
-        self._run(body)
+        self.run(body)
 
     def test_a_server_that_knows_no_questions_is_reached_at_a_better_one_too(self) -> None:
         """As Liqo's, which has the one peer."""
@@ -99,7 +99,7 @@ class TestWireGuard(TunnelContract):
             both.build(both.client)
             await tended(both, to(both, better), endpoints=(better, live))
 
-        self._run(body)
+        self.run(body)
 
     def test_who_may_ask_may_send_nothing(self) -> None:
         """With the key to ask, all but what is sent: keys are agreed on, and no packet is taken."""
@@ -119,7 +119,7 @@ class TestWireGuard(TunnelContract):
             await eventually(agreed)
             assert not await both.echo(b"?", seconds=1.0)
 
-        self._run(body)
+        self.run(body)
 
     def test_a_better_endpoint_that_is_dead_costs_next_to_nothing(self) -> None:
         async def body(both: Gateways) -> None:
@@ -143,7 +143,7 @@ class TestWireGuard(TunnelContract):
             assert await reached(both) == live
             assert await both.echo(b"?")
 
-        self._run(body)
+        self.run(body)
 
     def test_one_that_knows_no_keys_any_more_is_joined_again_in_a_moment(self) -> None:
         """The server began anew: without agreeing on new keys at once it would take 15 s."""
@@ -156,7 +156,7 @@ class TestWireGuard(TunnelContract):
             await keep(both, joins(both))
             assert trio.current_time() - began < 5.0
 
-        self._run(body)
+        self.run(body)
 
 
 class TestVxlan(TunnelContract):

@@ -36,7 +36,7 @@ class Suite(TunnelContract):
 def between(body: Body, **settings: Any) -> None:
     """Run a test between two gateways."""
     suite = type("_Suite", (Suite,), {"settings": settings})()
-    suite._run(body)
+    suite.run(body)
 
 
 async def why(both: Gateways, side: str, *words: str, seconds: float = 8.0) -> str:

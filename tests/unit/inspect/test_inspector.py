@@ -2,7 +2,6 @@
 
 import logging
 import os
-from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,17 +46,18 @@ def context(text: str = "", raw: Any = answer) -> Any:
     )
 
 
-async def test_of_two_daemons_of_one_cluster_each_has_a_socket(tmp_path: Path):
-    path = tmp_path / "rome.sock"
-    async with AsyncExitStack() as stack:
-        _, first = await Inspector(
-            context(), Components(), PluginHost(Plugins()), Account()
-        )._listen(stack, path)
-        _, second = await Inspector(
-            context(), Components(), PluginHost(Plugins()), Account()
-        )._listen(stack, path)
-        assert first == path
-        assert second == tmp_path / f"rome-{os.getpid()}.sock"
+async def test_of_two_daemons_of_one_cluster_each_has_a_socket(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    names = ("rome.sock", f"rome-{os.getpid()}.sock")
+    for number in (1, 2):
+        await nursery.start(
+            Inspector(context(), Components(), PluginHost(Plugins()), Account()).run
+        )
+        there = await trio.Path(tmp_path).iterdir()
+        assert {each.name for each in there} == set(names[:number])
+    nursery.cancel_scope.cancel()
 
 
 async def test_a_standby_tells_what_it_is(

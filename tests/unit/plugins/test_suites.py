@@ -245,7 +245,7 @@ def test_a_tunnel_that_the_daemon_would_leave_is_found_out(
         await both.tunnels["client"].status()
 
     with pytest.raises((AssertionError, PluginError), match=said):
-        Broken()._run(body)
+        Broken().run(body)
 
 
 async def ask(asker):

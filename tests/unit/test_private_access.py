@@ -1,0 +1,106 @@
+"""Tests ask of the product what is public: nothing private of ``liqod`` is named by them."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("tests", "simulator", "benchmarks")
+OF_TUPLES: Final = {"_replace", "_asdict", "_fields", "_make"}
+"""Public methods of named tuples, which begin so that no field has their name."""
+EXCEPTIONS: Final = {
+    "tests/stateful/test_mutants.py": "each test takes out one safeguard from within",
+    "tests/unit/provider/test_namespace_memory.py": "every memory of a namespace is filled by hand",
+    "tests/unit/reflection/test_namespacereflection.py": "one watch, without the reflectors' work",
+    "tests/unit/inspect/test_facts.py": "the facts of one part, without a peer that works",
+    "tests/unit/test_beforehand.py": "of the test bed: what its process remembers",
+    "tests/unit/tui/test_recording.py": "of the viewer: its file, and its pace",
+    "tests/unit/plugins/network/test_websocket.py": "the digest that a process is compared by",
+    "tests/netns/test_failover.py": "a member whose gateway is begun by hand",
+    "tests/netns/test_impaired.py": "the answers of probes are noted as they come",
+    "tests/netns/test_websocket.py": "the connection is cut under a session",
+    "tests/netns/test_websocket_strangers.py": "a session that keeps to no protocol",
+    "tests/netns/websockets.py": "the program of a tunnel, which is ended",
+}
+"""Files that reach into something private, and why nothing public does."""
+
+
+def private(name: str) -> bool:
+    """True for the name of something private."""
+    return name[:1] == "_" and name != "_" and name[:2] != "__" and name not in OF_TUPLES
+
+
+def definitions(tree: ast.Module) -> Iterator[str]:
+    """The private names that a module defines: functions, classes, values, fields of ``self``."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.ClassDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                yield name
+
+
+def accesses(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The private names that a module uses of something else than ``self``, with their lines."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                continue
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
+                continue
+            case ast.Attribute(attr=name):
+                yield node.lineno, name
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("liqod"):
+                yield from ((node.lineno, each.name) for each in names)
+            case ast.Call(args=[_, ast.Constant(value=str(name)), *_]):  # getattr, setattr
+                yield node.lineno, name
+
+
+def found(path: Path, product: frozenset[str]) -> Iterator[str]:
+    """The accesses of a file to what is private in the product, and not its own."""
+    tree = ast.parse(path.read_text())
+    own = frozenset(definitions(tree))
+    for line, name in accesses(tree):
+        if private(name) and name in product - own:
+            yield f"{path.relative_to(ROOT)}:{line}: {name}"
+
+
+@pytest.fixture(scope="module")
+def product() -> frozenset[str]:
+    """The private names of the product."""
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "liqod").rglob("*.py"))
+    return frozenset(name for tree in trees for name in definitions(tree) if private(name))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_nothing_private_is_reached_into(package: str, product: frozenset[str]):
+    every = {
+        str(path.relative_to(ROOT)): list(found(path, product))
+        for path in sorted((ROOT / package).rglob("*.py"))
+    }
+    where = {name for name, reached in every.items() if reached}
+    wrong = [each for name in where - EXCEPTIONS.keys() for each in every[name]]
+    assert not wrong, "\n".join(wrong)
+    needless = {name for name in EXCEPTIONS if name.startswith(f"{package}/")} - where
+    assert not needless, "these reach into nothing private any more"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("queue._heap", ["_heap"]),
+        ("self._heap", []),
+        ("self.queue._heap.clear()", ["_heap"]),
+        ("super()._heap", []),
+        ("from liqod.kube.queue import _heap", ["_heap"]),
+        ("monkeypatch.setattr(queue, '_heap', [])", ["_heap"]),
+        ("row._replace(a=1), row.__class__", []),
+    ],
+)
+def test_what_reaches_into_something_private_is_found(text: str, names: list[str]):
+    assert [name for _, name in accesses(ast.parse(text)) if private(name)] == names
