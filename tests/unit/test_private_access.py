@@ -14,8 +14,6 @@ OF_TUPLES: Final = {"_replace", "_asdict", "_fields", "_make"}
 EXCEPTIONS: Final = {
     "tests/stateful/test_mutants.py": "each test takes out one safeguard from within",
     "tests/unit/provider/test_namespace_memory.py": "every memory of a namespace is filled by hand",
-    "tests/unit/reflection/test_namespacereflection.py": "one watch, without the reflectors' work",
-    "tests/unit/inspect/test_facts.py": "the facts of one part, without a peer that works",
     "tests/unit/test_beforehand.py": "of the test bed: what its process remembers",
     "tests/unit/tui/test_recording.py": "of the viewer: its file, and its pace",
     "tests/unit/plugins/network/test_websocket.py": "the digest that a process is compared by",

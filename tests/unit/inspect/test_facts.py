@@ -52,22 +52,35 @@ async def test_a_peer_that_comes_back_has_not_waited_all_the_time(autojump_clock
     context: Any = SimpleNamespace(
         informers=SimpleNamespace(find=lambda *_, **__: None), client=None
     )
+    shown, probes = Components(), SimpleNamespace(canary=lambda peer: None)
     facts = FactsInMemory(
-        context, Components(), PluginHost(Plugins()), EventSummary(), cast("Any", None)
+        context, shown, PluginHost(Plugins()), EventSummary(), cast("Any", probes)
     )
     mapping = SimpleNamespace(desired={"shop"}, accepted={}, known=True)
-    writer = SimpleNamespace(writer=SimpleNamespace(counts={}))
-    context = SimpleNamespace(events=writer)
-    engine = SimpleNamespace(mapping=mapping, nodes=(), queues={}, context=context)
+    events = SimpleNamespace(writer=SimpleNamespace(counts={}))
+    engine = SimpleNamespace(
+        mapping=mapping,
+        nodes=(),
+        queues={},
+        context=SimpleNamespace(events=events),
+        told=lambda: (),
+    )
+    borrowing: Any = SimpleNamespace(
+        engine=engine,
+        remotes=SimpleNamespace(all=list),
+        replication=SimpleNamespace(queue=KeyedQueue[str](), unfollowed={}),
+    )
+
+    def unmapped() -> dict[str, float]:
+        return facts.peer("milan", ClusterFacts(now=0)).reflection.unmapped
+
     for _ in range(2):
-        facts._components = components("milan", engine=engine)
-        borrowing = facts._components.borrowing()["milan"]
-        await facts.refresh()
-        assert facts._reflection("milan", borrowing).unmapped == {"shop": 0}
-        await trio.sleep(100)
-        await facts.refresh()
-        assert facts._reflection("milan", borrowing).unmapped == {"shop": 100}
-        facts._components = Components()
+        with shown.borrows("milan", borrowing):
+            await facts.refresh()
+            assert unmapped() == {"shop": 0}
+            await trio.sleep(100)
+            await facts.refresh()
+            assert unmapped() == {"shop": 100}
         await facts.refresh()
 
 

@@ -36,6 +36,12 @@ class Away(Client):
 
 
 @asynccontextmanager
+async def empty(kind, selection):
+    """An informer of this cluster, which has nothing."""
+    yield SimpleNamespace(subscribe=lambda heard: lambda: None)
+
+
+@asynccontextmanager
 async def watching(*kinds):
     """A session for these kinds, which the peer has none of, and the peer."""
     reflectors = [
@@ -48,11 +54,13 @@ async def watching(*kinds):
         for kind in kinds
     ]
     away = Away()
+    here = SimpleNamespace(cluster_id="rome", informers=SimpleNamespace(share=empty))
     context: Any = SimpleNamespace(
-        peer=SimpleNamespace(id="milan", context=SimpleNamespace(cluster_id="rome")),
+        peer=SimpleNamespace(id="milan", context=here),
         nodes={},
         reflectors={each.name: each for each in reflectors},
         unreadable=lambda kind, reason: None,
+        readable=lambda kind: None,
     )
     workers: Any = Workers(Dependencies())
     workers.update(
@@ -63,8 +71,7 @@ async def watching(*kinds):
         "shop", "shop-rome", client=away, context=context, workers=workers
     )
     async with trio.open_nursery() as nursery:
-        for cache in session.mapped.caches.values():
-            nursery.start_soon(session._keep, cache)
+        await nursery.start(session.run)
         yield session, away
         nursery.cancel_scope.cancel()
 
