@@ -27,6 +27,7 @@ from liqod.kube.http.server import Limits, Open, serve
 from simulator import bootstrap, builtins, controllers
 from simulator.access.identities import MASTERS
 from simulator.catalog import Catalog
+from simulator.controllers import GRACE
 from simulator.faults import Faults
 from simulator.nodes.agent import NodeAgent
 from simulator.nodes.planes import LocalPlane
@@ -78,6 +79,7 @@ class EmbeddedCluster:
         port: the port to listen on; 0 for any free one, then kept for restarts.
         history: changes kept per kind for watches that start in the past.
         lease_every: seconds between the renewals of its nodes' Leases.
+        node_grace: seconds without a renewal after which a node is given up.
         open_listeners: what listens; tests have listeners without sockets.
         state: continue from there instead of as a new cluster.
 
@@ -100,6 +102,7 @@ class EmbeddedCluster:
         port: int = 0,
         history: int = HISTORY,
         lease_every: float = RENEW,
+        node_grace: float = GRACE,
         open_listeners: Open = trio.open_tcp_listeners,
         state: State | None = None,
     ) -> None:
@@ -122,7 +125,7 @@ class EmbeddedCluster:
         if state:
             self.api.authenticator.secret = state.secret
         self.manager = controllers.start(
-            self.registry, self.api.admission, self.api.authorizer, self.ca
+            self.registry, self.api.admission, self.api.authorizer, self.ca, node_grace
         )
         controllers.Tokens(
             self.registry, self.manager, self.ca.certificate, self.api.authenticator.issue

@@ -92,9 +92,15 @@ class Address:
 
 
 class Link:
-    """A live daemon's :class:`Source`."""
+    """A live daemon's :class:`Source`.
 
-    def __init__(self, address: Address) -> None:
+    Args:
+        address: where it is.
+        first_pause: seconds until it is tried again; twice as long each further time.
+    """
+
+    def __init__(self, address: Address, first_pause: float = FIRST_PAUSE) -> None:
+        self._first_pause = first_pause
         self.name = address.name
         self._address = address
         self._connection: ClientConnection | None = None
@@ -105,7 +111,7 @@ class Link:
 
     async def run(self, receive: Receive) -> None:
         """Connect, hand on what comes, and connect again, until cancelled."""
-        pause = FIRST_PAUSE
+        pause = self._first_pause
         while True:
             began = time.monotonic()
             try:
@@ -119,7 +125,7 @@ class Link:
                 reason = self._explain(error)
             finally:
                 self._forget()
-            pause = FIRST_PAUSE if time.monotonic() - began > LAST_PAUSE else pause
+            pause = self._first_pause if time.monotonic() - began > LAST_PAUSE else pause
             now = time.time()
             receive(Lost(reason, now, now + pause))
             await asyncio.sleep(pause)

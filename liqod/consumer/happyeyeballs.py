@@ -19,13 +19,16 @@ AGAIN: Final = Backoff(first=30.0, last=600.0)
 
 
 async def first_to_answer(
-    paths: dict[Path, Callable[[], Awaitable[Wire]]], order: Sequence[Path]
+    paths: dict[Path, Callable[[], Awaitable[Wire]]],
+    order: Sequence[Path],
+    head_start: float = HEAD_START,
 ) -> tuple[Path, Wire]:
     """The path that answers first, where the preferred one has a head start.
 
     Args:
         paths: the direct one and another.
         order: both, the preferred one first.
+        head_start: seconds that the preferred one has to itself.
 
     Raises:
         Unreachable: none does; as the direct one says it.
@@ -41,7 +44,7 @@ async def first_to_answer(
 
     won = await first_of(
         [partial(take, path) for path in order],
-        HEAD_START,
+        head_start,
         lambda late: late[1].close(),
         # What is not let through in-band says nothing at all.
         hopeless=lambda: "direct" in errors and "in-band" in paths,

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import trio
 
 from liqod.consumer.channelfallback import ChannelFallback, replaceable, without
-from liqod.consumer.happyeyeballs import AGAIN, Path, first_to_answer
+from liqod.consumer.happyeyeballs import AGAIN, HEAD_START, Path, first_to_answer
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import proxies
 from liqod.kube.http.proxies import Dial
@@ -40,6 +40,7 @@ class ServerDialer:
         direct: makes a TCP connection.
         network: the network that is joined with the peer.
         changed: called when another way is taken from now on.
+        head_start: seconds that the preferred way has to itself.
 
     Attributes:
         path: the way that the newest connection took of those that name no proxy.
@@ -47,9 +48,13 @@ class ServerDialer:
     """
 
     def __init__(
-        self, direct: Dial, network: PeerNetwork, changed: Callable[[], None] = lambda: None
+        self,
+        direct: Dial,
+        network: PeerNetwork,
+        changed: Callable[[], None] = lambda: None,
+        head_start: float = HEAD_START,
     ) -> None:
-        self._direct = direct
+        self._direct, self._head_start = direct, head_start
         self._network = network
         self._changed = changed
         self.path: Path = "direct"
@@ -97,7 +102,8 @@ class ServerDialer:
         }
         order: tuple[Path, Path] = ("direct", "in-band")
         kept = self.path == "in-band" and trio.current_time() < self._again_at
-        path, wire = await first_to_answer(paths, order[::-1] if kept else order)
+        order = order[::-1] if kept else order
+        path, wire = await first_to_answer(paths, order, self._head_start)
         self._take(path, tried=not kept)
         return wire
 

@@ -21,16 +21,23 @@ CHECK_EVERY = 30.0
 """Seconds between checks of the end of a certificate."""
 
 
-async def until_expired(context: ClusterContext, peer: str) -> None:
+async def until_expired(
+    context: ClusterContext, peer: str, check_every: float = CHECK_EVERY
+) -> None:
     """Wait until the certificate that a peer gave for the control plane has ended.
 
     One that is renewed in time never does; one that could not be, for the peer was away too long,
     opens no door through which another could come. A peer that was left stays left.
+
+    Args:
+        context: this cluster.
+        peer: the cluster's id.
+        check_every: seconds between checks.
     """
     name = ids.control_plane_identity(peer)
     async with context.informers.share(IDENTITIES) as identities:
         while True:
-            await trio.sleep(CHECK_EVERY)
+            await trio.sleep(check_every)
             found = (each for each in identities.store.values(Identity) if each.name == name)
             given = next((each.spec.auth_params.signed_crt for each in found), b"")
             with suppress(ProtocolError):

@@ -68,6 +68,7 @@ class DiscoveryManager:
         context: this cluster.
         plugins: the plugins, and their calls.
         adverts: how adverts are signed and verified.
+        expiry_check: seconds between checks of the end of a certificate that a peering has given.
 
     Attributes:
         context: the same, with the configuration as it was read last.
@@ -75,9 +76,13 @@ class DiscoveryManager:
     """
 
     def __init__(
-        self, context: ClusterContext, plugins: PluginHost, adverts: Adverts | None = None
+        self,
+        context: ClusterContext,
+        plugins: PluginHost,
+        adverts: Adverts | None = None,
+        expiry_check: float = configuredpeering.CHECK_EVERY,
     ) -> None:
-        self.context = context
+        self.context, self._expiry_check = context, expiry_check
         self._plugins = plugins
         self.book = SightingStore()
         self._adverts: Adverts = adverts or NoAdverts()
@@ -306,13 +311,13 @@ class DiscoveryManager:
     async def _introduce(self, peer: str, path: str, scope: trio.CancelScope) -> None:
         """Peer with one cluster, until it has worked, and again when what it gave has expired."""
         PEER.set(peer)
-        context = self.context
+        context, check_every = self.context, self._expiry_check
 
         async def live() -> NoReturn:
             while True:
                 await configuredpeering.peer_with(context, peer, Path(path))
                 logger.info("peered, as the configuration asks")
-                await configuredpeering.until_expired(context, peer)
+                await configuredpeering.until_expired(context, peer, check_every)
 
         with scope:
             await Supervision(

@@ -30,15 +30,19 @@ def notify(*assignments: str) -> None:
             return
 
 
-def unit() -> str:
-    """The unit of systemd that this process is the service of; empty where it is none."""
+def unit(groups: Path = CGROUPS) -> str:
+    """The unit of systemd that this process is the service of; empty where it is none.
+
+    Args:
+        groups: the file of the process's control groups.
+    """
     if not os.environ.get("NOTIFY_SOCKET"):
         return ""
     try:
-        groups = CGROUPS.read_text().splitlines()
+        lines = groups.read_text().splitlines()
     except (OSError, UnicodeDecodeError):
         return ""
-    names = (line.rpartition("/")[2] for line in groups)
+    names = (line.rpartition("/")[2] for line in lines)
     return next((name for name in names if name.endswith(".service")), "")
 
 

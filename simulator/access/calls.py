@@ -38,11 +38,16 @@ class Server(NamedTuple):
 class Calls:
     """The connections of one API server to webhooks.
 
+    Args:
+        max_idle: idle ones that are kept to one server.
+        idle: seconds for which one is kept.
+
     Attributes:
         dial: makes the TCP connections; tests have networks without sockets.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_idle: int = MAX_IDLE, idle: float = IDLE) -> None:
+        self._max_idle, self._idle_for = max_idle, idle
         self.dial: Dial = connect
         self._contexts: dict[str, ssl.SSLContext] = {}
         self._idle: dict[Server, list[tuple[HttpConnection, float]]] = {}
@@ -112,11 +117,11 @@ class Calls:
             return
         connections = self._idle.setdefault(server, [])
         connections.append((connection, trio.current_time()))
-        self._drop(connections, MAX_IDLE)
+        self._drop(connections, self._max_idle)
 
     def _drop(self, connections: list[tuple[HttpConnection, float]], most: int) -> None:
         """Close the oldest: those idle for too long, and those that are too many."""
-        oldest = trio.current_time() - IDLE
+        oldest = trio.current_time() - self._idle_for
         while connections and (connections[0][1] < oldest or len(connections) > most):
             connections.pop(0)[0].close()
 

@@ -12,7 +12,7 @@ from simulator.controllers.endpoints import EndpointSlices
 from simulator.controllers.garbage import Garbage
 from simulator.controllers.manager import Controller, Manager
 from simulator.controllers.namespaces import Namespaces
-from simulator.controllers.nodes import Evictions, Nodes
+from simulator.controllers.nodes import GRACE, Evictions, Nodes
 from simulator.controllers.replicas import PodMaker, ReplicaSets
 from simulator.controllers.scheduler import Scheduler
 from simulator.controllers.signing import Signing
@@ -20,10 +20,16 @@ from simulator.controllers.tokens import Tokens
 from simulator.controllers.volumes import Volumes
 from simulator.storage.registry import Registry
 
-__all__ = ["Controller", "Manager", "Tokens", "start"]
+__all__ = ["GRACE", "Controller", "Manager", "Tokens", "start"]
 
 
-def start(registry: Registry, admission: Admission, authorizer: Authorizer, ca: Pair) -> Manager:
+def start(
+    registry: Registry,
+    admission: Admission,
+    authorizer: Authorizer,
+    ca: Pair,
+    node_grace: float = GRACE,
+) -> Manager:
     """Every controller of a cluster, following its objects; run what is returned."""
     manager = Manager()
     maker = PodMaker(registry, admission)
@@ -31,7 +37,7 @@ def start(registry: Registry, admission: Admission, authorizer: Authorizer, ca: 
     Namespaces(registry, manager, ca.certificate)
     Signing(registry, manager, ca)
     Garbage(registry, manager)
-    Nodes(registry, manager)
+    Nodes(registry, manager, node_grace)
     Evictions(registry, manager)
     Scheduler(registry, manager)
     Volumes(registry, manager)

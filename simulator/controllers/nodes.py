@@ -44,10 +44,15 @@ class Nodes:
     """Follows the health of nodes; keys are their names.
 
     A Lease counts from when it was seen to change, whatever time it shows: clocks may jump.
+
+    Args:
+        registry: the objects.
+        manager: calls it.
+        grace: seconds without a renewed Lease after which a node is given up.
     """
 
-    def __init__(self, registry: Registry, manager: Manager) -> None:
-        self._registry = registry
+    def __init__(self, registry: Registry, manager: Manager, grace: float = GRACE) -> None:
+        self._registry, self._grace = registry, grace
         self._heard: dict[str, float] = {}
         self._given_up: dict[str, float] = {}
         storage = registry.storage
@@ -66,7 +71,7 @@ class Nodes:
             self._given_up.pop(key, None)
             return None
         now = trio.current_time()
-        left = self._heard.setdefault(key, now) + GRACE - now
+        left = self._heard.setdefault(key, now) + self._grace - now
         if left <= 0 and now - self._given_up.get(key, -POLL) >= POLL:
             self._given_up[key] = now
             item = self._give_up(item)

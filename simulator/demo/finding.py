@@ -45,24 +45,32 @@ pod_cidrs = ["10.0.0.0/8"]
 """Configuration by which a daemon asks another one that it does not see."""
 
 
-def loopback() -> str:
-    """The name of the loopback interface; empty where there is none."""
+def loopback(known: Sequence[str] = LOOPBACKS) -> str:
+    """The name of the loopback interface; empty where there is none.
+
+    Args:
+        known: names that it may have.
+    """
     names = [name for _, name in socket.if_nameindex()]
-    return next((each for each in LOOPBACKS if each in names), "")
+    return next((each for each in known if each in names), "")
 
 
 @contextmanager
-def claimed() -> Iterator[str]:
+def claimed(port: int = CLAIM, loopbacks: Sequence[str] = LOOPBACKS) -> Iterator[str]:
     """Be the one demo that announces on this loopback, for as long as this lasts.
 
     Gives why it must not, in a clause; empty where it may.
+
+    Args:
+        port: UDP port that is held meanwhile.
+        loopbacks: names that the interface may have.
     """
-    why = "" if loopback() else "this machine has no loopback interface"
+    why = "" if loopback(loopbacks) else "this machine has no loopback interface"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as claim:
         try:
-            claim.bind(("127.0.0.1", CLAIM))
+            claim.bind(("127.0.0.1", port))
         except OSError:
-            why = f"UDP port {CLAIM} of loopback is taken, as by another demo that announces there"
+            why = f"UDP port {port} of loopback is taken, as by another demo that announces there"
         yield why
 
 

@@ -58,12 +58,11 @@ async def test_without_a_watchdog_nothing_is_sent(listener, monkeypatch, autojum
 def test_the_unit_of_a_service_is_known(tmp_path, monkeypatch):
     groups = tmp_path / "cgroup"
     groups.write_text("0::/system.slice/liqod@rome.service\n")
-    monkeypatch.setattr(sdnotify, "CGROUPS", groups)
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    assert sdnotify.unit() == ""
+    assert sdnotify.unit(groups) == ""
     monkeypatch.setenv("NOTIFY_SOCKET", "/run/systemd/notify")
-    assert sdnotify.unit() == "liqod@rome.service"
+    assert sdnotify.unit(groups) == "liqod@rome.service"
     groups.write_text("0::/user.slice/session-1.scope\n")
-    assert sdnotify.unit() == ""
+    assert sdnotify.unit(groups) == ""
     groups.unlink()
-    assert sdnotify.unit() == ""
+    assert sdnotify.unit(groups) == ""

@@ -46,8 +46,8 @@ LONGEST_VALUE = 128
 """Characters of a property's value, as the definition of ClusterProfile has it."""
 MOST_PROPERTIES = 256
 """Properties of one object that are looked at."""
-LOOK = 10.0
-"""Seconds between two looks at whether this cluster's profile is to be written anew."""
+CHECK_EVERY = 10.0
+"""Seconds between checks whether this cluster's profile is to be written anew."""
 
 Sighted = Callable[[Sighting], None]
 log = logging.getLogger(__name__)
@@ -137,10 +137,13 @@ class ClusterProfiles:
     Args:
         settings: which.
         services: what it is given of the daemon.
+        check_every: seconds between checks whether this cluster's profile is to be written anew.
     """
 
-    def __init__(self, settings: Settings, services: Services) -> None:
-        self._settings = settings
+    def __init__(
+        self, settings: Settings, services: Services, check_every: float = CHECK_EVERY
+    ) -> None:
+        self._settings, self._check_every = settings, check_every
         self._services = services
         self._seen: dict[tuple[str, str], Sighting] = {}
         self._seldom = Seldom()
@@ -205,7 +208,7 @@ class ClusterProfiles:
                     except LiqodError as error:
                         if self._seldom.allows(str(error)):
                             log.warning("this cluster's profile is not written: %s", error)
-            await trio.sleep(LOOK)
+            await trio.sleep(self._check_every)
 
 
 def build(settings: Settings, services: Services) -> ClusterProfiles:

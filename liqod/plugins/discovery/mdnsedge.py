@@ -96,6 +96,7 @@ class Edge(RecordUpdateListener):
         wake: called in the thread of zeroconf when there is something new to take.
         zeroconf: hears and speaks, where one is there already; ``open`` makes one.
         request: asks for one service, in the thread of zeroconf; by zeroconf, if not given.
+        most: services that are remembered.
 
     Attributes:
         records: how many have been heard, of any service.
@@ -108,10 +109,11 @@ class Edge(RecordUpdateListener):
         *,
         zeroconf: Zeroconf | None = None,
         request: Callable[[str], None] | None = None,
+        most: int = MOST_NAMES,
     ) -> None:
         super().__init__()
         self._names = tuple(interfaces)
-        self._wake = wake
+        self._wake, self._most = wake, most
         self._lock = threading.Lock()
         self._news: dict[str, News] = {}
         self._known: dict[str, _Known] = {}
@@ -283,7 +285,7 @@ class Edge(RecordUpdateListener):
             ttl,
         )
         self._drop(name, heard.server)
-        if known is None and len(self._known) >= MOST_NAMES:
+        if known is None and len(self._known) >= self._most:
             return
         self._known[name] = _Known(ttl, prints)
         self._lay(name, heard)

@@ -1,7 +1,9 @@
 """ClusterProfiles of an API server: waited for, read, and that of this cluster kept."""
 
+from functools import partial
 from typing import Any
 
+import msgspec
 import trio
 
 from liqod.advertsigner import SignedAdverts
@@ -9,8 +11,7 @@ from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES
 from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.identity import keys
 from liqod.plugins import loader
-from liqod.plugins.discovery import clusterprofile
-from liqod.plugins.discovery.clusterprofile import PROFILES, manifest
+from liqod.plugins.discovery.clusterprofile import NAME, PROFILES, ClusterProfiles, manifest
 from liqod.plugins.host import PluginHost
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, eventually
@@ -45,12 +46,19 @@ def signed(cluster: str) -> SignedAdverts:
     return SignedAdverts(cluster, keys.generate(), lambda: 6446, (f"{cluster}.example:6446",))
 
 
-async def test_profiles_are_waited_for_read_and_kept(monkeypatch, caplog):
-    monkeypatch.setattr(clusterprofile, "LOOK", 0.1)
-    plugins = loader.load(
+async def test_profiles_are_waited_for_read_and_kept(caplog):
+    loaded = loader.load(
         sources=loader.built_in(),
         settings={"clusterprofile": {"publish": "fleet"}},
         blocked=["manual"],
+    )
+    soon = partial(ClusterProfiles, check_every=0.1)
+    plugins = msgspec.structs.replace(
+        loaded,
+        discovery=tuple(
+            msgspec.structs.replace(each, build=soon) if each.name == NAME else each
+            for each in loaded.discovery
+        ),
     )
     state = await defined("rome")
     async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as context:

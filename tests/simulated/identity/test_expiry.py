@@ -41,7 +41,6 @@ SEES_MILAN = DiscoveryProvider(name="sees-milan", build=lambda settings, service
 
 
 async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expired(monkeypatch):
-    monkeypatch.setattr(configuredpeering, "CHECK_EVERY", 0.05)
     asked: list[str] = []
 
     async def introduce(context, peer, path):
@@ -58,7 +57,7 @@ async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expire
         good = certificates.make_client(authority, "rome").certificate
         async with trio.open_nursery() as nursery:
             host = PluginHost(Plugins(discovery=(SEES_MILAN,)))
-            await nursery.start(DiscoveryManager(context, host).run)
+            await nursery.start(DiscoveryManager(context, host, expiry_check=0.05).run)
             await context.client.create(IDENTITIES, identity(good), AT_ROME)
             await trio.sleep(0.5)
             assert asked == ["milan"]

@@ -21,7 +21,6 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
 from simulator import EmbeddedCluster, Fault, builtins
-from simulator.controllers import nodes as node_controller
 from tests.contract.api import eventually
 
 
@@ -184,10 +183,11 @@ async def test_a_port_that_is_taken_is_named():
             assert await client.find(CONFIG_MAPS, "a", "default") is None
 
 
-async def test_silent_node_is_given_up_and_comes_back(monkeypatch):
-    monkeypatch.setattr(node_controller, "GRACE", 0.6)
+async def test_silent_node_is_given_up_and_comes_back():
     async with (
-        EmbeddedCluster("rome", nodes=1, start_delay=0.0, lease_every=0.1) as cluster,
+        EmbeddedCluster(
+            "rome", nodes=1, start_delay=0.0, lease_every=0.1, node_grace=0.6
+        ) as cluster,
         Client(from_kubeconfig(cluster.kubeconfig)) as client,
     ):
         spec = {

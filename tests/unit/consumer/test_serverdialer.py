@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from liqod.consumer import happyeyeballs
 from liqod.consumer.serverdialer import ServerDialer
 from liqod.errors import Unconnected
 from liqod.kube.credentials.credentials import Credentials
@@ -157,9 +156,9 @@ async def test_without_a_tunnel_that_stands_nothing_else_is_tried(
 
 
 async def test_two_that_answer_at_once_leave_one_connection(
-    dial: ServerDialer, servers: Servers, monkeypatch: pytest.MonkeyPatch
+    network: PeerNetwork, servers: Servers
 ) -> None:
-    monkeypatch.setattr(happyeyeballs, "HEAD_START", 0.0)
+    dial = ServerDialer(servers.dial, network, head_start=0.0)
     for _ in range(20):
         servers.open.clear()
         await dial(*DIRECT)

@@ -8,6 +8,7 @@ from liqod.errors import TransientError
 from liqod.plugins import loader
 from liqod.plugins.discovery import dns_srv, texts
 from liqod.plugins.discovery.dns_srv import (
+    MOST_TARGETS,
     PATIENCE,
     SOONEST,
     DnsAnswer,
@@ -126,22 +127,20 @@ async def test_a_record_that_names_no_host_is_left_out(server, record):
     assert seen == []
 
 
-async def test_of_a_domain_with_ever_more_records_so_many_are_looked_at(monkeypatch):
-    monkeypatch.setattr(dns_srv, "MOST_TARGETS", 4)
-
+async def test_of_a_domain_with_ever_more_records_so_many_are_looked_at():
     class Endless:
         async def ask(self, name: str, kind: str) -> DnsAnswer:
             import dns.rdata
 
             if kind == "TXT":
                 return DnsAnswer((), 60.0, secure=False)
-            made = (dns.rdata.from_text("IN", "SRV", f"0 0 1 h{n}.example.") for n in range(50))
+            made = (dns.rdata.from_text("IN", "SRV", f"0 0 1 h{n}.example.") for n in range(300))
             return DnsAnswer(tuple(made), 60.0, secure=False)
 
     plugin = DnsSrv(Settings(domains=("example.org",)), Endless())  # type: ignore[arg-type]
     seen: list[Sighting] = []
     await plugin.look("example.org", seen.append)
-    assert len(seen) == 4
+    assert len(seen) == MOST_TARGETS
 
 
 class Counting:

@@ -12,8 +12,8 @@ from zeroconf._handlers.record_manager import RecordManager
 from zeroconf._protocol.incoming import DNSIncoming
 from zeroconf._protocol.outgoing import DNSOutgoing
 
-from liqod.plugins.discovery import adapters, mdnsedge
-from liqod.plugins.discovery.mdnsedge import RENEWED, TYPE, Edge
+from liqod.plugins.discovery import adapters
+from liqod.plugins.discovery.mdnsedge import MOST_NAMES, RENEWED, TYPE, Edge
 
 MILAN = f"milan.{TYPE}"
 
@@ -37,7 +37,7 @@ def packet(name: str = MILAN, ttl: int = 180, parts: str = "", **more: Any) -> b
 class Heard:
     """An edge that is told of packets."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_NAMES) -> None:
         self.woken = 0
         self.asked: list[str] = []
         loop = SimpleNamespace(call_soon_threadsafe=lambda function, *args: function(*args))
@@ -45,7 +45,7 @@ class Heard:
             cache=DNSCache(), loop=loop, done=False, async_notify_all=lambda: None, started=True
         )
         zeroconf: Any = self.zc
-        self.edge = Edge([], self._wake, zeroconf=zeroconf, request=self.asked.append)
+        self.edge = Edge([], self._wake, zeroconf=zeroconf, request=self.asked.append, most=most)
         manager: Any = RecordManager
         self._manager = manager(self.zc)
         self._manager.listeners.add(self.edge)
@@ -151,8 +151,8 @@ def test_one_that_says_that_it_is_the_server_of_another_takes_nothing_of_it(hear
     assert heard.hears(packet()) == {MILAN: RENEWED}
 
 
-def test_more_than_are_remembered_leave_nothing_but_pointers(heard, monkeypatch):
-    monkeypatch.setattr(mdnsedge, "MOST_NAMES", 2)
+def test_more_than_are_remembered_leave_nothing_but_pointers():
+    heard = Heard(most=2)
     told = heard.hears(*(packet(f"c{at}.{TYPE}") for at in range(4)))
     assert list(told) == [f"c0.{TYPE}", f"c1.{TYPE}"]
     assert heard.kept() == ["DNSPointer"] * 4

@@ -2,6 +2,8 @@
 
 import base64
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -10,7 +12,6 @@ import trio
 from liqod.errors import LiqodError, ProtocolError
 from liqod.identity import certificates
 from liqod.kube.http.server import HttpRequest, HttpResponse, serve
-from simulator.access import calls as module
 from simulator.access.calls import Calls
 
 
@@ -61,11 +62,17 @@ async def webhook(nursery, tmp_path):
     nursery.cancel_scope.cancel()
 
 
+@contextmanager
+def kept(calls: Calls) -> Iterator[Calls]:
+    """Its connections, which are closed in the end."""
+    yield calls
+    calls.forget()
+
+
 @pytest.fixture
 async def calls():
-    made = Calls()
-    yield made
-    made.forget()
+    with kept(Calls()) as made:
+        yield made
 
 
 async def several(calls: Calls, webhook: Webhook, count: int) -> None:
@@ -82,18 +89,18 @@ async def test_one_connection_serves_one_call_after_another(calls, webhook):
     assert webhook.connections == 1
 
 
-async def test_as_many_as_there_are_calls_at_once_and_no_more_stay(calls, webhook, monkeypatch):
-    monkeypatch.setattr(module, "MAX_IDLE", 2)
-    await several(calls, webhook, 4)
-    assert webhook.connections == 4
-    await several(calls, webhook, 4)
+async def test_as_many_as_there_are_calls_at_once_and_no_more_stay(webhook):
+    with kept(Calls(max_idle=2)) as calls:
+        await several(calls, webhook, 4)
+        assert webhook.connections == 4
+        await several(calls, webhook, 4)
     assert webhook.connections == 6
 
 
-async def test_one_that_was_idle_for_long_is_not_used_again(calls, webhook, monkeypatch):
-    monkeypatch.setattr(module, "IDLE", -1.0)
-    await several(calls, webhook, 1)
-    await several(calls, webhook, 1)
+async def test_one_that_was_idle_for_long_is_not_used_again(webhook):
+    with kept(Calls(idle=-1.0)) as calls:
+        await several(calls, webhook, 1)
+        await several(calls, webhook, 1)
     assert webhook.connections == 2
 
 

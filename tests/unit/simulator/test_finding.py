@@ -14,25 +14,24 @@ BOTH = ("milan", "turin")
 
 
 @pytest.fixture
-def port(monkeypatch) -> int:
+def port() -> int:
     """A port that no demo of this machine holds."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
         found.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(finding, "CLAIM", found.getsockname()[1])
-    return finding.CLAIM
+        number: int = found.getsockname()[1]
+    return number
 
 
 def test_one_demo_announces_and_the_next_one_says_why_it_does_not(port):
-    with finding.claimed() as first, finding.claimed() as second:
+    with finding.claimed(port) as first, finding.claimed(port) as second:
         assert first == ""
         assert f"UDP port {port} of loopback is taken" in second
-    with finding.claimed() as again:
+    with finding.claimed(port) as again:
         assert again == ""
 
 
-def test_without_loopback_nobody_announces(port, monkeypatch):
-    monkeypatch.setattr(finding, "LOOPBACKS", ())
-    with finding.claimed() as why:
+def test_without_loopback_nobody_announces(port):
+    with finding.claimed(port, loopbacks=()) as why:
         assert why == "this machine has no loopback interface"
 
 

@@ -31,7 +31,6 @@ from liqod.inspect.protocol import (
 )
 from tests.unit.model.states import peer, state
 from tests.unit.tui.sessions import hello, pulse, snapshot
-from tui import link as links
 from tui.link import Address, Link, NotConnected, first, outcome
 from tui.session import Lost
 
@@ -55,7 +54,7 @@ class Viewer:
     """A link and what came over it."""
 
     def __init__(self, path: Path) -> None:
-        self.link = Link(Address(socket=path))
+        self.link = Link(Address(socket=path), first_pause=0.02)
         self.came: list[ServerMessage | Lost] = []
         self._more = asyncio.Event()
 
@@ -89,12 +88,6 @@ async def viewer(path: Path) -> AsyncIterator[Viewer]:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-
-
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try again soon."""
-    monkeypatch.setattr(links, "FIRST_PAUSE", 0.02)
 
 
 async def watched(connection: ServerConnection) -> None:
@@ -234,7 +227,7 @@ def test_who_stops_to_listen_says_so(tmp_path: Path) -> None:
 
 def test_without_a_connection_asking_says_so(tmp_path: Path) -> None:
     async def scenario() -> None:
-        link = Link(Address(socket=tmp_path / "none.sock"))
+        link = Link(Address(socket=tmp_path / "none.sock"), first_pause=0.02)
         with pytest.raises(NotConnected, match="no connection"):
             await first(link, lambda number: Preview(id=number, verb="drain", subject="x"))
 
