@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from liqod.errors import NetworkError, PluginError
 from liqod.network.dataplane.names import Names
 from liqod.plugins.callguard import CallGuard
@@ -25,12 +27,24 @@ from liqod.plugins.providers import (
 )
 from liqod.plugins.typecheck import shown, type_problem, waits
 
-LOOKS: Final = 5.0
-"""Seconds in which a backend says what this machine lacks, or how a tunnel is."""
-CHANGES: Final = 60.0
-"""Seconds in which it has a tunnel, or ends one."""
 Functions = Mapping[str, Callable[..., Any]]
 FUNCTIONS: Final = ("problem", "up", "status", "down")
+
+
+class BackendTimings(msgspec.Struct, frozen=True, kw_only=True):
+    """Times that a backend has, all in seconds.
+
+    Attributes:
+        looks: in which it says what this machine lacks, or how a tunnel is.
+        changes: in which it has a tunnel, or ends one.
+    """
+
+    looks: float = 5.0
+    changes: float = 60.0
+
+
+ORDINARY = BackendTimings()
+"""Those of a daemon."""
 
 
 class Backend(Protocol):
@@ -67,6 +81,7 @@ def walled(
     place: Place,
     gauge: CallGuard,
     peer: str,
+    timings: BackendTimings = ORDINARY,
 ) -> Tunnel:
     """One tunnel of a backend, behind its wall. Raises PluginError where it cannot be built."""
     refuse(gauge)
@@ -76,7 +91,7 @@ def walled(
         gauge.rest((peer, "build"), str(error))
         raise
     gauge.resting.pop((peer, "build"), None)
-    return GuardedTunnel(functions, gauge, peer, Path(services.folder))
+    return GuardedTunnel(functions, gauge, peer, Path(services.folder), timings)
 
 
 class GuardedTunnel:
@@ -87,30 +102,39 @@ class GuardedTunnel:
         gauge: the wall.
         peer: whose tunnel it is.
         folder: what the backend keeps is there; it is made before anything is kept.
+        timings: see :class:`BackendTimings`.
     """
 
-    def __init__(self, functions: Functions, gauge: CallGuard, peer: str, folder: Path) -> None:
+    def __init__(
+        self,
+        functions: Functions,
+        gauge: CallGuard,
+        peer: str,
+        folder: Path,
+        timings: BackendTimings = ORDINARY,
+    ) -> None:
         self._functions, self._gauge, self._peer, self._folder = functions, gauge, peer, folder
+        self._timings = timings
 
     async def problem(self) -> str | None:
         """As :meth:`liqod.plugins.providers.Tunnel.problem`. Raises PluginError."""
-        found: str | None = await self._run("problem", _is_text, LOOKS)
+        found: str | None = await self._run("problem", _is_text, self._timings.looks)
         return found
 
     async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
         """As :meth:`liqod.plugins.providers.Tunnel.up`. Raises LiqodError."""
         own_folder(self._folder)
-        pause: float = await self._run("up", _is_time, CHANGES, spec, silent=silent)
+        pause: float = await self._run("up", _is_time, self._timings.changes, spec, silent=silent)
         return pause
 
     async def status(self) -> TunnelStatus | None:
         """As :meth:`liqod.plugins.providers.Tunnel.status`. Raises LiqodError."""
-        found: TunnelStatus | None = await self._run("status", _is_status, LOOKS)
+        found: TunnelStatus | None = await self._run("status", _is_status, self._timings.looks)
         return found
 
     async def down(self) -> None:
         """As :meth:`liqod.plugins.providers.Tunnel.down`. Raises LiqodError."""
-        await self._run("down", _is_nothing, CHANGES)
+        await self._run("down", _is_nothing, self._timings.changes)
         self._gauge.leave(self._peer)
 
     async def _run(

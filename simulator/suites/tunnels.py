@@ -27,7 +27,8 @@ import pytest
 import trio
 
 from liqod.errors import LiqodError, PluginError
-from liqod.network.backends import walled
+from liqod.network import backends
+from liqod.network.backends import BackendTimings, walled
 from liqod.plugins.callguard import ORDINARY, CallGuard, CallGuardTimings
 from liqod.plugins.providers import (
     TUNNEL_ADDRESSES,
@@ -108,7 +109,8 @@ class Gateways:
         provider = type(self.suite).provider
         settings = msgspec.convert(dict(self.suite.settings), provider.config_type)
         self.tunnels[gateway.side] = walled(
-            provider, settings, gateway.services, gateway.place, self.gauge, gateway.side
+            *(provider, settings, gateway.services, gateway.place, self.gauge, gateway.side),
+            timings=self.suite.backend_timings,
         )
         return self.tunnels[gateway.side]
 
@@ -155,11 +157,13 @@ class TunnelContract:
         provider: the backend under test.
         settings: its table of the configuration.
         timings: by which its calls are judged; the daemon's, if not set.
+        backend_timings: within which its functions come back; the daemon's, if not set.
     """
 
     provider: ClassVar[TunnelProvider]
     settings: ClassVar[Mapping[str, Any]] = {}
     timings: ClassVar[CallGuardTimings] = ORDINARY
+    backend_timings: ClassVar[BackendTimings] = backends.ORDINARY
 
     def test_its_description_fits(self) -> None:
         assert provided_problem(type(self).provider) is None

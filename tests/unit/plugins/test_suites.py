@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from liqod.errors import PluginError
-from liqod.network import backends
+from liqod.network.backends import BackendTimings
 from liqod.plugins.callguard import CallGuardTimings
 from liqod.plugins.diagnosis import Check, ClusterFacts, LinkFacts, PeerFacts, failing, ok, unknown
 from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider
@@ -231,14 +231,13 @@ def test_a_tunnel_that_the_daemon_would_leave_is_found_out(
     monkeypatch.setattr(tunnels, "needs_root", lambda: None)
     monkeypatch.setattr(tunnels, "network", network)
     monkeypatch.setattr(gateways.Gateway, "addresses", addresses)
-    monkeypatch.setattr(backends, "CHANGES", 0.5)
-    monkeypatch.setattr(backends, "LOOKS", 0.5)
 
     class Broken(TunnelContract):
         provider = TunnelProvider(
             name="rope", build=lambda *_: Rope(name, function), encrypted=True, overhead=80
         )
         timings = IMPATIENT
+        backend_timings = BackendTimings(changes=0.5, looks=0.5)
 
     async def body(both: tunnels.Gateways) -> None:
         await both.up(both.client)
