@@ -17,6 +17,7 @@ from liqod.cli.clusters import AGENT
 from liqod.cli.frame import Frame, warn
 from liqod.cli.report import Seen
 from liqod.cli.snapshot import take
+from liqod.cluster.ownid import NotInstalled
 from liqod.errors import ConfigError, LiqodError, NotFound, TransientError, Unauthorized
 from liqod.inspect.protocol import Examine
 from liqod.kube.client import Client
@@ -131,7 +132,8 @@ async def _version(client: Client) -> str:
 async def _unread(client: Client, error: LiqodError, ask: Examine) -> Diagnosis:
     """The diagnosis where the API server fails: the daemon that works with it may know more."""
     if isinstance(error, NotFound):
-        return _of_one(client.server, ClusterFacts(now=0.0, api=ANSWERED, uninstalled=str(error)))
+        why = error.problem if isinstance(error, NotInstalled) else str(error)
+        return _of_one(client.server, ClusterFacts(now=0.0, api=ANSWERED, uninstalled=why))
     refused = isinstance(error, Unauthorized)
     failed = ClusterFacts(now=0.0, api=Trip(0.0, 0.0, str(error), refused=refused))
     near = await inspector.beside(client.server)

@@ -9,6 +9,7 @@ import trio
 
 from liqod.cli import terminal
 from liqod.model.text import printable
+from liqod.runtime.progress import name_of
 
 PATIENCE = 2.0
 """Seconds after which a step that still goes on is shown."""
@@ -17,12 +18,16 @@ PATIENCE = 2.0
 class Progress:
     """Lines on stderr that say what is being waited for, and how long each step took.
 
-    A step may say more of itself later: ``wait for milan`` and then ``wait for milan: it does not
-    answer`` are the same step.
+    A step may say more of itself later, as a :class:`liqod.runtime.progress.Step`: ``wait for
+    milan`` and then ``wait for milan: it does not answer`` are the same step.
+
+    Attributes:
+        step: the step that goes on, with its last detail; empty for none.
+        name: the same without the detail.
     """
 
     def __init__(self) -> None:
-        self.step = ""
+        self.step = self.name = ""
         self._since = 0.0
         self._shown = ""
         self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -31,13 +36,13 @@ class Progress:
         """Begin a step; the one before it is thereby done."""
         if step == self.step:
             return
-        step = printable(step)
-        if self.step and step.partition(": ")[0] == self.step.partition(": ")[0]:
+        name, step = printable(name_of(step)), printable(step)
+        if self.step and name == self.name:
             self.step = step
             self._show(step)
             return
         self.done()
-        self.step, self._since = step, time.monotonic()
+        self.step, self.name, self._since = step, name, time.monotonic()
         if self._live:
             self._show(step)
 
@@ -69,6 +74,6 @@ class Progress:
         if not self.step:
             return
         took = time.monotonic() - self._since
-        name = self.step.partition(": ")[0] if mark == "✓" else self.step
-        terminal.redraw(f"  {mark} {name} ({took:.1f} s)", live=self._live, last=True)
-        self.step = ""
+        shown = self.name if mark == "✓" else self.step
+        terminal.redraw(f"  {mark} {shown} ({took:.1f} s)", live=self._live, last=True)
+        self.step = self.name = ""

@@ -40,19 +40,29 @@ class WrongClusterId(ConfigError):
     """The cluster's id is not the one by which its peers know it."""
 
 
+class NotInstalled(NotFound):
+    """The namespace holds no id of this cluster: liqod is not installed here.
+
+    Attributes:
+        problem: that, without what to do about it.
+    """
+
+    def __init__(self, namespace: str) -> None:
+        self.problem = f"no cluster id in the namespace {namespace}"
+        super().__init__(f"{self.problem}: run `liqod install --cluster-id NAME`")
+
+
 async def cluster_id(client: Client, namespace: str) -> str:
     """This cluster's id, from the ConfigMap of the installation.
 
     Raises:
-        NotFound: liqod is not installed here.
+        NotInstalled: liqod is not installed here.
         ConfigError: there is more than one such ConfigMap, or its id is none.
     """
     selector = f"{labels.APP_NAME}={labels.CLUSTER_ID_NAME_LABEL}"
     maps = await client.list(CONFIG_MAPS, Selection(namespace, labels=selector))
     if not maps:
-        raise NotFound(
-            f"no cluster id in the namespace {namespace}: run `liqod install --cluster-id NAME`"
-        )
+        raise NotInstalled(namespace)
     if len(maps) > 1:
         raise ConfigError(f"{len(maps)} ConfigMaps in {namespace} claim to hold the cluster's id")
     value = maps[0].get("data", {}).get(labels.CLUSTER_ID_FIELD, "")

@@ -12,9 +12,10 @@ from liqod.identity import certificates
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.model import ids
-from liqod.procedures import Progress, kubeconfigpeering
+from liqod.procedures import kubeconfigpeering
 from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import IDENTITIES, Identity
+from liqod.runtime.progress import Progress
 from liqod.telemetry.events import PeeringStep
 
 CHECK_EVERY = 30.0

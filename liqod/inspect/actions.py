@@ -24,9 +24,9 @@ from liqod.procedures import answering, unpeering
 from liqod.procedures.offload import NAME, present, remote_namespaces, spread
 from liqod.procedures.tenantstate import find_tenant, lent_to, set_condition
 from liqod.resources import NAMESPACE_OFFLOADINGS, IncomingPeering
+from liqod.runtime.progress import Progress
 
 Options = dict[str, str]
-Progress = Callable[[str], None]
 
 LESS = ("cpu", "memory", "pods")
 """Resources of which less than requested may be granted, by the names of options."""

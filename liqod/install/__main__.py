@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from liqod.apimachinery import labels
-from liqod.install import noderights, rights
+from liqod.install import rights
 from liqod.install.rarerights import RARE
 from liqod.plugins import declared
 
@@ -86,15 +86,11 @@ Manifest = dict[str, Any]
 def render() -> str:
     """The whole page."""
     roles = [*rights.cluster_roles(), *rights.roles(labels.LIQO_NAMESPACE)]
-    told = [role for role in roles if rights.REASONS in role["metadata"].get("annotations", {})]
-    nodes = [role for role in told if role["metadata"]["name"] == noderights.ACCOUNT]
-    profiles = rights.cluster_profiles_role()
-    own = [role for role in told if role not in nodes]
-    others = {role["metadata"]["name"]: role for role in roles if role not in told}
-    parts = [INTRODUCTION, *(_daemon(role) for role in own), _rare()]
-    parts += [PROFILES, _daemon(profiles)]
-    parts += [STORAGE, *(_daemon(role) for role in rights.storage("liqo")[:2])]
-    parts += [NODES, *(_daemon(role) for role in nodes), OTHERS]
+    others = {role["metadata"]["name"]: role for role in roles}
+    parts = [INTRODUCTION, *map(_daemon, rights.daemon_roles(labels.LIQO_NAMESPACE)), _rare()]
+    parts += [PROFILES, _daemon(rights.CLUSTER_PROFILES_ROLE)]
+    parts += [STORAGE, *map(_daemon, rights.storage_roles())]
+    parts += [NODES, *map(_daemon, rights.node_roles(labels.LIQO_NAMESPACE)), OTHERS]
     parts += [_other(others[name], purpose) for name, purpose in PURPOSES.items()]
     parts += [
         _other(
@@ -107,15 +103,11 @@ def render() -> str:
     return "\n".join(parts)
 
 
-def _daemon(role: Manifest) -> str:
-    metadata = role["metadata"]
-    reasons = metadata["annotations"][rights.REASONS].splitlines()
-    rows = [
-        f"| {_what(rule)} | {_verbs(rule)} | {reason.partition('. ')[2]} |"
-        for rule, reason in zip(role["rules"], reasons, strict=True)
-    ]
-    where = f" in `{metadata['namespace']}`" if "namespace" in metadata else ""
-    title = f"### {role['kind']} `{metadata['name']}`{where}"
+def _daemon(role: rights.DaemonRole) -> str:
+    made = [(each.manifest(), each.reason) for each in role.rules]
+    rows = [f"| {_what(rule)} | {_verbs(rule)} | {reason} |" for rule, reason in made]
+    where = f" in `{role.namespace}`" if role.namespace else ""
+    title = f"### {role.kind} `{role.name}`{where}"
     return "\n".join([title, "", "| what | verbs | why |", "| --- | --- | --- |", *rows, ""])
 
 

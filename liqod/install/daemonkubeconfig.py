@@ -15,12 +15,13 @@ from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Invalid, NotFound
 from liqod.install import noderights, rights
 from liqod.install.manifests import MANAGED
-from liqod.install.verbs import POLL, Progress
+from liqod.install.verbs import POLL
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.ensure import ensure
 from liqod.model.objects.partial import TokenRequest
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress
 
 TOKEN_SECRET: Final = "liqod-token"
 TOKEN_TYPE: Final = "kubernetes.io/service-account-token"

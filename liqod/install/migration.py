@@ -46,7 +46,7 @@ from liqod.errors import ConfigError, NotFound
 from liqod.install.manifests import INSTALLER, Options, manifests
 from liqod.install.overlayremoval import overlay_down
 from liqod.install.removal import daemon_stopped
-from liqod.install.verbs import POLL, SELECTOR, Progress
+from liqod.install.verbs import POLL, SELECTOR
 from liqod.kube.client import Client
 from liqod.kube.deletion import set_finalizers
 from liqod.kube.selection import Selection
@@ -73,6 +73,7 @@ from liqod.resources.networking import (
     GatewayServer,
 )
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress, Step
 
 VALIDATING_WEBHOOKS: Final = Kind(
     "admissionregistration.k8s.io",
@@ -441,7 +442,7 @@ async def _ended(client: Client, namespace: str | None, progress: Progress) -> N
             for one in await _find(client, PODS, which, namespace)
         ]
         if left:
-            progress(f"waiting for Liqo's programs to end: {left[0]}")
+            progress(Step("waiting for Liqo's programs to end", str(left[0])))
         return not left
 
     await poll_until(

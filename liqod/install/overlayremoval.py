@@ -6,7 +6,6 @@ A node does it by itself when the InternalFabric is gone, and says so; nobody el
 from typing import Final
 
 from liqod.errors import ConfigError, NotFound
-from liqod.install.verbs import Progress
 from liqod.kube.client import Client
 from liqod.model.objects import conditions
 from liqod.resources.fabric import (
@@ -17,6 +16,7 @@ from liqod.resources.fabric import (
     InternalNode,
 )
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress
 
 WITHIN: Final = 10.0
 """Seconds that nodes may take; one that is switched off does it when it is back."""

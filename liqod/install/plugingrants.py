@@ -13,7 +13,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.errors import ConfigError
 from liqod.install.daemonrights import DAEMON_ROLES, DaemonRule
-from liqod.install.rights import AGGREGATE_TO_DAEMON, AGGREGATE_TO_REMOTE, REASONS
+from liqod.install.rights import AGGREGATE_TO_DAEMON, AGGREGATE_TO_REMOTE, REASONS, reasons
 from liqod.model.nearest import nearest
 from liqod.model.objects.rbac import rule
 from liqod.plugins import declared, loader
@@ -106,8 +106,7 @@ def here(of: Declared) -> list[Manifest]:
     if not rules:
         return []
     made = _role(of, PREFIX + reflector.name, [each.manifest() for each in rules])
-    reasons = "\n".join(f"{number}. {each.reason}" for number, each in enumerate(rules, 1))
-    made["metadata"]["annotations"][REASONS] = reasons
+    made["metadata"]["annotations"][REASONS] = reasons(rules)
     made["metadata"]["labels"][AGGREGATE_TO_DAEMON] = labels.TRUE
     return [made]
 

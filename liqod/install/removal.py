@@ -39,7 +39,7 @@ from liqod.errors import ConfigError, NotFound
 from liqod.identity import signingrequests
 from liqod.install import rights
 from liqod.install.overlayremoval import overlay_down
-from liqod.install.verbs import POLL, SELECTOR, Progress
+from liqod.install.verbs import POLL, SELECTOR
 from liqod.kube.client import Client
 from liqod.kube.leases import Lease
 from liqod.kube.selection import Selection
@@ -55,6 +55,7 @@ from liqod.resources import (
 )
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress
 
 PEERED: Final = (
     *(TENANTS, IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES),

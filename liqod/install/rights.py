@@ -9,7 +9,8 @@ A plugin brings the rights of its kind in ClusterRoles of its own, labelled
 :data:`AGGREGATE_TO_DAEMON` for this cluster's daemon, :data:`AGGREGATE_TO_REMOTE` for consumers.
 """
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from liqod.apimachinery import labels
 from liqod.install import noderights, pluginrights
@@ -52,11 +53,68 @@ NODE_LEASES: Final = "kube-node-lease"
 _WHOLE: Final = ("create", "delete", "deletecollection", *READ, "patch", "update")
 
 
+class DaemonRole(NamedTuple):
+    """A role of a daemon: a Role where it has a namespace, else a ClusterRole."""
+
+    name: str
+    rules: tuple[DaemonRule, ...]
+    namespace: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """``ClusterRole`` or ``Role``."""
+        return "ClusterRole" if self.namespace is None else "Role"
+
+    def manifest(self) -> Manifest:
+        """The role, with the reasons of its rules in an annotation."""
+        made = _role(self.kind, self.name, [one.manifest() for one in self.rules])
+        made["metadata"]["annotations"] = {REASONS: reasons(self.rules)}
+        if self.namespace is not None:
+            made["metadata"]["namespace"] = self.namespace
+        return made
+
+
+def reasons(rules: Iterable[DaemonRule]) -> str:
+    """The annotation :data:`REASONS` of a role with these rules."""
+    return "\n".join(f"{number}. {one.reason}" for number, one in enumerate(rules, 1))
+
+
+def daemon_roles(namespace: str) -> list[DaemonRole]:
+    """The roles that the daemon has in every installation; its namespace is given."""
+    renewed = LEASES[0]._replace(reason="virtual nodes renew their leases")
+    return [
+        *(DaemonRole(name, rules) for name, rules in DAEMON_ROLES.items()),
+        DaemonRole(SERVICE_ACCOUNT, (*LEASES, *HANDED_ON), namespace),
+        DaemonRole(SERVICE_ACCOUNT, (renewed,), NODE_LEASES),
+    ]
+
+
+def node_roles(namespace: str) -> list[DaemonRole]:
+    """The roles of ``liqod node``."""
+    return [
+        DaemonRole(noderights.ACCOUNT, noderights.CLUSTER_RULES),
+        DaemonRole(noderights.ACCOUNT, noderights.RULES, namespace),
+    ]
+
+
+def storage_roles() -> list[DaemonRole]:
+    """The roles by which the daemon provisions the virtual StorageClass."""
+    return [
+        DaemonRole(STORAGE_ROLE, STORAGE),
+        DaemonRole(STORAGE_ROLE, REAL_CLAIMS, labels.STORAGE_NAMESPACE),
+    ]
+
+
+CLUSTER_PROFILES_ROLE: Final = DaemonRole(
+    pluginrights.CLUSTER_PROFILES, pluginrights.CLUSTER_PROFILE_RULES
+)
+"""The role of the discovery plugin ``clusterprofile``."""
+
+
 def cluster_roles() -> list[Manifest]:
     """Every ClusterRole of an installation."""
-    made = [_daemon_role("ClusterRole", name, rules) for name, rules in DAEMON_ROLES.items()]
-    made.append(_aggregate(PLUGINS_ROLE, AGGREGATE_TO_DAEMON))
-    made.append(_daemon_role("ClusterRole", noderights.ACCOUNT, noderights.CLUSTER_RULES))
+    own, nodes = _manifests("ClusterRole", labels.LIQO_NAMESPACE)
+    made = [*own, _aggregate(PLUGINS_ROLE, AGGREGATE_TO_DAEMON), *nodes]
     base = _role("ClusterRole", REMOTE_BASE_ROLE, _remote_rules())
     streams = _role("ClusterRole", REMOTE_STREAMS_ROLE, _stream_rules())
     for each in (base, streams):
@@ -80,41 +138,29 @@ def cluster_roles() -> list[Manifest]:
 
 
 def cluster_profiles_role() -> Manifest:
-    """The role of the discovery plugin ``clusterprofile``; aggregated into the role of plugins."""
-    name, rules = pluginrights.CLUSTER_PROFILES, pluginrights.CLUSTER_PROFILE_RULES
-    made = _daemon_role("ClusterRole", name, rules)
+    """:data:`CLUSTER_PROFILES_ROLE`, aggregated into the role of plugins."""
+    made = CLUSTER_PROFILES_ROLE.manifest()
     made["metadata"]["labels"] = {AGGREGATE_TO_DAEMON: labels.TRUE}
     return made
 
 
 def roles(namespace: str) -> list[Manifest]:
     """Every namespaced Role: the daemon's for its leases, the peering users' in ``namespace``."""
-    made = [
-        _daemon_role("Role", SERVICE_ACCOUNT, (*LEASES, *HANDED_ON), namespace=namespace),
-        _daemon_role(
-            "Role",
-            SERVICE_ACCOUNT,
-            (LEASES[0]._replace(reason="virtual nodes renew their leases"),),
-            namespace=NODE_LEASES,
-        ),
-    ]
-    made.append(_daemon_role("Role", noderights.ACCOUNT, noderights.RULES, namespace=namespace))
+    own, nodes = _manifests("Role", namespace)
     user = _role("Role", labels.PEERING_USER_LIQO_ROLE, _peering_user_liqo_rules())
     user["metadata"].update(namespace=namespace, labels=dict(PEERING_USER))
     seen = _role("Role", HEARTBEAT_ROLE, [_heartbeat_rule()])
     seen["metadata"]["namespace"] = namespace
-    return [*made, user, seen]
+    return [*own, *nodes, user, seen]
 
 
 def storage(namespace: str) -> list[Manifest]:
     """Roles to provision the virtual StorageClass, bound to the daemon of that namespace."""
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}
-    where = labels.STORAGE_NAMESPACE
     bound = _binding("RoleBinding", STORAGE_ROLE, "Role", subject)
-    bound["metadata"]["namespace"] = where
+    bound["metadata"]["namespace"] = labels.STORAGE_NAMESPACE
     return [
-        _daemon_role("ClusterRole", STORAGE_ROLE, STORAGE),
-        _daemon_role("Role", STORAGE_ROLE, REAL_CLAIMS, namespace=where),
+        *(role.manifest() for role in storage_roles()),
         _binding("ClusterRoleBinding", STORAGE_ROLE, "ClusterRole", subject),
         bound,
     ]
@@ -273,15 +319,13 @@ def _role(kind: str, name: str, rules: list[Manifest]) -> Manifest:
     return {"apiVersion": RBAC, "kind": kind, "metadata": {"name": name}, "rules": rules}
 
 
-def _daemon_role(
-    kind: str, name: str, rules: tuple[DaemonRule, ...], *, namespace: str | None = None
-) -> Manifest:
-    made = _role(kind, name, [one.manifest() for one in rules])
-    reasons = "\n".join(f"{number}. {one.reason}" for number, one in enumerate(rules, 1))
-    made["metadata"]["annotations"] = {REASONS: reasons}
-    if namespace is not None:
-        made["metadata"]["namespace"] = namespace
-    return made
+def _manifests(kind: str, namespace: str) -> tuple[list[Manifest], list[Manifest]]:
+    """The roles of one kind, of the daemon and of ``liqod node``."""
+    own, nodes = (
+        [role.manifest() for role in found if role.kind == kind]
+        for found in (daemon_roles(namespace), node_roles(namespace))
+    )
+    return own, nodes
 
 
 def _aggregate(name: str, key: str) -> Manifest:

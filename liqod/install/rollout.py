@@ -14,12 +14,13 @@ from urllib.parse import urlsplit
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, SERVICES
 from liqod.errors import ConfigError, LiqodError
-from liqod.install.verbs import POLL, Progress
+from liqod.install.verbs import POLL
 from liqod.install.workload import COMPONENT, CONFIG_FILE, NAME
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import check_url
 from liqod.kube.selection import Selection
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress, Step
 
 Json = dict[str, Any]
 
@@ -103,7 +104,7 @@ async def wait_rolled_out(client: Client, namespace: str, progress: Progress) ->
         if is_rolled_out(live):
             return True
         reason = _refusal(live) or await _why(client, namespace)
-        progress(f"{step}: {reason}" if reason else step)
+        progress(Step(step, reason))
         return False
 
     await poll_until(rolled_out, longest_pause=5 * POLL)

@@ -6,7 +6,6 @@ controllers run nothing is touched: both would reconcile the same objects.
 """
 
 import contextlib
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -44,9 +43,7 @@ from liqod.resources import CRD_REVISION, DEFINITIONS, networking
 from liqod.resources.crdmanifests import crd_manifests, merge_crd
 from liqod.runtime.gather import gather
 from liqod.runtime.polling import poll_until
-
-Progress = Callable[[str], None]
-"""Called with a few words on what is being done or waited for."""
+from liqod.runtime.progress import Progress
 
 PRUNED: Final[tuple[tuple[Kind, bool], ...]] = (
     (ADMISSION_POLICY_BINDINGS, False),

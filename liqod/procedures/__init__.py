@@ -3,8 +3,3 @@
 The commands run them, and the daemon runs some for a viewer or for what discovery saw. Everything
 that goes on (controllers of :mod:`liqod.consumer` and :mod:`liqod.provider`) knows none of them.
 """
-
-from collections.abc import Callable
-
-Progress = Callable[[str], None]
-"""Called with a few words on what is waited for."""

@@ -15,10 +15,10 @@ from liqod.kube.http import proxies
 from liqod.kube.selection import Selection
 from liqod.model.network.ranges import ClusterCidrs, server_in, translate
 from liqod.network.dataplane.names import PROXY_PORT
-from liqod.procedures import Progress
 from liqod.procedures.networksites import Site
 from liqod.resources import CONFIGURATIONS, IP, IPS, Configuration
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress
 
 ANSWERS_WITHIN: Final = 15.0
 """Seconds that the provider's daemon may take to give the address."""

@@ -34,7 +34,7 @@ from liqod.kube.client import Client
 from liqod.kube.http import proxies
 from liqod.model import ids
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR, ESTABLISHED
-from liqod.procedures import Progress, networksites
+from liqod.procedures import networksites
 from liqod.procedures.inbandpeering import InBandOptions
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.resourcerequest import ResourceRequest
@@ -53,6 +53,7 @@ from liqod.resources import (
 from liqod.resources.authentication import CONTROL_PLANE
 from liqod.runtime.gather import gather
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress, Step
 
 T = TypeVar("T")
 
@@ -333,7 +334,7 @@ async def wait_reached(
             None,
         )
         if state is not None and state.status == ERROR and state.message:
-            progress(f"{step}: {state.message}")
+            progress(Step(step, state.message))
         return state is not None and state.status == ESTABLISHED
 
     await poll_until(reached)
@@ -354,7 +355,7 @@ async def _answer(
     within = timings.answers_within
     with trio.move_on_after(timings.doubt_after):
         return await poll_until(look)
-    progress(f"{step}: it has not answered yet; does `liqod run` work there?")
+    progress(Step(step, "it has not answered yet; does `liqod run` work there?"))
     with trio.move_on_after(within - timings.doubt_after):
         return await poll_until(look)
     raise ConfigError(

@@ -24,7 +24,6 @@ from liqod.kube.selection import Selection
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Secret
 from liqod.network.gateway.gatewayplan import NOT_MADE, made_instead, told_websocket
-from liqod.procedures import Progress
 from liqod.procedures.networkobjects import (
     WEBSOCKET,
     WIREGUARD,
@@ -49,6 +48,7 @@ from liqod.resources.networking import (
     Ranges,
 )
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress, Step
 
 ANSWERS_WITHIN: Final = 15.0
 """Seconds that a daemon may take for its part of a step."""
@@ -123,7 +123,7 @@ class Joining:
             )
         except CannotJoin as error:
             self.without = str(error)
-            self._progress(f"peer without a network: {error}")
+            self._progress(Step("peer without a network", self.without))
             await made.withdraw()
         except Forbidden as error:
             self.without = (
@@ -131,7 +131,7 @@ class Joining:
                 "user may until its cluster is accepted; an administrator's kubeconfig of "
                 f"{there.id} joins the networks later"
             )
-            self._progress(f"peer without a network: {self.without}")
+            self._progress(Step("peer without a network", self.without))
             await made.withdraw()
 
     async def finish(self, timings: PeeringTimings = ORDINARY) -> None:

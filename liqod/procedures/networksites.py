@@ -11,12 +11,12 @@ from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.network import podpath
 from liqod.model.network.podpath import NOT_TRIED, PodPath
-from liqod.procedures import Progress
 from liqod.procedures.networkobjects import WEBSOCKET, WIREGUARD
 from liqod.procedures.tenantrequest import Sides
 from liqod.procedures.timings import ORDINARY, PeeringTimings
 from liqod.resources.networking import CONNECTIONS, Connection
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress, Step
 
 CONNECTED: Final = "Connected"
 """Status of a Connection whose tunnel is up."""
@@ -93,19 +93,19 @@ async def wait_connected(
         for site in every:
             if site.id in waiting and await _connected(site, waiting, told):
                 del waiting[site.id]
-        progress("wait until packets go both ways" + _said(waiting))
+        progress(Step("wait until packets go both ways", _said(waiting)))
         return not waiting
 
     await poll_until(
         look,
         within=timings.connected_within,
         failing=lambda: ConfigError(
-            f"the clusters are peered, but no packet goes from one to the other{_said(waiting)}; "
+            f"the clusters are peered, but no packet goes from one to the other: {_said(waiting)}; "
             f"{_remedy(waiting, backend)}; `liqod network status` shows each part"
         ),
     )
     for site in every:
-        progress(f"{site.id}: {told[site.id]}")
+        progress(Step(site.id, told[site.id]))
 
 
 def _remedy(waiting: dict[str, _UnconnectedSide], backend: str) -> str:
@@ -142,5 +142,4 @@ def _plain(pods: PodPath) -> str:
 
 
 def _said(waiting: dict[str, _UnconnectedSide]) -> str:
-    says = ", ".join(f"{id_} says {each.text}" for id_, each in waiting.items())
-    return f": {says}" if says else ""
+    return ", ".join(f"{id_} says {each.text}" for id_, each in waiting.items())

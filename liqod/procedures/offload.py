@@ -14,7 +14,6 @@ from liqod.kube.selection import Selection
 from liqod.model.objects.conditions import holds
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR
 from liqod.model.text import printable
-from liqod.procedures import Progress
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     NAMESPACE_MAPS,
@@ -24,6 +23,7 @@ from liqod.resources import (
     NamespaceOffloading,
 )
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress, Step
 
 NAME = labels.NAMESPACE_OFFLOADING_NAME
 DEFAULTS: Mapping[str, Any] = {
@@ -125,7 +125,7 @@ async def _gone(client: Client, namespace: str, uid: str, progress: Progress) ->
         waits = draining(left)
         for peer, text in waits.items():
             if said.get(peer) != text:
-                progress(f"{peer}: {printable(text)}")
+                progress(Step(peer, printable(text)))
         said = waits
         return False
 

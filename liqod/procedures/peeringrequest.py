@@ -20,11 +20,11 @@ from liqod.cluster.tenancy import find_tenant
 from liqod.errors import AlreadyExists, ConfigError, Conflict, LiqodError, NotFound
 from liqod.kube.client import Client
 from liqod.model.objects import quantities
-from liqod.procedures import Progress
 from liqod.resources import OUTGOING_PEERINGS, RESOURCE_SLICES, OutgoingPeering, ResourceSlice
 from liqod.resources.authentication import PERMISSION_WITHDRAWN
 from liqod.resources.peering import JOINED, NOT_SEEN, REACHED
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress
 
 LAST_WORD: Final = 3.0
 """Seconds for taking back what a request that did not come about has left."""

@@ -15,13 +15,13 @@ from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.procedures import (
-    Progress,
     agreements,
     networkleaving,
     revokedconsumer,
     revokedprovider,
 )
 from liqod.procedures.revocations import Living
+from liqod.runtime.progress import Progress
 
 QUIET = 1.0
 """Seconds between two checks; what a daemon has begun to make is there by then."""

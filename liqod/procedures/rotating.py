@@ -19,7 +19,6 @@ from liqod.errors import ConfigError
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
-from liqod.procedures import Progress
 from liqod.resources import (
     INCOMING_PEERINGS,
     INVITATIONS,
@@ -31,6 +30,7 @@ from liqod.resources import (
 )
 from liqod.resources.authentication import CONTROL_PLANE
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress
 
 Follows = Literal["followed", "follows", "never"]
 NEVER = "it runs Liqo, or a liqod that follows no key"

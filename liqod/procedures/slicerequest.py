@@ -20,7 +20,6 @@ from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import conditions, quantities
 from liqod.model.objects.partial import Node
 from liqod.model.objects.patches import exact_patch
-from liqod.procedures import Progress
 from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import IDENTITIES, RESOURCE_SLICES, Identity, ResourceSlice
 from liqod.resources.authentication import (
@@ -32,6 +31,7 @@ from liqod.resources.authentication import (
     RESOURCES,
 )
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress, Step
 
 
 async def ask(
@@ -100,7 +100,7 @@ async def wait_borrowed(
 
     step = f"wait for {provider} to grant resources"
     progress(step)
-    progress(f"{step}: {await poll_until(granted)}")
+    progress(Step(step, await poll_until(granted)))
     if asked.node:
         progress(f"wait for the virtual node {name} to be Ready")
         await poll_until(ready)

@@ -10,9 +10,9 @@ from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.procedures import Progress
 from liqod.resources import NAMESPACE_MAPS, QUOTAS, RESOURCE_SLICES, TENANTS
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress
 
 REPLICAS = f"{labels.REPLICATED}={labels.TRUE}"
 """Selects what a consumer replicates to here."""

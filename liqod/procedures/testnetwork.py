@@ -21,11 +21,12 @@ from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Event, Node, Pod, PodStatus
 from liqod.model.objects.podsight import unpulled, unready, why
-from liqod.procedures import Progress, testplan
+from liqod.procedures import testplan
 from liqod.procedures.offload import NAME, bring_back, offloaded, spread
 from liqod.procedures.testplan import NAMESPACE, NetworkTestRow, ProbeLocation, Try
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress
 
 Json = dict[str, Any]
 CLEAN_UP: Final = 60.0

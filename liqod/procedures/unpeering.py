@@ -23,7 +23,7 @@ from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.model.objects.conditions import holds
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR
-from liqod.procedures import Progress, agreements, networkleaving
+from liqod.procedures import agreements, networkleaving
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -34,6 +34,7 @@ from liqod.resources import (
     ForeignCluster,
 )
 from liqod.runtime.polling import poll_until
+from liqod.runtime.progress import Progress
 
 PATIENCE = 3.0
 """Seconds for which a peer that seems not to answer is waited for before it is left behind."""

@@ -29,6 +29,7 @@ from liqod.model.view.headline import first_failing
 from liqod.model.view.redact import redact, redact_value
 from liqod.model.view.rows import GLYPHS, CheckRow, Ladder
 from liqod.resources import DEFINITIONS
+from liqod.runtime.progress import Step
 
 if TYPE_CHECKING:
     from liqod.cli.diagnosis import Diagnosis
@@ -149,7 +150,7 @@ async def _bundle(frame: Frame, path: Path) -> None:
 def _lacks(packed: dict[str, Any], name: str, error: LiqodError, frame: Frame) -> None:
     """Put into the bundle, and say, why something is not in it."""
     packed[name] = str(error)
-    frame.progress(f"{frame.progress.step}: {error}")
+    frame.progress(Step(frame.progress.name, str(error)))
     frame.progress.failed()
 
 

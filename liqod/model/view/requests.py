@@ -10,7 +10,9 @@ from typing import Final
 import msgspec
 
 from liqod.apimachinery import labels
+from liqod.model.objects.conditions import holds
 from liqod.resources import IncomingPeering, OutgoingPeering
+from liqod.resources.peering import REACHED
 
 AGREED: Final = ("Accepted", "Done")
 KUBECONFIG: Final = "kubeconfig"
@@ -35,6 +37,8 @@ class RequestRow(msgspec.Struct, frozen=True, omit_defaults=True):
         since: when it was made.
         expires: when it is forgotten if nothing comes of it, as Kubernetes writes times.
         lends: whether this cluster dials the other one to lend to it, and does not ask it.
+        met: whether the other side is being talked with; ``reason`` then says what to do with the
+            words.
         by: how the two have met: ``invitation``; ``discovery`` or ``policy``, of those that are
             seen; ``address``, which somebody gave; ``request`` of the other one.
     """
@@ -52,6 +56,7 @@ class RequestRow(msgspec.Struct, frozen=True, omit_defaults=True):
     since: float = 0.0
     expires: str = ""
     lends: bool = False
+    met: bool = False
     by: str = ""
 
 
@@ -95,6 +100,7 @@ def outgoing(found: OutgoingPeering) -> RequestRow:
         since=unix(found.metadata.creation_timestamp),
         expires=spec.expires,
         lends=spec.lend,
+        met=holds(status.conditions, REACHED) and not status.next_try,
         by=_way(found),
     )
 

@@ -48,8 +48,7 @@ def api(facts: ClusterFacts) -> Finding:
 def installation(facts: ClusterFacts) -> Finding | None:
     """Check that all that is installed is there, and that the id is the one that peers know."""
     if facts.uninstalled:
-        what = facts.uninstalled.partition(": run ")[0]
-        return failing(what, "run `liqod install --cluster-id NAME`")
+        return failing(facts.uninstalled, "run `liqod install --cluster-id NAME`")
     if facts.definitions is None:
         return None
     faults = tuple(_not_installed(facts))

@@ -56,7 +56,7 @@ def _asked(request: RequestRow) -> Fault:
         if request.by == "invitation":
             again = "give `liqod peer` another invitation (`liqod invite` there)"
         return _of_request(request, what, f"mend that, and {again}")
-    words = "" if request.words in said else _words(request)
+    words = "" if request.met else _words(request)
     what = f"is asked to lend: {said}{words}"
     return _of_request(request, what, "`liqod inbox` there shows the request", HINTS)
 

@@ -5,10 +5,12 @@ from liqod.model.view import requests
 from liqod.model.view.requests import RequestRow
 from liqod.resources import IncomingPeering, OutgoingPeering
 from liqod.resources.peering import (
+    REACHED,
     IncomingPeeringSpec,
     IncomingPeeringStatus,
     OutgoingPeeringSpec,
     OutgoingPeeringStatus,
+    StepCondition,
 )
 
 MADE = "2026-11-21T20:43:59Z"
@@ -46,3 +48,14 @@ def test_who_is_asked_is_shown_by_what_it_has_proved_and_without_its_invitation(
         name="milan", cluster_id="milan", words="w", source="b:2", state="Waiting",
         reason="compare the words", by="invitation",
     )  # fmt: skip
+
+
+def test_the_other_side_is_met_from_its_proof_until_the_next_try():
+    reached = StepCondition(REACHED, "True")
+    for status, met in (
+        (OutgoingPeeringStatus(), False),
+        (OutgoingPeeringStatus(conditions=(reached,)), True),
+        (OutgoingPeeringStatus(conditions=(StepCondition(REACHED, "False"),)), False),
+        (OutgoingPeeringStatus(conditions=(reached,), next_try=MADE), False),
+    ):
+        assert requests.outgoing(OutgoingPeering(status=status)).met is met

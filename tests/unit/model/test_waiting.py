@@ -1,6 +1,7 @@
 """Requests of the handshake in ``status``: those that wait for a person, and those that failed."""
 
 import pytest
+from msgspec.structs import replace
 
 from liqod.cli.report import overview
 from liqod.model.view.problems import Problem
@@ -48,6 +49,12 @@ def test_what_this_cluster_waits_for_is_told_with_the_words():
     (problem,) = told(outgoing=(asked("Waiting", "milan has not answered"),))
     assert problem.hint
     assert problem.what == f"is asked to lend: milan has not answered; words: {WORDS}"
+
+
+def test_where_the_two_talk_the_reason_alone_says_what_to_do_with_the_words():
+    message = f"milan agrees; compare the words with its operator: {WORDS}"
+    (problem,) = told(outgoing=(replace(asked("Waiting", message), met=True),))
+    assert problem.what == f"is asked to lend: {message}"
 
 
 def offered(state: str, reason: str = "") -> RequestRow:

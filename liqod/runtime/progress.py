@@ -1,0 +1,29 @@
+"""The steps that a procedure names as it goes on, for whoever shows them."""
+
+from collections.abc import Callable
+
+Progress = Callable[[str], None]
+"""Called with a few words on what is waited for: one step, or a :class:`Step` that says more."""
+
+
+class Step(str):
+    """A step that says more of itself: the text ``name: detail``, of the same step as ``name``.
+
+    Args:
+        name: the step.
+        detail: the news of it; empty for none.
+    """
+
+    __slots__ = ("name",)
+    name: str
+
+    def __new__(cls, name: str, detail: str = "") -> "Step":
+        """The text of a step with its detail."""
+        made = super().__new__(cls, f"{name}: {detail}" if detail else name)
+        made.name = name
+        return made
+
+
+def name_of(step: str) -> str:
+    """The step that a text is of: two texts of one are the same step."""
+    return step.name if isinstance(step, Step) else step
