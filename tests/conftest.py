@@ -60,7 +60,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> order.B
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """See `share.import_own`."""
+    """See `garbage.hold` and `share.import_own`."""
+    garbage.hold()
     share.import_own(session)
 
 

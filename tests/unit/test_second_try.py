@@ -94,6 +94,7 @@ async def test_fails_at_once():
 """
 
 
+@pytest.mark.long
 def test_a_second_try_is_told_and_is_the_last(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ):

@@ -73,6 +73,7 @@ async def test_a_line_is_handed_over_and_the_node_is_there(tmp_path: Path, nurse
         assert f"removed: IncomingPeering {entry['name']}" in ended.out
 
 
+@pytest.mark.long
 async def test_a_line_that_wants_to_borrow_is_handed_over_and_what_is_lent_is_said(
     tmp_path: Path, nursery: trio.Nursery
 ):
@@ -161,6 +162,7 @@ async def test_who_says_no_denies_what_was_asked(tmp_path: Path):
         assert await rome.admin.find(NODES, "milan") is None
 
 
+@pytest.mark.long
 async def test_an_operator_is_told_who_asks_and_answers(tmp_path: Path, nursery: trio.Nursery):
     async with meeting("rome", "milan") as [rome, milan]:
         await nursery.start(lead, rome)
@@ -252,6 +254,7 @@ def test_a_code_is_square_and_says_something():
     assert set("".join(rows)) == set(" ▀▄█")
 
 
+@pytest.mark.long
 async def test_words_confirm_the_request_that_waits_as_it_was_printed(
     tmp_path: Path, nursery: trio.Nursery
 ):

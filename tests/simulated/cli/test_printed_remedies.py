@@ -126,6 +126,7 @@ async def test_of_who_lends_and_who_leaves(tmp_path: Path, nursery: trio.Nursery
         assert there.status == 0, there.err
 
 
+@pytest.mark.long
 async def test_of_a_peer_that_has_gone(tmp_path: Path, nursery: trio.Nursery):
     async with members("rome", "milan") as [rome, milan]:
         await nursery.start(lead, rome)

@@ -46,6 +46,7 @@ async def test_a_trial_holds_no_more_than_a_daemon():
         assert both.lender.informers.holdings is not None
 
 
+@pytest.mark.long
 async def test_its_grant_becomes_no_more_than_a_node_can_be():
     """Labels by which this cluster tells its nodes apart, and quantities that no node has."""
     believed = (

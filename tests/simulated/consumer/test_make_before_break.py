@@ -172,6 +172,7 @@ async def test_a_namespace_comes_home_under_a_budget():
         assert not [pod for pod in _pods(rome, "shop") if pod["status"]["phase"] == "Failed"]
 
 
+@pytest.mark.long
 async def test_without_a_budget_a_quarter_may_be_missing():
     async with shops("milan") as [rome, milan]:
         await filled(rome, "milan")
@@ -194,6 +195,7 @@ async def test_a_namespace_that_leaves_two_peers_loses_no_more_than_from_one():
         assert not watch.empty
 
 
+@pytest.mark.long
 async def test_what_is_waited_for_is_said():
     async with shops("milan") as [rome, milan]:
         await rome.admin.create(POD_DISRUPTION_BUDGETS, budget(REPLICAS))
@@ -214,6 +216,7 @@ async def test_what_is_waited_for_is_said():
         await rome.gone(NAMESPACE_OFFLOADINGS, "offloading", "shop")
 
 
+@pytest.mark.long
 async def test_a_peer_that_does_not_answer_is_not_waited_for():
     async with shops("milan") as [rome, milan]:
         await filled(rome, "milan")
@@ -241,6 +244,7 @@ async def test_a_namespace_moves_to_another_peer():
         assert not watch.empty
 
 
+@pytest.mark.long
 async def test_a_provider_sends_its_consumer_away():
     async with shops("milan") as [rome, milan]:
         both = {"spec": {"podOffloadingStrategy": "LocalAndRemote"}}
@@ -258,6 +262,7 @@ async def test_a_provider_sends_its_consumer_away():
         assert not watch.empty
 
 
+@pytest.mark.long
 async def test_a_peer_is_left_without_a_budget():
     async with shops("milan") as [rome, milan]:
         await rome.admin.patch(

@@ -48,6 +48,7 @@ async def test_new_pods_are_kept_from_it_until_it_is_back():
         await rome.until(NODES, "milan", None, lambda node: daemon_of(node) == ("True", False))
 
 
+@pytest.mark.long
 async def test_a_peer_that_does_not_show_its_daemon_has_neither_condition_nor_taint():
     often = ConsumerTimings(probe_every=0.1)
     # No Lease, as with Liqo.

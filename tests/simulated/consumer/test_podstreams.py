@@ -102,6 +102,7 @@ async def test_streams_are_carried_and_what_may_not_be_is_refused(caller: Peered
     await eventually(forbidden)
 
 
+@pytest.mark.long
 async def test_nobody_is_led_to_a_pod_that_was_made_for_another(caller: Peered) -> None:
     await caller.milan.stop()  # else the pod is put right
     for uid, status in (("of-another", 404), (None, 101)):  # Liqo says none
@@ -113,6 +114,7 @@ async def test_nobody_is_led_to_a_pod_that_was_made_for_another(caller: Peered) 
                 assert "the pod web there is not this one's" in it.body.decode()
 
 
+@pytest.mark.long
 async def test_only_who_may_reach_nodes_is_answered(caller: Peered) -> None:
     nobody = caller.anonymous()
     async with caller.ask(EXEC, SPDY, of=nobody) as it:
@@ -184,6 +186,7 @@ async def test_what_the_peer_is_told_is_no_more_than_the_lists(caller: Peered) -
     assert headers["sec-websocket-protocol"] == "v5.channel.k8s.io, v4.channel.k8s.io"
 
 
+@pytest.mark.long
 async def test_streams_end_with_the_way_and_are_bounded(
     caller: Peered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +238,7 @@ async def test_two_hundred_are_in_a_pod_at_once_and_each_has_its_own_answer(call
     assert len(answered) == 200
 
 
+@pytest.mark.long
 async def test_logs_have_a_reason_while_the_peer_s_server_is_frozen(caller: Peered) -> None:
     """It accepts connections and answers nothing: before that is known, and afterwards."""
     logs = "/containerLogs/shop/web/web"

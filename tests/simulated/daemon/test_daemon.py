@@ -63,6 +63,7 @@ async def test_a_crash_lets_the_standby_lead_within_fifteen_seconds(tmp_path: Pa
             second.close()
 
 
+@pytest.mark.long
 async def test_without_an_election_no_lease_is_left_that_nobody_renews(tmp_path: Path):
     async with sites(tmp_path, "rome") as (rome,):
         await rome.start()

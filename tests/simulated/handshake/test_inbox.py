@@ -70,6 +70,7 @@ async def test_an_operator_grants_less_than_was_asked_and_that_bounds_later_slic
         assert said["status"]["resources"]["cpu"] == "2"
 
 
+@pytest.mark.long
 async def test_what_is_granted_is_not_free_any_more():
     async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
         before = free_now(milan.context)

@@ -92,6 +92,7 @@ async def move(milan: Member) -> None:
     milan.credentials = msgspec.structs.replace(milan.credentials, server=milan.cluster.server)
 
 
+@pytest.mark.long
 async def test_an_api_server_that_moved_is_peered_with_again():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -155,6 +156,7 @@ async def with_another_authority(milan: Member, nursery: trio.Nursery):
         yield await stack.enter_async_context(served("milan", cluster, admin, nursery))
 
 
+@pytest.mark.long
 async def test_an_authority_that_was_changed_in_place_is_peered_with_again():
     async with members("rome", "milan") as [rome, milan], trio.open_nursery() as nursery:
         await rome.peer(milan)

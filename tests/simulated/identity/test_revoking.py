@@ -109,6 +109,7 @@ async def test_a_revoked_consumer_has_nothing_at_once_and_gets_nothing_back():
         assert await rights(milan, "rome")
 
 
+@pytest.mark.long
 async def test_what_a_revoked_consumer_runs_ends_though_no_daemon_runs():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

@@ -2,6 +2,7 @@
 
 from base64 import b64decode, b64encode
 
+import pytest
 import trio
 
 from liqod.apimachinery import labels
@@ -79,6 +80,7 @@ async def test_who_has_a_stolen_key_of_before_can_state_nothing_that_a_provider_
         assert await uid(milan) == pod
 
 
+@pytest.mark.long
 async def test_of_two_statements_about_one_key_the_first_is_followed_whoever_comes_late():
     async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await borrow_a_pod(rome, milan)
@@ -100,6 +102,7 @@ async def test_of_two_statements_about_one_key_the_first_is_followed_whoever_com
         assert b64decode(found["spec"]["publicKey"]) == own.public
 
 
+@pytest.mark.long
 async def test_a_consumer_that_changes_its_key_without_end_waits_each_time():
     never = ProviderTimings(moved=3600.0)
     async with members("rome", "milan", **{**SWIFT, "timings": never}) as [rome, milan]:

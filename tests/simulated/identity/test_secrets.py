@@ -194,6 +194,7 @@ async def take_its_place(milan: Member) -> bytes:
     return private
 
 
+@pytest.mark.long
 async def test_no_secret_is_anywhere_but_in_secrets(tmp_path: Path, secrets: set[str]):
     plugins = loader.load(sources=loader.built_in())
     async with meeting("rome", "turin", "milan", plugins=plugins) as members:

@@ -303,6 +303,7 @@ async def test_in_the_cluster_nobody_is_told_to_start_it_by_hand(tmp_path):
             assert "rollout status" in (await milan.liqod(*words, check=False)).err
 
 
+@pytest.mark.long
 async def test_rights_for_cluster_profiles_outlast_an_upgrade_and_go_with_it_all(admin):
     name = "liqod-clusterprofiles"
     asked = install.Options(cluster_id="milan", cluster_profiles=True)

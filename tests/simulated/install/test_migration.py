@@ -214,6 +214,7 @@ def names(*of: tuple[Kind, str, str, dict[str, str]]) -> set[tuple[str, str, str
     return {(kind.name, namespace, name) for kind, namespace, name, _ in of}
 
 
+@pytest.mark.long
 async def test_liqos_programs_go_and_what_they_made_stays(admin):
     before = await have_liqo(admin)
     with pytest.raises(ConfigError, match="Liqo itself runs here") as told_so:

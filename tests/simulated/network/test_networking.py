@@ -127,6 +127,7 @@ async def objects(member: Member, place: str) -> set[str]:
     return {kind.name for kind in KINDS if await member.admin.list(kind, Selection(place))}
 
 
+@pytest.mark.long
 async def test_of_a_lender_that_dials_the_gateway_dials_too(monkeypatch):
     settings = ALONE.replace("[network]\nenabled = false\n", "")
     async with two(monkeypatch, settings=settings, meets=True) as (rome, milan):
@@ -139,6 +140,7 @@ async def test_of_a_lender_that_dials_the_gateway_dials_too(monkeypatch):
         assert await objects(milan, AT_MILAN) == {"GatewayClient", *COMMON}
 
 
+@pytest.mark.long
 async def test_who_meets_is_told_why_there_is_no_network(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nursery: trio.Nursery
 ):
@@ -181,6 +183,7 @@ async def test_peering_joins_the_networks(monkeypatch, where: str):
             assert "privateKey" not in shown["data"]
 
 
+@pytest.mark.long
 async def test_done_again_it_writes_nothing(monkeypatch):
     async with two(monkeypatch) as (rome, milan):
         await join(rome, milan)
@@ -213,6 +216,7 @@ async def test_a_websocket_that_the_server_does_not_offer_any_more_is_forgotten(
         assert found["metadata"]["annotations"] == {"example.org/mine": "kept"}
 
 
+@pytest.mark.long
 async def test_who_peers_the_other_way_later_keeps_the_tunnel(monkeypatch):
     async with two(monkeypatch) as (rome, milan):
         await join(rome, milan, port=51999)
@@ -224,6 +228,7 @@ async def test_who_peers_the_other_way_later_keeps_the_tunnel(monkeypatch):
         assert gateway["spec"]["endpoint"]["port"] == 51999
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("turn", range(2))
 async def test_both_sides_may_peer_at_once_and_have_one_tunnel(monkeypatch, turn: int):
     async with two(monkeypatch) as (rome, milan):
@@ -289,10 +294,14 @@ def making(*backends: str) -> GatewayHost:
     ("rome", "milan", "taken"),
     [
         (("wireguard", "websocket"), ("websocket",), "websocket"),
-        (("websocket",), ("wireguard", "websocket"), "websocket"),
-        (("wireguard", "websocket"), ("wireguard",), "wireguard"),
+        pytest.param(
+            ("websocket",), ("wireguard", "websocket"), "websocket", marks=pytest.mark.long
+        ),
+        pytest.param(
+            ("wireguard", "websocket"), ("wireguard",), "wireguard", marks=pytest.mark.long
+        ),
         (("websocket",), ("wireguard",), ""),
-        (("rope", "wireguard"), ("rope",), ""),
+        pytest.param(("rope", "wireguard"), ("rope",), "", marks=pytest.mark.long),
         ((), ("wireguard",), ""),
     ],
 )

@@ -113,6 +113,7 @@ async def test_a_daemon_that_starts_leaves_addresses_as_they_are(joined):
         assert await rome.admin.get(PODS, "web", "shop") == before
 
 
+@pytest.mark.long
 async def test_none_shows_no_address_though_the_network_is_joined():
     plugins = loader.load(sources=loader.built_in())
     settings = '[webhook]\nenabled = false\n[peer_defaults]\npod_network = "none"\n'

@@ -153,6 +153,7 @@ async def test_a_replica_deleted_by_hand_at_the_provider_is_put_back():
         await made.settles()
 
 
+@pytest.mark.long
 async def test_an_entry_edited_by_hand_is_put_right_unseen_by_the_provider():
     async with shop() as made:
         slow = Fault(verb="patch", path="/namespacemaps/milan$", user=DAEMON, delay=SLOW)
@@ -177,6 +178,7 @@ async def test_the_end_of_the_last_virtual_node_is_told_though_the_slice_stands(
         assert await milan.admin.find(RESOURCE_SLICES, "milan", AT_MILAN) is not None
 
 
+@pytest.mark.long
 async def test_virtual_nodes_and_tenants_that_a_list_lacks_cost_nothing():
     async with shop() as made:
         rome, milan = made.rome, made.milan
@@ -224,6 +226,7 @@ async def test_a_quota_deleted_by_hand_costs_no_slice_of_a_cordoned_tenant():
         await made.stays()
 
 
+@pytest.mark.long
 async def test_a_node_whose_virtual_node_went_unheld_is_removed_with_the_daemons_own_rights():
     async with members("rome", "milan", timings=SOON) as (rome, milan):
         await rome.peer(milan)

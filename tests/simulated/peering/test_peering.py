@@ -83,6 +83,7 @@ async def test_a_handshake_ends_with_a_ready_node_and_unpeering_leaves_nothing()
         assert milan.everything() - before[1] == set()
 
 
+@pytest.mark.long
 async def test_peering_again_changes_nothing():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -95,6 +96,7 @@ async def test_peering_again_changes_nothing():
         assert again["status"] == tenant["status"]
 
 
+@pytest.mark.long
 async def test_both_borrow_from_each_other():
     async with members("rome", "milan") as [rome, milan]:
         async with trio.open_nursery() as nursery:
@@ -111,6 +113,7 @@ async def test_both_borrow_from_each_other():
         assert (await milan.unpeer(rome)).complete
 
 
+@pytest.mark.long
 async def test_a_namespace_is_mapped_and_bounded_and_made_again():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

@@ -195,6 +195,7 @@ async def test_a_tenant_that_changes_its_key_proves_it_anew():
         await rome.peer(milan)
 
 
+@pytest.mark.long
 async def test_a_dead_provider_can_be_forgotten():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

@@ -41,6 +41,7 @@ async def test_a_node_that_goes_with_the_tenant_namespace_waits_for_no_pod():
             await rome.gone(PODS, "web", "shop")
 
 
+@pytest.mark.long
 async def test_a_consumer_whose_tenant_namespace_went_while_its_daemon_was_away():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

@@ -151,6 +151,7 @@ async def test_those_that_do_not_end_are_named_and_hold_neither_the_lease_nor_th
         assert not lease["spec"].get("holderIdentity"), "the next one need not wait for it"
 
 
+@pytest.mark.long
 async def test_a_task_that_no_wall_holds_is_not_let_in(tmp_path: Path):
     async with rome_with(tmp_path, tasks=TASKS) as rome:
         await rome.start()

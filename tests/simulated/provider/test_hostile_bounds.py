@@ -70,6 +70,7 @@ async def test_a_slice_of_too_many_resources_is_denied_and_costs_the_others_noth
         assert verdict(found, "Resources")[0] == "Accepted"
 
 
+@pytest.mark.long
 async def test_a_map_of_too_many_entries_is_told_and_takes_nothing_away():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

@@ -67,6 +67,7 @@ async def test_slices_end_where_one_consumer_may_have_no_more():
         assert await milan.admin.find(QUOTAS, slice_user("third", "rome"), AT_MILAN) is None
 
 
+@pytest.mark.long
 async def test_who_asks_for_too_much_keeps_what_it_has():
     async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
         await rome.peer(milan)  # with 2 CPUs
@@ -93,6 +94,7 @@ async def test_who_asks_for_too_much_keeps_what_it_has():
                 await rome.peer(milan, resources={"cpu": asked})
 
 
+@pytest.mark.long
 async def test_a_slice_that_changes_its_class_has_nothing_and_gains_nothing():
     async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
         await rome.peer(milan)  # with 2 CPUs
@@ -141,6 +143,7 @@ async def test_a_slice_that_changes_its_class_has_nothing_and_gains_nothing():
         await lent("3")
 
 
+@pytest.mark.long
 async def test_a_crowd_of_slices_hides_none_that_has_something():
     """Eight are considered here, by their names; the one that has 2 CPUs comes behind."""
     async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
@@ -165,6 +168,7 @@ async def test_a_crowd_of_slices_hides_none_that_has_something():
         ]
 
 
+@pytest.mark.long
 async def test_namespaces_end_where_one_consumer_may_have_no_more():
     async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
         await rome.peer(milan)
@@ -192,6 +196,7 @@ async def test_namespaces_end_where_one_consumer_may_have_no_more():
             await rome.until(NAMESPACE_OFFLOADINGS, "offloading", name, says)
 
 
+@pytest.mark.long
 async def test_a_cordon_is_not_shed_with_the_slice():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -239,6 +244,7 @@ async def test_an_accepted_tenant_gets_no_certificate_for_another_name():
         assert certificates.read(b64decode(kept["data"]["certificate"])).common_name == mine
 
 
+@pytest.mark.long
 async def test_a_finalizer_keeps_nothing_for_a_consumer_that_is_drained():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -255,6 +261,7 @@ async def test_a_finalizer_keeps_nothing_for_a_consumer_that_is_drained():
             assert await milan.admin.find(kind, "milan", AT_MILAN) is not None
 
 
+@pytest.mark.long
 async def test_a_nonce_of_ones_own_choice_is_replaced():
     """Or a signature that was given for another cluster's nonce would serve here."""
     chosen = b64encode(b"signed long ago" * 4).decode()

@@ -1,5 +1,7 @@
 """Attacks of a tenant of a borrowing cluster on another tenant, with a name it chose."""
 
+import pytest
+
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS
 from tests.simulated.borrower import Json, eventually, offload
@@ -33,6 +35,7 @@ async def another(milan: Member, uid: str) -> Json:
     return found
 
 
+@pytest.mark.long
 async def test_nobody_inherits_a_namespace_with_its_name() -> None:
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -62,6 +65,7 @@ async def test_nobody_inherits_a_namespace_with_its_name() -> None:
         assert await milan.admin.find(SECRETS, "db-password", "market") is None
 
 
+@pytest.mark.long
 async def test_one_that_was_made_again_inherits_nothing_and_what_is_not_noted_is_adopted() -> None:
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

@@ -74,6 +74,7 @@ async def test_who_grants_more_than_there_is_is_told(tmp_path: Path) -> None:
         assert accepted.status == 0
 
 
+@pytest.mark.long
 async def test_who_borrows_more_than_there_is_is_warned_and_no_longer_when_there_is_more(
     tmp_path: Path, nursery: trio.Nursery
 ) -> None:

@@ -67,6 +67,7 @@ async def _true(value: bool) -> bool:
     return value
 
 
+@pytest.mark.long
 async def test_requests_watches_and_logs() -> None:
     async with apart(nodes=1) as both:
         await both.peer()
@@ -110,6 +111,7 @@ async def test_a_client_keeps_to_the_channels_of_who_made_it() -> None:
             assert await client.list(NAMESPACES, Selection(), decode=Partial)
 
 
+@pytest.mark.long
 async def test_the_command_line_goes_by_it_too(tmp_path: Path) -> None:
     async with apart() as both:
         await both.peer()
@@ -126,6 +128,7 @@ async def test_the_command_line_goes_by_it_too(tmp_path: Path) -> None:
         assert len(both.listener.account[account.TENANTS]) >= 1
 
 
+@pytest.mark.long
 async def test_who_is_refused_by_the_listener_has_left() -> None:
     """The provider has ended the peering by itself: there is nothing that anybody could clear."""
     async with apart() as both:
@@ -135,6 +138,7 @@ async def test_who_is_refused_by_the_listener_has_left() -> None:
         await both.rome.gone(NAMESPACES, "liqo-tenant-milan")
 
 
+@pytest.mark.long
 async def test_somebody_in_a_pod_there_is_carried_by_the_channel_and_sent_away_with_it() -> None:
     plugins = loader.load(sources=loader.built_in())
     settings = SETTINGS + '[kubelet]\nport = 0\nlisten = "127.0.0.1"\n'

@@ -44,8 +44,14 @@ OURS = {labels.API_SERVER: "172.20.0.1:6443"}
     ("address", "annotations", "url"),
     [
         pytest.param("10.70.0.1", OURS, "", id="liqod's daemons find each other"),
-        pytest.param("10.70.0.7", OURS, "http://{}.7:8118", id="unless it is elsewhere"),
-        pytest.param("10.70.0.2", {}, "http://{}.2:8118", id="Liqo's proxy"),
+        pytest.param(
+            *("10.70.0.7", OURS, "http://{}.7:8118"),
+            id="unless it is elsewhere",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            *("10.70.0.2", {}, "http://{}.2:8118"), id="Liqo's proxy", marks=pytest.mark.long
+        ),
     ],
 )
 async def test_the_way_is_found_by_the_providers_ip(

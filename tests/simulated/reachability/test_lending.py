@@ -200,6 +200,7 @@ async def test_either_side_is_restarted_while_the_lender_s_operator_thinks() -> 
         assert await rome.admin.find(NODES, "milan") is not None
 
 
+@pytest.mark.long
 async def test_the_lender_s_operator_lends_less_or_nothing_whatever_is_asked() -> None:
     async with behind_nat() as [rome, milan]:
         token = await invite(rome, borrow=True, resources={"cpu": "64"}, uses=2)

@@ -38,13 +38,13 @@ def check(text: str | bytes, base: Path | None) -> None:
         return  # a reason is given: test_credentials looks at them
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(VALUES, st.sampled_from([None, Path("/nowhere")]))
 def test_any_value(value, base):
     check(yaml.safe_dump(value), base)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(
     st.dictionaries(WORDS, VALUES, max_size=3),
     st.dictionaries(WORDS, VALUES, max_size=3),

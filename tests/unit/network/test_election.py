@@ -230,6 +230,7 @@ def test_word_of_a_newer_epoch_fences_until_a_write_says_otherwise():
     assert mine.at_work(0.4)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 1 << 30),
