@@ -142,8 +142,9 @@ async def test_a_recorded_alias_that_is_anothers_is_given_anew() -> None:
     async with rome() as context:
         async with context.kept():
             await context.configured("milan", ["10.244.0.0/16"])
-            await context.configured("turin", ["10.244.0.0/16"])
-            first, second = await context.seen("milan"), await context.seen("turin")
+            first = await context.seen("milan")
+            await context.configured("turin", ["10.244.0.0/16"])  # the elder keeps its alias
+            second = await context.seen("turin")
         name = "turin-pod-10-244-0-0-16"
         patch = {"status": {"cidr": first["pod"][0]}}
         await context.client.patch(NETWORKS, name, patch, TURIN, subresource="status")
