@@ -1,6 +1,6 @@
 """The channel to a peer's daemon beside the direct way to its API server, and back to that.
 
-The credentials name a channel (:func:`.procedures.inband`) where the API server did not answer
+The credentials name a channel where the API server did not answer
 directly when the two met. That may end: a firewall is opened, an address becomes reachable. The
 direct way is then tried again, and taken when it stays good.
 

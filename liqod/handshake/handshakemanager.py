@@ -148,7 +148,7 @@ class HandshakeManager:
         raise AssertionError("sleeping for ever has ended")
 
     def take(self, private: bytes, former: bytes, knowing: KnowsFormerKey) -> None:
-        """Go by these keys from now on: see :meth:`.localidentity.LocalIdentities.take`."""
+        """Use these keys from now on, as :meth:`.transport.localidentity.LocalIdentities.take`."""
         self._own.take(private, former, knowing)
         if self._listener is not None:
             self._listener.take(self._own.present, self._own.former)

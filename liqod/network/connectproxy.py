@@ -4,7 +4,7 @@ A plain HTTP proxy that knows ``CONNECT`` to one place alone: the API server, by
 that peers know. TLS is between the peer and the API server, which asks who it is, so that the
 proxy sees nothing and has no right of its own. It listens on the peer's own pair of interfaces, to
 which nothing but the peer's tunnel leads, and is what a peer that runs Liqo uses; liqod's own
-connections take the way in the kernel (:mod:`.entrances`).
+connections take the way in the kernel (:mod:`.dataplane.entrances`).
 """
 
 import logging
@@ -37,7 +37,7 @@ Dial = Callable[[], Awaitable[Wire]]
 
 
 class Within(Protocol):
-    """Calls something in a namespace (:meth:`.datapath.KernelDatapath.within`)."""
+    """Calls something in a namespace (:meth:`.dataplane.datapath.KernelDatapath.within`)."""
 
     def __call__(self, namespace: str, function: Callable[[], R], /) -> Awaitable[R]:
         """Call it."""

@@ -1,10 +1,10 @@
 """The network of one peer: makes a tunnel and a data path from the objects of both sides.
 
 Others give the desired state: the peer's Configuration the ranges (:class:`PeerNetwork`), its
-gateways and keys both ends (:mod:`.ends`). Here it is applied, watched, and taken down. All
-that is made outlives the daemon, so that the next one finds it and no packet is lost; so nothing
-ends with this task: only what the objects say ends anything, and before that the API server itself
-is asked.
+gateways and keys both ends (:mod:`.gateway.tunnelendpoints`). Here it is applied, watched, and
+taken down. All that is made outlives the daemon, so that the next one finds it and no packet is
+lost; so nothing ends with this task: only the objects' state ends anything, and before that the API
+server itself is asked.
 """
 
 import logging

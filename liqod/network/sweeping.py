@@ -1,6 +1,6 @@
 """Sweeps the garbage of unknown peers from this machine, once, when a daemon leads.
 
-A peer's own task takes its network down, and :mod:`.leftovers` what it could not, as long as the
+A peer's own task takes its network down, and :mod:`.networkgc` what it could not, as long as the
 tunnel's key shows it. This is for what has no key either: objects that were restored from an
 older copy, a namespace that was deleted by hand. It is found by this cluster's mark. Nothing is
 taken away on one look: what is unknown has to be so twice, a minute apart, by the API server's own

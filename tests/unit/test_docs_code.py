@@ -15,7 +15,7 @@ WAYS = (
     "One custom resource's event",
     "A stream to a pod",
     "A packet's way: from ranges to a rule",
-    "Who may borrow: two doors, one Tenant",
+    "Who may borrow: kubeconfig, Tenant, slice",
     "A new fact: from where it is known to every face",
 )
 """Sections of architecture.md in which every name in backticks is in a file of the section."""

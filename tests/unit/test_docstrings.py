@@ -58,3 +58,51 @@ def test_no_sentence_of_a_docstring_asks(package: str):
 )
 def test_sentences_that_ask_are_found(text: str, words: list[str]):
     assert asking(text) == words
+
+
+REFERENCE = re.compile(r":(?:mod|class|func|meth|data|attr):`~?(\.+[\w.]+|liqod[\w.]*)`")
+
+
+def names(path: Path) -> set[str]:
+    """The names that a module has at its top."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {each.asname or each.name for each in node.names}
+        elif isinstance(node, ast.Assign):
+            found |= {each.id for each in node.targets if isinstance(each, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+    return found
+
+
+def leads(reference: str, module: Path) -> bool:
+    """True if what a docstring of a module refers to is there."""
+    words = reference.lstrip(".").split(".")
+    if words[0] in names(module):
+        return True
+    place = ROOT
+    if reference.startswith("."):
+        place = module.parents[len(reference) - len(reference.lstrip(".")) - 1]
+    for number, word in enumerate(words):
+        if (place / word).is_dir():
+            place /= word
+            continue
+        file = place / f"{word}.py"
+        if file.exists():
+            return number + 1 == len(words) or words[number + 1] in names(file)
+        return word in names(place / "__init__.py")
+    return True
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_docstrings_refer_to_is_there(package: str):
+    missing = [
+        f"{path.relative_to(ROOT)}: {reference}"
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for reference in REFERENCE.findall(path.read_text())
+        if not leads(reference, path)
+    ]
+    assert not missing, "\n".join(missing)

@@ -69,7 +69,9 @@ class _ReverseConnection:
 
 
 class ReverseConnections:
-    """Decides about offers, and keeps the connections (:class:`.interfaces.LendOfferHandler`).
+    """Decides about offers, and keeps the connections.
+
+    As :class:`liqod.handshake.transport.interfaces.LendOfferHandler`.
 
     Args:
         context: this cluster.
@@ -205,10 +207,10 @@ class ReverseConnections:
     async def meet(
         self, addresses: Sequence[str], expected: ExpectedPeer
     ) -> AsyncIterator[LenderSession]:
-        """The meeting with a lender, as soon as it dials: a :data:`.interfaces.DialPeer`.
+        """The meeting with a lender, as soon as it dials.
 
-        It stays where this ends well, for whoever goes there. Otherwise it ends, and the lender
-        comes again.
+        As :data:`liqod.handshake.transport.interfaces.DialPeer`. It stays where this ends well, for
+        the channel that is then kept. Otherwise it ends, and the lender comes again.
 
         Args:
             addresses: none.

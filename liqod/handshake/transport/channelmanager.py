@@ -7,7 +7,7 @@ long as anybody wants it, and at once when the listener has let this cluster in 
 wants it meanwhile gets an error with the reason, and is not kept waiting.
 
 A URL without an address is of a lender that dials this cluster: the side that is dialled keeps its
-channel (:mod:`.reverseconnections`).
+channel (:mod:`liqod.handshake.requests.reverseconnections`).
 """
 
 import logging
@@ -102,7 +102,9 @@ async def same_key(key: str) -> str:
 
 
 class ChannelManager:
-    """Keeps the channels; a call with a URL is a connection by it (:data:`.proxies.CHANNELS`).
+    """Keeps the channels; a call with a URL is a connection by it.
+
+    As :data:`liqod.kube.http.proxies.CHANNELS`.
 
     Args:
         meet: meets listeners.

@@ -12,7 +12,7 @@ REFUSALS: Final = (
     *("key-changed", "expired", "unknown", "busy"),
     *("invitation-unknown", "invitation-used", "invitation-expired", "invitation-other"),
 )
-"""Codes by which this side ends a meeting (:mod:`.statemachine`)."""
+"""Codes by which this side ends a meeting (:mod:`liqod.handshake.protocol.statemachine`)."""
 OTHER: Final = "other"
 """The code under which any other code is counted."""
 ENDINGS: Final = frozenset(("gone", "cancelled", "denied"))

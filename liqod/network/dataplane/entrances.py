@@ -1,8 +1,9 @@
 """Entrances for single peers beside pods and lent hosts: as values, from what is agreed. Pure.
 
 The API server (``in_band`` under ``[network]``): at one external address, port 6443 leads to it in
-the kernel, and port 8118 to Liqo's proxy (:mod:`.connectproxy`). Where this cluster's pods at a
-peer may speak with it (``api_server`` of that peer), so does port 443, at which they look for it.
+the kernel, and port 8118 to Liqo's proxy (:mod:`liqod.network.connectproxy`). Where this
+cluster's pods at a peer may speak with it (``api_server`` of that peer), so does port 443, at which
+they look for it.
 
 A relay (``relay``): tunnels of two peers to each other, where neither reaches the other directly,
 go by this cluster's gateway. Each peer has an external address there, at which the others'

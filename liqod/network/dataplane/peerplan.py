@@ -11,7 +11,7 @@ clusters may use the same addresses::
 
 A packet out of the tunnel is accepted only where its source is the peer's own and its destination
 a pod here or an address that was lent; others are dropped and counted before anything is
-translated. The text of nftables is in :mod:`.filters`.
+translated. The text of nftables is in :mod:`.nftables`.
 """
 
 from collections.abc import Iterator

@@ -3,7 +3,7 @@
 Written by ``liqod peer``, ``liqoctl`` or a manifest, in whichever order; each object's conditions
 say what became of it. ``Accepted``: it can be, and is the one. ``PeerKeyAccepted``: the peer's
 PublicKey is here and can be used. Nothing is applied from here: both ends are published
-(:mod:`.ends`).
+(:mod:`.tunnelendpoints`).
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The verdict on a ResourceSlice: the resources that it is granted, as a function of values.
 
 Class ``default`` grants what is asked and fills the gaps, or denies it where the consumer's slices
-would have more than ``[guests] max_resources`` (:mod:`.shares`); any other class is left to a
+would have more than ``[guests] max_resources`` (:mod:`.allocation`); any other class is left to a
 controller of its own, which writes ``status.resources`` and the condition ``Resources`` in this
 cluster. A grant of one class is no grant of another: a slice whose class changes has nothing until
 it is granted anew. The verdict of this side is what this function says now, not what a status

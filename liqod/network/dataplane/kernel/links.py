@@ -1,6 +1,6 @@
 """Links and what hangs on them: addresses, neighbours, forwarding entries, in netlink's form.
 
-Every function here works in the namespace of the :class:`~.netlink.Netlink` that it is given.
+Every function here works in the namespace of the :class:`~liqod.netlink.Netlink` that it is given.
 """
 
 import errno

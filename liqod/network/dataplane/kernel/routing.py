@@ -1,7 +1,7 @@
 """Routes and routing rules, in netlink's form.
 
-Every function here works in the namespace of the :class:`~.netlink.Netlink` that it is given. Our
-routes and rules carry a protocol number of our own, by which an administrator knows them.
+Every function here works in the namespace of the :class:`~liqod.netlink.Netlink` that it is given.
+Our routes and rules carry a protocol number of our own, by which an administrator knows them.
 """
 
 import errno
