@@ -155,7 +155,7 @@ class PeerLink:
         version: the server's ``gitVersion``, as the doctor last read it.
         rounds: seconds of the newest round trips, oldest first; None for one that was lost.
         skew: seconds by which its clock is ahead of ours; None before it has answered.
-        lost: how often the way there was lost and found again: whatever is open since before leads
+        reconnections: how often the way there was lost and found again: whatever is open since before leads
             nowhere, though nothing says so where something in between (a load balancer, a proxy, a
             translator of addresses) keeps this side's end alive.
         degradations: what does not work although it is up.
@@ -176,7 +176,7 @@ class PeerLink:
         self.version = ""
         self.rounds: deque[float | None] = deque(maxlen=KEPT_ROUNDS)
         self.skew: float | None = None
-        self.lost = 0
+        self.reconnections = 0
         self._lost_at = float("-inf")
         self._answered = float("-inf")
         self._tries = tries or trio.CapacityLimiter(1)
@@ -364,7 +364,7 @@ class PeerLink:
         if single and now - self._lost_at < LOST_AGAIN:
             return
         self._lost_at = now
-        self.lost += 1
+        self.reconnections += 1
         self._tell()
 
     def _goes(self, path: Path) -> None:

@@ -107,11 +107,11 @@ class Remotes:
     async def _reconnect(self) -> NoReturn:
         """After an outage a kept connection may lead nowhere: none is used again."""
         link = self._peer.link
-        lost = link.lost
+        lost = link.reconnections
         while True:
             await link.wait_changed()
-            if link.lost != lost:
-                lost = link.lost
+            if link.reconnections != lost:
+                lost = link.reconnections
                 self._renew()
 
     def _renew(self) -> None:

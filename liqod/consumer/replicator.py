@@ -163,15 +163,15 @@ class Replicator(Controller[Item]):
     async def _resume(self) -> NoReturn:
         """Wake everything when the peer answers again: nobody waits for the end of a pause."""
         link = self._peer.link
-        lost = link.lost
+        lost = link.reconnections
         while True:
             await link.wait_changed()
             if link.up:
                 for each in self._replicas.values():
-                    if link.lost != lost:
+                    if link.reconnections != lost:
                         each.informer.restart()
                     each.informer.wake()
-                lost = link.lost
+                lost = link.reconnections
                 for kind in KINDS:
                     here = self._sources[kind].store.indexed(
                         "namespace", self._peer.tenant_namespace

@@ -16,7 +16,7 @@ WAYS = (
     "A stream to a pod",
     "A packet's way: from ranges to a rule",
     "Who may borrow: kubeconfig, Tenant, slice",
-    "A new fact: from where it is known to every face",
+    "A new fact: from where it is known to every interface",
 )
 """Sections of architecture.md in which every name in backticks is in a file of the section."""
 PLACE = re.compile(r"\.?[\w-][\w./-]*(?:\.py|/)")

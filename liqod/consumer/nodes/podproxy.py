@@ -98,15 +98,15 @@ class PodProxy:
     ) -> NoReturn:
         """Serve until cancelled; open streams end then, and whenever the connection is lost."""
         link, proxies = self._peer.link, self._proxies
-        lost = link.lost
+        lost = link.reconnections
         proxies[self.id] = self
         proxies.came.tell()
         task_status.started()
         try:
             while True:
                 await link.wait_changed()
-                if not link.up or link.lost != lost:
-                    lost = link.lost
+                if not link.up or link.reconnections != lost:
+                    lost = link.reconnections
                     self._end()
         finally:
             if proxies.get(self.id) is self:  # else the next one is here already

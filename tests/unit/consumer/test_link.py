@@ -199,13 +199,13 @@ async def test_the_way_is_lost_where_an_answer_is_and_seldom_counted_again(autoj
             await trio.sleep(after)
             host.lines[-1].broken.set()
             await trio.sleep(1)
-            assert (link.up, link.lost) == (True, lost)
+            assert (link.up, link.reconnections) == (True, lost)
         host.state = "frozen"
         await seconds_until_changed(link)
-        assert link.lost == 2
+        assert link.reconnections == 2
         host.state = "well"
         await seconds_until_changed(link)
-        assert (link.up, link.lost) == (True, 3)
+        assert (link.up, link.reconnections) == (True, 3)
 
 
 async def test_a_server_that_parts_in_order_loses_no_way(autojump_clock):
@@ -215,7 +215,7 @@ async def test_a_server_that_parts_in_order_loses_no_way(autojump_clock):
             host.lines[-1].parted = True
             host.lines[-1].broken.set()
         await trio.sleep(1)
-        assert (link.up, link.lost) == (True, 0)
+        assert (link.up, link.reconnections) == (True, 0)
         assert len(host.lines) == 4
 
 

@@ -75,7 +75,7 @@ async def test_what_is_open_ends_with_the_way(nursery: trio.Nursery) -> None:
         world.link.set(True, "its API server answers, in-band")
         await trio.testing.wait_all_tasks_blocked()
         assert closed == []
-        world.link.lost += 1  # found again, by another way
+        world.link.reconnections += 1  # found again, by another way
         world.link.set(True, "its API server answers")
         await trio.testing.wait_all_tasks_blocked()
         assert closed == ["first"]
