@@ -54,7 +54,7 @@ class Switch:
         self.up = up
         self.reason = reason
         self.asked = True
-        self.lost = 0
+        self.reconnections = 0
         self.skew: float | None = None
         self._changed = trio.Event()
         self.degradations = Degradations(lambda: None)

@@ -155,9 +155,9 @@ class PeerLink:
         version: the server's ``gitVersion``, as the doctor last read it.
         rounds: seconds of the newest round trips, oldest first; None for one that was lost.
         skew: seconds by which its clock is ahead of ours; None before it has answered.
-        reconnections: how often the way there was lost and found again: whatever is open since before leads
-            nowhere, though nothing says so where something in between (a load balancer, a proxy, a
-            translator of addresses) keeps this side's end alive.
+        reconnections: how often the way there was lost and found again: whatever is open since
+            before leads nowhere, though nothing says so where something in between (a load
+            balancer, a proxy, a translator of addresses) keeps this side's end alive.
         degradations: what does not work although it is up.
         daemon: whether the peer's daemon runs.
         path: the way that its API server was reached last, ``direct``, ``in-band`` or

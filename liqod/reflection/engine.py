@@ -369,12 +369,12 @@ class Engine:
     async def _follow_link(self) -> NoReturn:
         """Reconcile all that waits for a peer that does not answer, as soon as it does."""
         link = self.peer.link
-        lost = link.lost
+        lost = link.reconnections
         while True:
             await link.wait_changed()
             if link.up:
-                self._wake(anew=link.lost != lost)
-                lost = link.lost
+                self._wake(anew=link.reconnections != lost)
+                lost = link.reconnections
                 self._requeue_all()
 
     def _wake(self, *, anew: bool) -> None:

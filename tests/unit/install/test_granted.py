@@ -1,7 +1,6 @@
-"""Grants for the reflected kinds follow from the reflectors, and are the same as before."""
+"""Grants for the reflected kinds follow from the reflectors, and change where that is seen."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,18 +8,18 @@ import pytest
 from liqod import config
 from liqod.config import GuestSettings, ProviderSettings, parse
 from liqod.errors import ConfigError
-from liqod.install import Options, manifests
 from liqod.install.daemonrights import DAEMON_ROLES
-from liqod.install.manifests import VERSION_ANNOTATION
 from liqod.install.storagerights import STORAGE
 from liqod.plugins import declared
 from liqod.plugins.contracts import Reflector
 from liqod.plugins.declared import needed
 from liqod.plugins.reflectors.disruptionbudgets import OPT_IN
+from tests.testbed.granted import GRANTED, made
 
-BEFORE = json.loads((Path(__file__).parents[2] / "fixtures" / "granted.json").read_text())
-"""Of an installation before rights were declared on reflectors: its roles for reflected kinds, its
-policies for what guests write as far as they follow from them, and its default quota."""
+LISTED = json.loads(GRANTED.read_text())
+"""The grants of an installation: its roles for reflected kinds, its policies for what guests write
+as far as they follow from these, and its default quota. `python -m tests.testbed.granted` writes
+them anew."""
 
 
 def canonical(value: Any) -> Any:
@@ -32,23 +31,16 @@ def canonical(value: Any) -> Any:
     return value
 
 
-def made() -> dict[tuple[str, str], dict[str, Any]]:
-    found = manifests(Options(cluster_id="milan"), [])
-    for each in found:
-        del each["metadata"]["annotations"][VERSION_ANNOTATION]
-    return {(each["kind"], each["metadata"]["name"]): each for each in found}
-
-
 @pytest.mark.parametrize(
-    "before", BEFORE["manifests"], ids=lambda each: f"{each['kind']}-{each['metadata']['name']}"
+    "listed", LISTED["manifests"], ids=lambda each: f"{each['kind']}-{each['metadata']['name']}"
 )
-def test_an_upgrade_grants_object_for_object_what_was_granted(before: dict[str, Any]):
-    now = made()[before["kind"], before["metadata"]["name"]]
-    assert canonical(now) == canonical(before)
+def test_what_is_granted_is_object_for_object_what_is_listed(listed: dict[str, Any]):
+    now = made()[listed["kind"], listed["metadata"]["name"]]
+    assert canonical(now) == canonical(listed)
 
 
-def test_the_default_quota_is_what_it_was():
-    assert ProviderSettings().object_quota == BEFORE["object_quota"]
+def test_the_default_quota_is_the_listed_one():
+    assert ProviderSettings().object_quota == LISTED["object_quota"]
 
 
 @pytest.mark.parametrize("reflector", declared.reflectors(), ids=lambda each: each.name)
