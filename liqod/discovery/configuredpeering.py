@@ -63,7 +63,7 @@ async def peer_with(
     """
 
     def publish(step: str) -> None:
-        context.hub.publish(PeeringStep(step=step), peer)
+        context.hub.publish(PeeringStep(step=str(step)), peer)
 
     asked = ResourceRequest(resources=context.config.peer(peer).resources)
     async with Client(credentials.from_other_side(path), user_agent="liqod") as remote:

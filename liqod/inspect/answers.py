@@ -258,7 +258,7 @@ class Answers:
 
         async def show() -> None:
             async for step in steps:
-                await tell(Progress(id=ask.id, step=step))
+                await tell(Progress(id=ask.id, step=str(step)))
 
         def progress(step: str) -> None:
             with suppress(trio.WouldBlock):  # who does not keep up misses a step

@@ -9,6 +9,8 @@ Progress = Callable[[str], None]
 class Step(str):
     """A step that says more of itself: the text ``name: detail``, of the same step as ``name``.
 
+    To be sent or kept it has to be made a plain ``str``: msgspec encodes no class of its own.
+
     Args:
         name: the step.
         detail: the news of it; empty for none.

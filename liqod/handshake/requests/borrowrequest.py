@@ -338,7 +338,7 @@ class BorrowRequest(OutgoingRequest):
 
     def _progress(self, step: str) -> None:
         self._step = step
-        self._context.hub.publish(PeeringStep(step=step), self._name)
+        self._context.hub.publish(PeeringStep(step=str(step)), self._name)
 
     async def _write_progress(self) -> None:
         """Write each step that lasts into the resource, for commands that wait elsewhere."""
