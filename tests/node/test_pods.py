@@ -87,8 +87,7 @@ def test_a_gateway_is_exposed_as_it_is_asked_for(clusters: Podded) -> None:
     assert found["status"]["endpoint"]["addresses"] == [clusters.clusters["milan"].machine.address]
     service = "/api/v1/namespaces/liqo-tenant-rome/services/gw-rome"
     assert milan.api.get(service)["spec"]["type"] == "LoadBalancer"
-    asked = ("--gw-server-service-type", "NodePort", "--wait")
-    clusters.liqoctl("rome", "network", "connect", *clusters.remote("milan"), *asked)
+    have_node_port(clusters)
     [port] = milan.api.get(service)["spec"]["ports"]
     assert port["nodePort"] == milan.api.get(server)["status"]["endpoint"]["port"] >= 30000
     wait_until(
@@ -305,8 +304,10 @@ def test_daemons_that_are_replaced_lose_no_packet(clusters: Podded) -> None:
 def test_a_daemon_that_comes_to_run_on_another_node_takes_the_tunnel_along(
     clusters: Podded,
 ) -> None:
-    """The pods of the node that it was on go by the other one then; the peer finds it."""
+    """The pods of the node that it was on go by the other one then; the peer finds it at any node's
+    port."""
     rome, milan = clusters.members["rome"], clusters.members["milan"]
+    have_node_port(clusters)
     have_echoes(rome, milan)
     aliases = {
         member: alias(member, peer, str(other.pods("default")["echo"]["status"]["podIP"]))
@@ -324,6 +325,12 @@ def test_a_daemon_that_comes_to_run_on_another_node_takes_the_tunnel_along(
     for member, target in aliases.items():
         wait_until("an answer", lambda m=member, t=target: answers(m, t), 60)
     print(f"moved: it leads after {led:.1f} s, answers after {time.monotonic() - began:.1f} s")
+
+
+def have_node_port(clusters: Podded) -> None:
+    """Milan's gateway at a port of all its nodes, which another test of this file may have made."""
+    asked = ("--gw-server-service-type", "NodePort", "--wait")
+    clusters.liqoctl("rome", "network", "connect", *clusters.remote("milan"), *asked)
 
 
 def have_echoes(*members: Member) -> None:
