@@ -2,7 +2,7 @@
 
 ``python -m liqod.plugins.network.websocketd SOCKET``, apart from the daemon, which it outlives. It
 is asked at that socket (:mod:`.wanted`), is given the devices of its tunnels as open files, and
-lives until it is ended. A failure ends its own tunnel alone:
+lives until it is ended, or has no tunnel any more. A failure ends its own tunnel alone:
 
 - :mod:`.tunnel`: one tunnel, as was asked for last;
 - :mod:`.packets`: the TUN device, and what of the other side's is a packet;

@@ -9,7 +9,7 @@ import sys
 from array import array
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import trio
 
@@ -23,6 +23,9 @@ from liqod.runtime import account
 from liqod.runtime.connectionlimit import serve_listeners
 
 ASKED_WITHIN: Final = 5.0
+UNUSED: Final = 10.0
+"""Seconds without a tunnel after which it ends by itself: their interfaces were taken away, and
+nobody asks any more."""
 _INT: Final = array("i")
 _CLOSE_ON_EXEC: Final = 0x40000000
 """``MSG_CMSG_CLOEXEC``."""
@@ -54,8 +57,8 @@ class Process:
         self._tunnels: dict[str, CarriedTunnel] = {}
         self._account = account.derived(account.TUNNEL_SHARES)
 
-    async def run(self) -> NoReturn:
-        """Until it is ended."""
+    async def run(self) -> None:
+        """Until it is ended, or has no tunnel any more."""
         trio.socket.set_custom_socket_factory(Marked())
         self._control.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as made:
@@ -65,10 +68,19 @@ class Process:
             listener = trio.SocketListener(trio.socket.from_stdlib_socket(made))
             try:
                 async with trio.open_nursery() as self._nursery:
-                    await serve_listeners(self._asked, [listener])
+                    self._nursery.start_soon(serve_listeners, self._asked, [listener])
+                    await self._unused()
+                    self._nursery.cancel_scope.cancel()
             finally:
                 self._control.unlink(missing_ok=True)
-        raise AssertionError("it is ended from outside only")
+
+    async def _unused(self) -> None:
+        """Wait until there has been no tunnel for a while."""
+        since = trio.current_time()
+        while trio.current_time() - since < UNUSED:
+            await trio.sleep(UNUSED / 4)
+            if self._tunnels:
+                since = trio.current_time()
 
     async def _asked(self, stream: trio.SocketStream) -> None:
         """Answer one request of the daemon's."""

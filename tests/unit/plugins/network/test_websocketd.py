@@ -4,9 +4,11 @@ from pathlib import Path
 
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from liqod.identity import tunnelkeys
 from liqod.identity.tunnelcertificates import pinned
+from liqod.plugins.network.websocketd.__main__ import UNUSED, Process
 from liqod.plugins.network.websocketd.datagrams import Datagrams
 from liqod.plugins.network.websocketd.tunnel import CarriedTunnel
 from liqod.plugins.network.websocketd.wanted import Wanted
@@ -55,6 +57,14 @@ async def test_what_fails_in_one_tunnel_ends_it_alone(tmp_path: Path):
         await good.end()
     assert ended == ["bad", "good"]
     assert devices[0].fileno() == -1
+
+
+async def test_a_process_without_tunnels_ends_by_itself(tmp_path: Path, autojump_clock: MockClock):
+    control = tmp_path / "tunnels.socket"
+    began = trio.current_time()
+    await Process(control).run()
+    assert UNUSED <= trio.current_time() - began < 2 * UNUSED
+    assert not control.exists()
 
 
 async def test_a_tunnel_that_is_ended_twice_or_asked_again_stays_so(tmp_path: Path):
