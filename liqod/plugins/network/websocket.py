@@ -128,7 +128,9 @@ class WebSocket:
         await self._interface.delete()
 
     async def _open_device(self) -> int:
-        """Make the interface in its namespace; the file of its packets, the caller's to close.
+        """Make the interface where its packets travel; its open file, the caller's to close.
+
+        An open file keeps the namespace that it was opened in from ending: so not in the peer's.
 
         Raises:
             ConfigError: this machine lacks something.
@@ -139,7 +141,7 @@ class WebSocket:
             raise ConfigError(problem)
         await self._interface.delete()
         make = partial(open_device, self._place.interface)
-        return await self._host.within(self._place.namespace, make)
+        return await self._host.within(self._place.underlay, make)
 
     def _wanted(self, spec: TunnelSpec) -> Wanted:
         pins = pinned(spec.side, spec.private_key, spec.public_key, spec.peer_public_key)
