@@ -100,7 +100,8 @@ class Carriage:
         return await self._program.status() is not None
 
     def _note(self, said: dict[str, Any]) -> str:
-        self.where = said["endpoint"]
+        # Of a tunnel that could not come to be there is the error alone.
+        self.where = said.get("endpoint", "")
         self.failed = said.get("error") or ""
         self.why = self.failed or ("" if self.where else said["why"])
         return f"{HOST}:{said['port']}" if self.where else ""
