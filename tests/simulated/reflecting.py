@@ -69,7 +69,13 @@ async def pair(
 ) -> AsyncIterator[Pair]:
     """Rome and milan, prepared; the engine is not started yet."""
     async with (
-        EmbeddedCluster("rome", pod_cidr="10.10.0.0/16", state=await defined("rome")) as rome,
+        EmbeddedCluster(
+            "rome",
+            pod_cidr="10.10.0.0/16",
+            # Virtual nodes have no kubelet here, and may not be given up for that.
+            node_grace=86400.0,
+            state=await defined("rome"),
+        ) as rome,
         EmbeddedCluster(
             "milan",
             nodes=2,

@@ -188,7 +188,10 @@ async def test_a_peer_that_gives_no_right_to_read_events_is_gone_on_without(
 
 
 @pytest.mark.long
-async def test_a_flood_of_events_holds_up_no_pod_and_is_bounded(caplog: pytest.LogCaptureFixture):
+@pytest.mark.parametrize("fell_behind", [False, True], ids=["in time", "fell behind"])
+async def test_a_flood_of_events_holds_up_no_pod_and_is_bounded(
+    caplog: pytest.LogCaptureFixture, fell_behind: bool
+):
     """Of a provider that means ill, or of a thousand pods that start at once."""
     limits = EventLimits(object_burst=1000, most_bytes=100_000)
     async with lending(engine={"events": limits}) as (both, _):
@@ -214,6 +217,9 @@ async def test_a_flood_of_events_holds_up_no_pod_and_is_bounded(caplog: pytest.L
             await both.pod("beside")
             await both.comes(PODS, "beside", ready, client=both.here, namespace=SHOP)
             beside = trio.current_time() - began
+        if fell_behind:
+            storage = both.milan.registry.storage
+            storage.of("events").oldest = storage.version + 1
         await tell(both, "web.last", "Last", type="Warning")
         found = await comes(both, "Last")
         assert any("more Events than are written" in each.getMessage() for each in caplog.records)
