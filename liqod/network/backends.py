@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -47,12 +47,9 @@ ORDINARY = BackendTimings()
 """Those of a daemon."""
 
 
-class Backend(Protocol):
-    """How a tunnel is had, for the names of a peer. Raises PluginError."""
-
-    def __call__(self, names: Names, /) -> Tunnel:
-        """One tunnel; nothing changes on the machine."""
-        ...
+Backend = Callable[[Names], Tunnel]
+"""How a tunnel is had, for the names of a peer; nothing changes on the machine. Raises
+PluginError."""
 
 
 def backend(

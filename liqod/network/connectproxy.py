@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, NoReturn, Protocol, TypeVar
+from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 import msgspec
@@ -20,12 +20,11 @@ import trio
 from liqod.errors import LiqodError, NetworkError
 from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import Wire, wire_of
+from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import OUTER_ADDRESS, PROXY_PORT, Names
 from liqod.runtime.connectionlimit import ConnectionLimiter, serve_one
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Notifier
-
-R = TypeVar("R")
 
 HEAD_LIMIT: Final = 8192
 """Bytes of a request."""
@@ -34,14 +33,6 @@ BACKLOG: Final = 64
 log = logging.getLogger(__name__)
 
 Dial = Callable[[], Awaitable[Wire]]
-
-
-class Within(Protocol):
-    """Calls something in a namespace (:meth:`.dataplane.datapath.KernelDatapath.within`)."""
-
-    def __call__(self, namespace: str, function: Callable[[], R], /) -> Awaitable[R]:
-        """Call it."""
-        ...
 
 
 class Healings(Notifier):
@@ -116,7 +107,7 @@ class ConnectProxy:
     Args:
         server: URL of the API server, as peers know it: the only place that is connected to.
         dial: connects to it, by whatever way this daemon has.
-        within: calls something in the node's namespace.
+        kernel: of this machine.
         places: of all peers' connections.
         timings: how long it waits for what.
         listeners: listens to peers' namespaces; called in the node's.
@@ -126,19 +117,19 @@ class ConnectProxy:
         self,
         server: str,
         dial: Dial,
-        within: Within,
+        kernel: KernelDatapath,
         places: ConnectionLimiter,
         timings: ProxyTimings,
         listeners: VethListeners | None = None,
     ) -> None:
         self._allowed = place_of(server)
         self._dial = dial
-        self._within = within
+        self._kernel = kernel
         self._places, self._timings = places, timings
         self._listeners = listeners or VethListeners()
         self._seldom = Seldom()
 
-    async def __call__(self, names: Names, healed: Callable[[], Awaitable[None]], /) -> NoReturn:
+    async def run(self, names: Names, healed: Callable[[], Awaitable[None]]) -> NoReturn:
         """Serve one peer until cancelled.
 
         Args:
@@ -150,7 +141,7 @@ class ConnectProxy:
         async with trio.open_nursery() as nursery:
             while True:
                 try:
-                    opened, index = await self._within("", listen)
+                    opened, index = await self._kernel.within("", listen)
                 except (OSError, NetworkError) as error:
                     if self._seldom.allows(str(error)):
                         log.warning("the proxy for %s: %s", names.peer_id, error)
@@ -160,7 +151,7 @@ class ConnectProxy:
                 async with trio.open_nursery() as listening:
                     attend = partial(self._attend, names.peer_id)
                     listening.start_soon(serve_one, attend, listener, nursery)
-                    while await self._within("", number) == index:
+                    while await self._kernel.within("", number) == index:
                         await healed()
                     listening.cancel_scope.cancel()
         raise AssertionError("a proxy ends by cancellation only")

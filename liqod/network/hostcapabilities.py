@@ -1,7 +1,6 @@
 """Finds out what this machine can do for the networks of peers, when the daemon begins to lead."""
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
@@ -15,10 +14,10 @@ from liqod.model.crossing.addresses import parse
 from liqod.network.backends import Backend, backend
 from liqod.network.connectproxy import ConnectProxy, ProxyTimings, place_of
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import Names, Side
+from liqod.network.dataplane.names import Names
 from liqod.network.failover.role import Role
 from liqod.network.gateway.gatewayplan import Listening
-from liqod.network.gatewayhost import GatewayHost, PeerHello, ProbeResult
+from liqod.network.gatewayhost import GatewayHost
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
@@ -87,10 +86,10 @@ async def look(
             tunnels=tunnels,
             listening=listening,
             datapath=kernel,
-            probes=probe,
+            prober=Prober,
             gauge=KernelPathProbe(kernel),
             proxy=ConnectProxy(
-                *(context.endpoint.server, partial(to_server, context), kernel.within),
+                *(context.endpoint.server, partial(to_server, context), kernel),
                 places=callers[PROXY],
                 timings=ProxyTimings(idle=context.config.handshake.stream_idle),
             ),
@@ -114,17 +113,6 @@ async def to_server(context: ClusterContext) -> Wire:
     """
     host, port = place_of(context.client.server)
     return await connect(host, port)
-
-
-async def probe(
-    names: Names,
-    side: Side,
-    heard: Callable[[ProbeResult], None],
-    tells: Callable[[], PeerHello],
-    /,
-) -> NoReturn:
-    """As :class:`liqod.network.gatewayhost.Probes`."""
-    await Prober(names, side, heard, tells).run()
 
 
 async def attend(kernel: KernelDatapath | NodeKernel) -> NoReturn:

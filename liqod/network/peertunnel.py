@@ -25,6 +25,7 @@ from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network import laterranges
 from liqod.network.connectproxy import Healings
 from liqod.network.dataplane import peerplan
+from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.entrances import has_proxy
 from liqod.network.dataplane.names import Names, Side
 from liqod.network.failover.endpointhandover import hear
@@ -33,8 +34,8 @@ from liqod.network.gateway.connections import Connections, TunnelState
 from liqod.network.gateway.desiredtunnel import DesiredTunnel, is_same, wanted
 from liqod.network.gateway.joinedobjects import MADE_OF, is_there
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
-from liqod.network.gatewayhost import Datapath, GatewayHost, PeerHello, ProbeResult, take_down
-from liqod.network.probing.conncheck import MOST_RANGES
+from liqod.network.gatewayhost import GatewayHost, take_down
+from liqod.network.probing.conncheck import MOST_RANGES, PeerHello, ProbeResult
 from liqod.network.probing.liveness import DEADLINE
 from liqod.network.probing.networkfacts import facts, measured, relayed
 from liqod.network.probing.pathmetrics import PathMetrics, ProbeTarget
@@ -232,7 +233,7 @@ class PeerTunnel:
         self._tunnel, self._again_at = None, inf
         self._up, self._left, self._disturbed = wanted, True, False
 
-    async def _lay(self, wanted: DesiredTunnel, datapath: Datapath) -> None:
+    async def _lay(self, wanted: DesiredTunnel, datapath: KernelDatapath) -> None:
         """Have the data path, for packets of the size that the way carries."""
         gateway, measures = wanted.gateway, self._measures
         carries = measures.carries(gateway.mtu)
@@ -273,21 +274,22 @@ class PeerTunnel:
             self._nursery.start_soon(self._watch, scope, side, lends, active)
 
     async def _watch(self, scope: trio.CancelScope, side: Side, lends: bool, active: bool) -> None:
-        datapath, probes = self._machine.datapath, self._machine.probes
+        datapath, prober = self._machine.datapath, self._machine.prober
         assert datapath is not None
         with scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._notice, partial(datapath.wait_disturbed, self._names))
                 if active:
                     nursery.start_soon(self._measures.run, self._stands)
-                if probes is not None and active:
-                    nursery.start_soon(probes, self._names, side, self._heard, self._tells)
+                if prober is not None and active:
+                    made = prober(self._names, side, self._heard, self._tells)
+                    nursery.start_soon(made.run)
                 if active and self._machine.role.others:
                     nursery.start_soon(
                         hear, self._machine.role, self._peer.id, lambda: self._tunnel
                     )
                 if lends and active and self._machine.proxy is not None:
-                    nursery.start_soon(self._machine.proxy, self._names, self._healed.waits())
+                    nursery.start_soon(self._machine.proxy.run, self._names, self._healed.waits())
 
     def _tells(self) -> PeerHello:
         """The facts that the peer's gateway is notified of."""

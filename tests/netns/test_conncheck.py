@@ -9,8 +9,7 @@ import pytest
 import trio
 
 from liqod.network.dataplane.names import TUNNEL_ADDRESSES, Names, Side
-from liqod.network.gatewayhost import ProbeResult
-from liqod.network.probing.conncheck import Prober
+from liqod.network.probing.conncheck import Prober, ProbeResult
 from liqod.network.probing.icmp import largest_packet
 from tests.kube_cases import until
 from tests.testbed import machine, netns

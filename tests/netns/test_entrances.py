@@ -17,8 +17,8 @@ import trio
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import SocketWire, Wire
 from liqod.network.connectproxy import ConnectProxy, ProxyTimings
+from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.entrances import ServerEntrance, of_server
-from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import PROXY_PORT, SERVER_PORT
 from liqod.network.dataplane.peerplan import plan
@@ -168,9 +168,11 @@ async def test_liqos_proxy_is_served_through_the_tunnel_alone(lab: Lab, theirs: 
         return SocketWire(await inside(place, connect))
 
     at_home = partial(dial, lab.rome.node, labs.LAN_NODE, PORT)
-    here = partial(within, lab.rome.node)
+    kernel = KernelDatapath("rome", lab.rome.node)
     timings = ProxyTimings(idle=900.0)
-    proxy = ConnectProxy("https://rome.example:6443", at_home, here, ConnectionLimiter(8), timings)
+    proxy = ConnectProxy(
+        "https://rome.example:6443", at_home, kernel, ConnectionLimiter(8), timings
+    )
     heals, heal = [trio.Event()], trio.Event()
 
     async def healed() -> None:
@@ -178,7 +180,7 @@ async def test_liqos_proxy_is_served_through_the_tunnel_alone(lab: Lab, theirs: 
 
     with echo(lab.rome.node, PORT):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(proxy, lab.rome.names, healed)
+            nursery.start_soon(proxy.run, lab.rome.names, healed)
             for place in (lab.milan.node, theirs.namespace):
                 await soon_through(partial(dial, place))
             # The node's pods and its neighbours have no way to it: it listens on the pair alone.
@@ -215,8 +217,3 @@ async def through(dial: Callable[[str, int], object]) -> None:
 
 async def inside(place: str, function: Callable[[], R]) -> R:
     return await trio.to_thread.run_sync(partial(enter, place, function))
-
-
-async def within(place: str, namespace: str, function: Callable[[], R], /) -> R:
-    """As the daemon on that node calls it."""
-    return await namespaces.inside(namespace or place, function)

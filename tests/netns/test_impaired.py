@@ -11,9 +11,9 @@ import pytest
 import trio
 
 from liqod.network.dataplane.kernel.namespaces import enter
-from liqod.network.gatewayhost import ProbeResult
 from liqod.network.peertunnel import PeerTunnel
 from liqod.network.probing import pathmetrics
+from liqod.network.probing.conncheck import ProbeResult
 from tests.netns.lab import run
 from tests.netns.test_faults import known
 from tests.netns.test_joined_clusters import Site, two

@@ -29,7 +29,7 @@ from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import Names
 from liqod.network.gateway.gatewayplan import Listening
 from liqod.network.gatewayhost import GatewayHost
-from liqod.network.hostcapabilities import probe
+from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.plugins.loader import Plugins
 from liqod.plugins.network.vxlan import VXLAN
@@ -129,7 +129,7 @@ def machine_of(own: str, node: str, address: str, program: str, folder: Path) ->
             "websocket": Listening(transport="TCP", port=WEBSOCKET.port, shared=True),
         },
         datapath=kernel,
-        probes=probe,
+        prober=Prober,
         gauge=KernelPathProbe(kernel),
     )
 

@@ -31,8 +31,7 @@ from liqod.errors import NetworkError
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.names import PROBE_PORT, TUNNEL_ADDRESSES, Names, Side
-from liqod.network.gatewayhost import PeerHello, ProbeResult
-from liqod.network.probing.icmp import TOKEN, Echoes, Inside, echoes
+from liqod.network.probing.icmp import TOKEN, Echoes, echoes
 from liqod.network.probing.liveness import DEADLINE, STALL, Liveness
 from liqod.runtime.tokenbucket import TokenBucket
 
@@ -70,6 +69,43 @@ Prefix = Annotated[str, Meta(max_length=64, pattern=r"^[0-9A-Fa-f:.]+/[0-9]{1,3}
 """An address range; nothing that a terminal would obey."""
 
 
+class PeerHello(msgspec.Struct, frozen=True):
+    """The facts that one side's gateway reports to the other's.
+
+    Attributes:
+        pod_address: an address among its pods at which it answers echoes; empty where it has none.
+        seen_as: the aliases under which it sees the other side's ranges, in the order of
+            :class:`liqod.model.network.ranges.ClusterCidrs`: pods' first.
+        own: its cluster's own ranges; none where it has not said so.
+        websocket: whether it takes the tunnel in a websocket, too; None where it has not said so.
+    """
+
+    pod_address: str = ""
+    seen_as: tuple[str, ...] = ()
+    own: ClusterCidrs = ClusterCidrs()
+    websocket: bool | None = None
+
+
+class ProbeResult(msgspec.Struct, frozen=True):
+    """The findings of probes through a tunnel.
+
+    Attributes:
+        alive: whether the other side answers.
+        latency: seconds of a round trip, smoothed; None where none was answered.
+        lost: part of the last probes that was not answered.
+        why: why it is not alive, a sentence.
+        asked: when the other side's own probes were last here, by Trio's clock; ``-inf`` for never.
+        told: what the other side says of itself; nothing where it runs Liqo.
+    """
+
+    alive: bool
+    latency: float | None = None
+    lost: float = 0.0
+    why: str = ""
+    asked: float = -inf
+    told: PeerHello = PeerHello()
+
+
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, rename={"cluster_id": "clusterID"}):
     """A probe or its answer; fields of others are passed over.
 
@@ -77,10 +113,10 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, rename={"cluster_
         cluster_id: the one that is asked.
         msgType: ``PING``, ``PONG`` or ``TELL``.
         timeStamp: when it was asked, in RFC 3339.
-        podAddress: liqod's own: as :attr:`liqod.network.gatewayhost.PeerHello.pod_address`.
-        seenAs: liqod's own: as :attr:`liqod.network.gatewayhost.PeerHello.seen_as`.
+        podAddress: liqod's own: as :attr:`PeerHello.pod_address`.
+        seenAs: liqod's own: as :attr:`PeerHello.seen_as`.
         pod, external: the same: ranges of the cluster that says it, where it tells.
-        websocket: the same: as :attr:`liqod.network.gatewayhost.PeerHello.websocket`.
+        websocket: the same: as :attr:`PeerHello.websocket`.
     """
 
     cluster_id: str = ""
@@ -122,7 +158,6 @@ class Prober:
         side: of this cluster.
         heard: notified of every verdict, and of the latency now and then.
         tells: gives the facts to report to the other side.
-        inside: calls something in a namespace.
     """
 
     def __init__(
@@ -131,15 +166,12 @@ class Prober:
         side: Side,
         heard: Callable[[ProbeResult], None],
         tells: Callable[[], PeerHello] = PeerHello,
-        *,
-        inside: Inside = namespaces.inside,
     ) -> None:
         self._names = names
         self._own = TUNNEL_ADDRESSES[side]
         self._other = TUNNEL_ADDRESSES["client" if side == "server" else "server"]
         self._heard = heard
         self._tells = tells
-        self._inside = inside
         self._asked = -inf
         self._told = self._reported_told = PeerHello()
         self._why = ""
@@ -182,7 +214,7 @@ class Prober:
             return made
 
         self._opened = trio.current_time()
-        return trio.socket.from_stdlib_socket(await self._inside(self._names.namespace, bound))
+        return trio.socket.from_stdlib_socket(await namespaces.inside(self._names.namespace, bound))
 
     async def _send(self, sock: trio.socket.SocketType) -> None:
         """Send what is due, until the socket is to be made anew."""
@@ -232,7 +264,7 @@ class Prober:
             await self._mute.wait()
             try:
                 async with (
-                    echoes(self._names.namespace, self._own, self._inside) as asking,
+                    echoes(self._names.namespace, self._own) as asking,
                     trio.open_nursery() as nursery,
                 ):
                     self._kernel = Liveness(trio.current_time())

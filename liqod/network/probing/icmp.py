@@ -8,18 +8,16 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 import trio
 
 from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.names import TUNNEL_ADDRESSES, Names, Side
-
-R = TypeVar("R")
 
 IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, PMTUDISC_PROBE = 10, 23, 3
 SMALLEST_MTU: Final = 576
@@ -35,14 +33,6 @@ HEADERS: Final = {socket.AF_INET: 28, socket.AF_INET6: 48}
 """Bytes of IP's header and of ICMP's."""
 ASKS: Final = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
 """Types of an echo request and of its answer."""
-
-
-class Inside(Protocol):
-    """Calls something in a namespace (:func:`liqod.network.dataplane.kernel.namespaces.inside`)."""
-
-    def __call__(self, name: str | None, work: Callable[[], R], /) -> Awaitable[R]:
-        """Call it."""
-        ...
 
 
 class Echoes:
@@ -122,22 +112,19 @@ class Echoes:
 
 
 @asynccontextmanager
-async def echoes(
-    namespace: str | None, source: str, inside: Inside = namespaces.inside
-) -> AsyncIterator[Echoes]:
+async def echoes(namespace: str | None, source: str) -> AsyncIterator[Echoes]:
     """Echoes from an address in a namespace.
 
     Args:
         namespace: by its name; None for the process's own.
         source: where they come from.
-        inside: calls something in a namespace.
 
     Raises:
         NetworkError: there is no such namespace.
         OSError: there is no such address, or the right is missing.
     """
     # Only a peer's namespace is ours to change.
-    made = await inside(namespace, partial(_opened, source, ours=namespace is not None))
+    made = await namespaces.inside(namespace, partial(_opened, source, ours=namespace is not None))
     found = Echoes(made)
     try:
         yield found
@@ -151,7 +138,6 @@ async def largest_packet(
     mtu: int,
     *,
     patience: float = PATIENCE,
-    inside: Inside = namespaces.inside,
 ) -> int | None:
     """The largest packet that goes through a tunnel whole, and comes back.
 
@@ -163,7 +149,6 @@ async def largest_packet(
         side: of this cluster.
         mtu: of the interface; nothing larger is tried.
         patience: seconds for each answer.
-        inside: calls something in a namespace.
 
     Returns:
         Bytes, IP's header included; None where nothing at all passes.
@@ -173,7 +158,7 @@ async def largest_packet(
         OSError: no echo can be asked for here.
     """
     other = other_end(side)
-    async with echoes(names.namespace, TUNNEL_ADDRESSES[side], inside) as asking:
+    async with echoes(names.namespace, TUNNEL_ADDRESSES[side]) as asking:
         if await asking.passes(other, mtu, patience):
             return mtu
         if not await asking.passes(other, SMALLEST_MTU, patience):

@@ -11,7 +11,7 @@ from liqod.model.view.networkfacts import NetworkFacts, PodTrip
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.gateway.connections import TunnelState
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
-from liqod.network.gatewayhost import ProbeResult
+from liqod.network.probing.conncheck import ProbeResult
 from liqod.network.probing.pathmetrics import FOUGHT, PathMetrics
 from liqod.plugins.providers import TunnelProvider, TunnelStatus
 

@@ -23,7 +23,8 @@ from liqod.model.network.ranges import PeerRanges
 from liqod.network.dataplane.names import Names, Side
 from liqod.network.dataplane.peerplan import LEAST_MTU
 from liqod.network.dataplane.values import KernelChange
-from liqod.network.gatewayhost import PathProbe, ProbeResult
+from liqod.network.probing.conncheck import ProbeResult
+from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.plugins.providers import Tunnel, TunnelStatus
 
 REST: Final = 30.0
@@ -105,7 +106,7 @@ class PathMetrics:
     def __init__(
         self,
         names: Names,
-        gauge: PathProbe | None,
+        gauge: KernelPathProbe | None,
         turned: Callable[[], None],
         goes: Callable[[TunnelStatus], None] = lambda status: None,
     ) -> None:

@@ -30,7 +30,7 @@ and empties, and a full packet needs longer than a probe."""
 
 
 class KernelPathProbe:
-    """As :class:`liqod.network.gatewayhost.PathProbe`.
+    """Measures an existing network, by packets of its own and by the kernel's counters.
 
     Args:
         kernel: of this machine, or of a namespace in its place.
@@ -40,19 +40,37 @@ class KernelPathProbe:
         self._kernel = kernel
 
     async def largest(self, names: Names, side: Side, mtu: int, slow: float) -> int | None:
-        """Bytes of the largest packet that passes; a smaller one than before is tried twice."""
+        """Bytes of the largest packet that passes a tunnel; None where none comes back.
+
+        Less than the MTU is believed only where a packet of that size is lost once more.
+
+        Args:
+            names: of the peer.
+            side: of this cluster.
+            mtu: of the tunnel; nothing larger is tried.
+            slow: seconds that answers are known to take, for which is waited besides.
+
+        Raises:
+            NetworkError, OSError: it cannot be tried here.
+        """
         found = await largest_packet(names, side, mtu, patience=PATIENCE + SLACK * slow)
         if found is not None and found < mtu and await self.passes(names, side, mtu, slow):
             return mtu
         return found
 
     async def passes(self, names: Names, side: Side, size: int, slow: float) -> bool:
-        """True if a packet of a size passes."""
+        """True if a packet of a size passes a tunnel. Raises as :meth:`largest`."""
         async with echoes(names.namespace, TUNNEL_ADDRESSES[side]) as asking:
             return await asking.passes(other_end(side), size, PATIENCE + SLACK * slow)
 
     async def answering(self, pods: Sequence[str]) -> str:
-        """The bridge's address, mostly: CNIs give a node one of its own pods' range."""
+        """This node's own address among its pods' ranges; empty where it has none.
+
+        It is the bridge's, mostly: CNIs give a node one of its own pods' range.
+
+        Raises:
+            NetworkError: the kernel cannot be asked.
+        """
         ranges = [ipaddress.ip_network(each) for each in pods]
 
         def look() -> str:
@@ -69,7 +87,13 @@ class KernelPathProbe:
         return await self._kernel.within("", look)
 
     async def trip(self, source: str, target: str, slow: float) -> float | None:
-        """Seconds of a round trip of one of some echoes."""
+        """Seconds until an echo from an address of this node is back; None where none came.
+
+        ``slow`` is as that of :meth:`largest`.
+
+        Raises:
+            NetworkError, OSError: it cannot be tried here; EADDRNOTAVAIL where the address is gone.
+        """
         async with echoes(self._kernel.node, source) as asking:
             for _ in range(TRIP_TRIES):
                 took = await asking.ask(target, TRIP_SIZE, TRIP_PATIENCE + SLACK * slow)
@@ -78,7 +102,11 @@ class KernelPathProbe:
         return None
 
     async def way_to(self, endpoint: str) -> str:
-        """The kernel's error for a way to an endpoint, empty for none; nothing is sent."""
+        """The kernel's error for a way to the other gateway, empty for none; nothing is sent.
+
+        Raises:
+            NetworkError: it cannot be tried here.
+        """
         host, _, port = endpoint.rpartition(":")
         family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
 
@@ -93,14 +121,29 @@ class KernelPathProbe:
         return await self._kernel.within("", look)
 
     async def arriving(self, endpoint: str, port: int, seconds: float) -> int:
-        """Number of datagrams that come, authentic or not; 0 where they cannot be counted."""
+        """Datagrams of the other gateway's that reach this machine within some time, good or not.
+
+        Args:
+            endpoint: where the other gateway is; empty where that is not known.
+            port: UDP port of this side; 0 where it is any.
+            seconds: for how long it is listened.
+
+        Returns: their number; 0 where they cannot be counted.
+
+        Raises:
+            NetworkError, OSError: nobody may listen here.
+        """
         if not packettap.is_ipv4(endpoint) or not (endpoint or port):
             return 0
         made = await self._kernel.within("", partial(packettap.listening, endpoint, port))
         return await packettap.count(made, endpoint, port, seconds)
 
     async def guards(self) -> list[str]:
-        """Chains for packets on their way through, whose policy is to drop."""
+        """Chains of this machine's own that drop what passes through it, unless a rule lets it.
+
+        Raises:
+            NetworkError: the kernel cannot be asked.
+        """
 
         def look() -> list[str]:
             with Netlink(NETFILTER) as netlink:
@@ -113,7 +156,11 @@ class KernelPathProbe:
         return await self._kernel.within("", look)
 
     async def dropped(self, names: Names) -> dict[str, int]:
-        """Packets that both of a peer's tables have dropped, by counter."""
+        """Packets that both of a peer's tables have dropped, by :data:`COUNTERS`.
+
+        Raises:
+            NetworkError: the kernel cannot be asked.
+        """
         inside = await self._kernel.within(
             names.namespace, partial(_counters, INSIDE_TABLE, COUNTERS)
         )

@@ -3,8 +3,9 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 import trio
@@ -13,12 +14,14 @@ from liqod.apimachinery.kinds import Kind
 from liqod.errors import NetworkError
 from liqod.network.backends import backend
 from liqod.network.dataplane import peerplan
+from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import Names, Side
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import KernelChange, Namespace
 from liqod.network.gateway.gatewayplan import Listening
-from liqod.network.gatewayhost import GatewayHost, PeerHello, ProbeResult
+from liqod.network.gatewayhost import GatewayHost
 from liqod.network.joining import join
+from liqod.network.probing.conncheck import PeerHello, Prober, ProbeResult
 from liqod.plugins.callguard import CallGuards
 from liqod.plugins.providers import TunnelProvider, TunnelServices, TunnelSpec, TunnelStatus
 from liqod.resources.networking import (
@@ -46,6 +49,7 @@ class Noting:
     lacks: str = ""
     disturbed: trio.Event = field(default_factory=trio.Event)
     heard: Callable[[ProbeResult], None] | None = None
+    tells: Callable[[], PeerHello] = PeerHello
     says: ProbeResult | None = None
     broken: str = ""
     """The function of the tunnel that raises what it should not."""
@@ -73,23 +77,6 @@ class Noting:
     async def remove(self, names: Names) -> list[str]:
         self.did.append("remove")
         return []
-
-    async def probe(
-        self,
-        names: Names,
-        side: Side,
-        heard: Callable[[ProbeResult], None],
-        tells: Callable[[], PeerHello],
-        /,
-    ) -> NoReturn:
-        self.heard, self.tells = heard, tells
-        if self.says is not None:
-            heard(self.says)
-        try:
-            await trio.sleep_forever()
-        finally:
-            self.heard = None
-        raise AssertionError
 
     async def listens(self) -> bool:
         return self.heard is not None
@@ -125,8 +112,8 @@ class Noting:
             addresses=("192.0.2.5",),
             tunnels={"wireguard": rope} | ({"websocket": rope} if self.carries else {}),
             listening={"wireguard": Listening(carried=self.carries), "websocket": also},
-            datapath=self,
-            probes=self.probe,
+            datapath=cast("KernelDatapath", self),
+            prober=cast("type[Prober]", partial(NotedProber, self)),
         )
 
     async def until(self, *did: str) -> None:
@@ -140,6 +127,31 @@ class Noting:
         except trio.TooSlowError:
             assert self.did == list(did)
         self.did.clear()
+
+
+class NotedProber(Prober):
+    """A prober that sends nothing: a test says by the machine what it heard."""
+
+    def __init__(
+        self,
+        machine: Noting,
+        names: Names,
+        side: Side,
+        heard: Callable[[ProbeResult], None],
+        tells: Callable[[], PeerHello],
+    ) -> None:
+        super().__init__(names, side, heard, tells)
+        self.machine = machine
+
+    async def run(self) -> NoReturn:
+        self.machine.heard, self.machine.tells = self._heard, self._tells
+        if self.machine.says is not None:
+            self._heard(self.machine.says)
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.machine.heard = None
+        raise AssertionError
 
 
 @dataclass

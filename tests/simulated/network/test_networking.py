@@ -23,7 +23,8 @@ from liqod.network.dataplane import peerplan
 from liqod.network.dataplane.names import Names
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import Namespace
-from liqod.network.gatewayhost import GatewayHost, ProbeResult
+from liqod.network.gatewayhost import GatewayHost
+from liqod.network.probing.conncheck import ProbeResult
 from liqod.procedures import answering, kubeconfigpeering, peeringrequest, unpeering
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions

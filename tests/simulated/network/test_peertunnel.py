@@ -16,8 +16,9 @@ from liqod.model.network.ranges import ClusterCidrs
 from liqod.network import peertunnel
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
-from liqod.network.gatewayhost import GatewayHost, PeerHello, ProbeResult
+from liqod.network.gatewayhost import GatewayHost
 from liqod.network.peertunnel import PeerTunnel
+from liqod.network.probing.conncheck import PeerHello, ProbeResult
 from liqod.plugins.checks.network import tunnel, underlay
 from liqod.plugins.diagnosis import ClusterFacts, Finding, PeerFacts
 from liqod.plugins.providers import TunnelSpec, TunnelStatus

@@ -11,10 +11,10 @@ import pytest
 import trio
 
 from liqod.model.network.ranges import ClusterCidrs
+from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.names import Names
-from liqod.network.gatewayhost import PeerHello, ProbeResult
 from liqod.network.probing import conncheck
-from liqod.network.probing.conncheck import Message, Prober, read, stamp
+from liqod.network.probing.conncheck import Message, PeerHello, Prober, ProbeResult, read, stamp
 from tests.kube_cases import until
 
 NAMES = Names("rome", "milan")
@@ -91,7 +91,7 @@ async def probing(
     """A prober, and what is at the other end."""
 
     @asynccontextmanager
-    async def opened(namespace: str, source: str, inside: object) -> AsyncIterator[Kernel]:
+    async def opened(namespace: str, source: str) -> AsyncIterator[Kernel]:
         assert (namespace, source) == (NAMES.namespace, ends["server"])
         yield kernel or Kernel(answers=False)
 
@@ -107,8 +107,9 @@ async def probing(
             assert name == NAMES.namespace
             return work()
 
+        monkeypatch.setattr(namespaces, "inside", here)
         async with trio.open_nursery() as nursery:
-            prober = Prober(NAMES, "server", heard, lambda: tells, inside=here)
+            prober = Prober(NAMES, "server", heard, lambda: tells)
             nursery.start_soon(prober.run)
             yield Other(sock, (ends["server"], port))
             nursery.cancel_scope.cancel()

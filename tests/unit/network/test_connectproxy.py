@@ -14,6 +14,7 @@ from liqod.errors import Unconnected, Unreachable
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import SocketWire, Wire
 from liqod.network.connectproxy import ConnectProxy, ProxyTimings, VethListeners, place_of
+from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import Names
 from liqod.runtime.connectionlimit import ConnectionLimiter
 
@@ -34,7 +35,7 @@ class Milan:
         self.connections = 0
         self.servers: list[SocketWire] = []
         self.wires: list[SocketWire] = []
-        self.proxy = ConnectProxy(SERVER, self.dial, here, ConnectionLimiter(4), PATIENT)
+        self.proxy = ConnectProxy(SERVER, self.dial, Here("milan"), ConnectionLimiter(4), PATIENT)
 
     def pair(self) -> tuple[SocketWire, SocketWire]:
         one, other = (SocketWire(each) for each in socket.socketpair())
@@ -72,9 +73,11 @@ class Milan:
             return await rest(wire)
 
 
-async def here(namespace: str, function: Callable[[], R], /) -> R:
-    """In this very namespace."""
-    return function()
+class Here(KernelDatapath):
+    """The kernel of a node in whose namespace the test itself is."""
+
+    async def within(self, namespace: str, function: Callable[[], R], /) -> R:
+        return function()
 
 
 async def rest(wire: SocketWire) -> bytes:
@@ -182,7 +185,7 @@ async def test_a_request_in_crumbs_is_one(milan: Milan) -> None:
 
 async def test_a_request_that_does_not_come_is_not_waited_for(milan: Milan) -> None:
     soon = ProxyTimings(idle=900.0, head_within=0.05)
-    milan.proxy = ConnectProxy(SERVER, milan.dial, here, ConnectionLimiter(4), soon)
+    milan.proxy = ConnectProxy(SERVER, milan.dial, Here("milan"), ConnectionLimiter(4), soon)
     assert (await milan.answer(OPEN[:-2])).startswith(b"HTTP/1.1 408 ")
     assert milan.connections == 0
 
@@ -194,7 +197,7 @@ async def test_an_api_server_that_is_not_there_is_said_to_be_so(milan: Milan) ->
 
 async def test_a_connection_that_says_nothing_ends(milan: Milan) -> None:
     milan.proxy = ConnectProxy(
-        *(SERVER, milan.dial, here, ConnectionLimiter(4)), ProxyTimings(idle=0.1)
+        *(SERVER, milan.dial, Here("milan"), ConnectionLimiter(4)), ProxyTimings(idle=0.1)
     )
     with trio.fail_after(2):
         answer = await milan.answer(OPEN)
@@ -227,7 +230,7 @@ async def test_one_peer_has_so_many_connections_and_others_theirs(
             return 1
 
     places, soon = ConnectionLimiter(9, of_one=3), ProxyTimings(idle=900.0, half_idle=0.05)
-    milan.proxy = ConnectProxy(SERVER, milan.dial, here, places, soon, Listeners())
+    milan.proxy = ConnectProxy(SERVER, milan.dial, Here("milan"), places, soon, Listeners())
     names = [Names("milan", peer) for peer in ("rome", "turin")]
 
     async def opened(peer: Names) -> trio.SocketStream:
@@ -239,7 +242,7 @@ async def test_one_peer_has_so_many_connections_and_others_theirs(
 
     async with trio.open_nursery() as nursery:
         for each in names:
-            nursery.start_soon(milan.proxy, each, trio.sleep_forever)
+            nursery.start_soon(milan.proxy.run, each, trio.sleep_forever)
         await trio.testing.wait_all_tasks_blocked(0.01)
         held = [await opened(names[0]) for _ in range(3)]
         for stream in held:
@@ -281,14 +284,14 @@ async def test_a_listener_is_made_anew_when_the_interface_is_another(
             return index[0]
 
     places, soon = ConnectionLimiter(4), ProxyTimings(idle=900.0, retry=0.01)
-    milan.proxy = ConnectProxy(SERVER, milan.dial, here, places, soon, Listeners())
+    milan.proxy = ConnectProxy(SERVER, milan.dial, Here("milan"), places, soon, Listeners())
     heal = trio.Event()
 
     async def healed() -> None:
         await heal.wait()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(milan.proxy, Names("milan", "rome"), healed)
+        nursery.start_soon(milan.proxy.run, Names("milan", "rome"), healed)
         await trio.testing.wait_all_tasks_blocked(0.01)
         assert len(made) == 1
         index[0] = 2

@@ -9,7 +9,7 @@ from liqod.network.dataplane.names import Names
 from liqod.network.gateway.connections import TunnelState
 from liqod.network.gateway.gatewayplan import Gateway
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
-from liqod.network.gatewayhost import PeerHello, ProbeResult
+from liqod.network.probing.conncheck import PeerHello, ProbeResult
 from liqod.network.probing.networkfacts import facts, measured, relayed
 from liqod.network.probing.pathmetrics import PathMetrics
 from liqod.plugins.network.websocket import WEBSOCKET

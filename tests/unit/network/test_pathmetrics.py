@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
+from typing import cast
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from liqod.errors import NetworkError, PluginError
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.network.dataplane.names import Names, Side
 from liqod.network.dataplane.values import KernelChange
-from liqod.network.gatewayhost import PeerHello, ProbeResult
+from liqod.network.probing.conncheck import PeerHello, ProbeResult
 from liqod.network.probing.pathmetrics import (
     MINUTE,
     RAISE,
@@ -22,6 +23,7 @@ from liqod.network.probing.pathmetrics import (
     ProbeTarget,
     alias_of,
 )
+from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.plugins.checks.network import ARRIVED
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
 
@@ -103,7 +105,7 @@ class Way:
 async def measuring(port: int = 0) -> AsyncIterator[tuple[Way, PathMetrics, list[int]]]:
     """A way, and what is measured of it; turns are counted."""
     way, turns = Way(), list[int]()
-    measures = PathMetrics(NAMES, way, lambda: turns.append(1))
+    measures = PathMetrics(NAMES, cast("KernelPathProbe", way), lambda: turns.append(1))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(measures.run, lambda: ProbeTarget(way, "client", 1340, RANGES, port))
         await trio.sleep(0.5)
