@@ -18,6 +18,7 @@ from liqod.network.gateway.gatewayplan import Listening
 from liqod.network.overlay.ways import NodeReachability
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
+from liqod.network.timings import ORDINARY, NetworkTimings
 from liqod.plugins.providers import TunnelProvider
 
 
@@ -37,6 +38,7 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
         proxy: leads peers to whom it was granted to this cluster's API server.
         role: whether it is the gateway.
         ways: how the other nodes reach it.
+        timings: how often networks are measured, and how soon one that nobody knows is removed.
     """
 
     problem: str = ""
@@ -51,6 +53,7 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
     proxy: ConnectProxy | None = None
     role: Role = msgspec.field(default_factory=Role)
     ways: NodeReachability = msgspec.field(default_factory=NodeReachability)
+    timings: NetworkTimings = ORDINARY
 
 
 NOWHERE = GatewayHost(problem="this daemon joins no networks")

@@ -111,7 +111,7 @@ class PeerTunnel:
         """The way of the tunnel when that was known last, as the backend reported it."""
         self._stuck = ""
         """The kernel's refusal of the data path; empty for none."""
-        self._measures = PathMetrics(self._names, machine.gauge, self._turned, self._goes)
+        self._measures = self._path_metrics()
 
     async def run(self) -> NoReturn:
         """Keep it until cancelled, which ends nothing."""
@@ -305,7 +305,12 @@ class PeerTunnel:
             self._attended[0].cancel()
             self._attended = self._last = None
             self._silent_since = inf
-            self._measures = PathMetrics(self._names, self._machine.gauge, self._turned, self._goes)
+            self._measures = self._path_metrics()
+
+    def _path_metrics(self) -> PathMetrics:
+        """The measurements of this network, none taken yet."""
+        gauge, timings = self._machine.gauge, self._machine.timings
+        return PathMetrics(self._names, gauge, self._turned, self._goes, timings)
 
     def _stands(self) -> ProbeTarget:
         """The network to measure."""

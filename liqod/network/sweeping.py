@@ -33,8 +33,6 @@ from liqod.plugins.providers import TunnelServices
 from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster
 from liqod.telemetry.events import NetworkSwept
 
-GRACE: Final = 60.0
-"""Seconds for which a peer has to be unknown."""
 MANY: Final = 10
 """Of more than these nothing is swept where no peer is known at all: rather the list is wrong."""
 
@@ -61,7 +59,7 @@ async def sweep(
     first = {names.hash for names in await kernel.leftovers(await known(context, working))}
     if not first:
         return []
-    await trio.sleep(GRACE)
+    await trio.sleep(machine.timings.unknown_for)
     peers = await known(context, working)
     left = [names for names in await kernel.leftovers(peers) if names.hash in first]
     if len(left) > MANY and not peers:
@@ -107,7 +105,7 @@ async def sweep_once(
             return
         except LiqodError as error:
             log.warning("what may be left of forgotten peers is not swept yet: %s", error)
-            await trio.sleep(GRACE)
+            await trio.sleep(machine.timings.unknown_for)
 
 
 async def sweep_all(own_id: str) -> list[str]:

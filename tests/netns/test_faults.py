@@ -25,7 +25,7 @@ from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network.dataplane.names import INSIDE_TABLE
-from liqod.network.probing import pathmetrics
+from liqod.network.timings import NetworkTimings
 from liqod.plugins.checks.network import liqod_checks
 from liqod.plugins.diagnosis import ClusterFacts, PeerFacts
 from liqod.resources.networking import CONNECTIONS, PUBLIC_KEYS
@@ -38,14 +38,9 @@ from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import give_up
 from tests.unit.plugins.test_network_checks import LAYERS, first_failing, ladder
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks", "quick")]
+pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
 
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measures each second the figures that are measured each half minute at rest."""
-    monkeypatch.setattr(pathmetrics, "REST", 1.0)
-    monkeypatch.setattr(pathmetrics, "SOON", 0.2)
+QUICK = NetworkTimings(measured_every=1.0, measured_again=0.2)
 
 
 def known(site: Site) -> NetworkFacts:
@@ -93,9 +88,11 @@ async def well(*sites: Site) -> None:
 
 
 @asynccontextmanager
-async def joined(program: str, folder: Path) -> AsyncIterator[tuple[Site, Site]]:
+async def joined(
+    program: str, folder: Path, timings: NetworkTimings = QUICK
+) -> AsyncIterator[tuple[Site, Site]]:
     """rome and milan, joined, and every layer good."""
-    async with two(program, folder) as (rome, milan):
+    async with two(program, folder, timings=timings) as (rome, milan):
         joining = await join(rome.member, milan.member)
         assert joining.without == ""
         await well(rome, milan)
@@ -163,13 +160,11 @@ async def keeps_doing(
         fighter.wait()
 
 
-async def test_what_is_on_the_gateway(
-    wireguard: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(pathmetrics, "MINUTE", 3.0)
+async def test_what_is_on_the_gateway(wireguard: str, tmp_path: Path):
     program = tmp_path / "wg"
     shutil.copy(wireguard, program)
-    async with joined(str(program), tmp_path) as (rome, milan):
+    forgets = NetworkTimings(measured_every=1.0, measured_again=0.2, fought_within=3.0)
+    async with joined(str(program), tmp_path, forgets) as (rome, milan):
         # What is taken away once is put back, and said.
         table = f"nft delete table {INSIDE_TABLE}"
         run("nft", "delete", "table", *INSIDE_TABLE.split(), namespace=rome.names.namespace)
@@ -244,9 +239,7 @@ async def test_what_the_way_carries(wireguard: str, tmp_path: Path):
             assert first_failing(ladder(known(rome))) == "mtu"
 
 
-async def test_what_is_at_the_other_side(
-    wireguard: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_what_is_at_the_other_side(wireguard: str, tmp_path: Path):
     async with joined(wireguard, tmp_path) as (rome, milan):
         # Something at milan filters what comes to its pods; the tunnel is none the worse.
         text = "table inet fault { chain c { type filter hook input priority -10; "
@@ -318,7 +311,7 @@ async def test_a_machine_that_forwards_nothing_is_named_and_the_manuals_rules_ar
 ):
     if shutil.which(program) is None:
         give_up(Unavailable(f"needs {program}"))
-    async with two(wireguard, tmp_path) as (rome, milan):
+    async with two(wireguard, tmp_path, timings=QUICK) as (rome, milan):
         insert = docker(rome.node, program)
         # The gateways' own packets do not go by that chain, so that the networks are joined.
         assert (await join(rome.member, milan.member)).without == ""

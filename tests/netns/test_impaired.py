@@ -5,17 +5,18 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 import trio
 
 from liqod.network.dataplane.kernel.namespaces import enter
-from liqod.network.peertunnel import PeerTunnel
-from liqod.network.probing import pathmetrics
-from liqod.network.probing.conncheck import ProbeResult
+from liqod.network.dataplane.names import Names, Side
+from liqod.network.probing.conncheck import PeerHello, Prober, ProbeResult
 from tests.netns.lab import run
-from tests.netns.test_faults import known
+from tests.netns.test_faults import QUICK, known
 from tests.netns.test_joined_clusters import Site, two
 from tests.netns.wires import cable
 from tests.simulated.borrower import eventually
@@ -28,29 +29,36 @@ WATCHED = 6.0
 """Seconds without a false alarm."""
 
 
-@pytest.fixture
-def verdicts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """The verdicts of the probes of both sides, one after the other."""
-    found: list[bool] = []
-    heard: Callable[[PeerTunnel, ProbeResult], None] = PeerTunnel._heard
+class NotingProber(Prober):
+    """A prober that keeps its verdicts as well.
 
-    def noted(room: PeerTunnel, said: ProbeResult) -> None:
-        found.append(said.alive)
-        heard(room, said)
+    Args:
+        verdicts: of the probers of both sides, one after the other.
+    """
 
-    monkeypatch.setattr(PeerTunnel, "_heard", noted)
-    # What is measured each half minute at rest is measured each second.
-    monkeypatch.setattr(pathmetrics, "REST", 1.0)
-    monkeypatch.setattr(pathmetrics, "SOON", 0.2)
-    return found
+    def __init__(
+        self,
+        verdicts: list[bool],
+        names: Names,
+        side: Side,
+        heard: Callable[[ProbeResult], None],
+        tells: Callable[[], PeerHello],
+    ) -> None:
+        def noted(said: ProbeResult) -> None:
+            verdicts.append(said.alive)
+            heard(said)
+
+        super().__init__(names, side, noted, tells)
 
 
 @asynccontextmanager
 async def joined_by(
     program: str, folder: Path, *, delay: float = 0.0, loss: float = 0.0, rate: float = 0.0
-) -> AsyncIterator[tuple[Site, Site]]:
-    """rome and milan, joined over such a cable."""
-    async with two(program, folder) as (rome, milan):
+) -> AsyncIterator[tuple[Site, Site, list[bool]]]:
+    """rome and milan, joined over such a cable, and the verdicts of their probes."""
+    verdicts: list[bool] = []
+    prober = cast("type[Prober]", partial(NotingProber, verdicts))
+    async with two(program, folder, timings=QUICK, prober=prober) as (rome, milan):
         run("ip", "-n", rome.node, "link", "delete", "wan")
         with cable((rome.node, milan.node), "wan", delay=delay, loss=loss, rate=rate):
             for site, own, other in ((rome, 1, 2), (milan, 2, 1)):
@@ -58,7 +66,7 @@ async def joined_by(
                 way = ("default", "via", f"198.51.100.{other}")
                 run("ip", "-n", site.node, "route", "add", *way)
             assert (await join(rome.member, milan.member)).without == ""
-            yield rome, milan
+            yield rome, milan, verdicts
 
 
 async def measured(*sites: Site) -> None:
@@ -74,11 +82,9 @@ async def measured(*sites: Site) -> None:
         raise AssertionError([known(site) for site in sites]) from None
 
 
-async def test_a_long_way_that_loses_a_tenth_is_no_alarm(
-    wireguard: str, tmp_path: Path, verdicts: list[bool]
-):
+async def test_a_long_way_that_loses_a_tenth_is_no_alarm(wireguard: str, tmp_path: Path):
     """100 ms there and back, and a tenth of all packets lost each way."""
-    async with joined_by(wireguard, tmp_path, delay=0.05, loss=0.1) as (rome, milan):
+    async with joined_by(wireguard, tmp_path, delay=0.05, loss=0.1) as (rome, milan, verdicts):
         await measured(rome, milan)
         verdicts.clear()
         with trio.move_on_after(WATCHED):
@@ -101,10 +107,10 @@ async def test_a_long_way_that_loses_a_tenth_is_no_alarm(
 
 
 async def test_a_narrow_way_that_is_full_is_no_alarm_and_carries_what_it_did(
-    wireguard: str, tmp_path: Path, verdicts: list[bool]
+    wireguard: str, tmp_path: Path
 ):
     """A megabit a second, with more than that sent on it."""
-    async with joined_by(wireguard, tmp_path, delay=0.01, rate=1e6) as (rome, milan):
+    async with joined_by(wireguard, tmp_path, delay=0.01, rate=1e6) as (rome, milan, verdicts):
         await measured(rome, milan)
         alias = await rome.alias(6)
 

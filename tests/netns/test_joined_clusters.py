@@ -31,6 +31,7 @@ from liqod.network.gateway.gatewayplan import Listening
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
+from liqod.network.timings import ORDINARY, NetworkTimings
 from liqod.plugins.loader import Plugins
 from liqod.plugins.network.vxlan import VXLAN
 from liqod.plugins.network.websocket import WEBSOCKET
@@ -103,7 +104,16 @@ class Site:
         return "\n".join([*found, *(each for each in tables if self.names.hash in each)])
 
 
-def machine_of(own: str, node: str, address: str, program: str, folder: Path) -> GatewayHost:
+def machine_of(
+    own: str,
+    node: str,
+    address: str,
+    program: str,
+    folder: Path,
+    *,
+    timings: NetworkTimings = ORDINARY,
+    prober: type[Prober] = Prober,
+) -> GatewayHost:
     """Returns the facts that a daemon in that node's namespace finds about its machine."""
     kernel = KernelDatapath(own, node)
     folder.mkdir()
@@ -129,8 +139,9 @@ def machine_of(own: str, node: str, address: str, program: str, folder: Path) ->
             "websocket": Listening(transport="TCP", port=WEBSOCKET.port, shared=True),
         },
         datapath=kernel,
-        prober=Prober,
+        prober=prober,
         gauge=KernelPathProbe(kernel),
+        timings=timings,
     )
 
 
@@ -158,8 +169,11 @@ async def two(
     *,
     address: str = "198.51.100.%d",
     pod_cidr: str = "10.244.0.0/16",
+    timings: NetworkTimings = ORDINARY,
+    prober: type[Prober] = Prober,
 ) -> AsyncIterator[tuple[Site, Site]]:
     """rome and milan, their nodes on one network, each with a pod; not joined."""
+    of_machine = partial(machine_of, timings=timings, prober=prober)
     word = f"t{secrets.token_hex(2)}"
     # The names of sockets in it have an end, which pytest's own folders use up.
     short = Path("/run") / f"liqod-{word}"
@@ -182,8 +196,8 @@ async def two(
             run("ip", "-n", node, "route", "add", "default", "via", way)
         pods = [cluster.pod("pod", last) for last, cluster in enumerate(clusters, 5)]
         machines = {
-            own: machine_of(own, cluster.node, address % number, program, short / own)
-            for number, (own, cluster) in enumerate(zip(names, clusters, strict=True), 1)
+            own: of_machine(own, node, address % number, program, short / own)
+            for number, (own, node) in enumerate(zip(names, (one, other), strict=True), 1)
         }
         async with (
             members(*names, machines=machines, settings=text, plugins=PLUGINS) as both,

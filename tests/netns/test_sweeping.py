@@ -19,6 +19,7 @@ from liqod.network import sweeping
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import Names
 from liqod.network.gatewayhost import GatewayHost
+from liqod.network.timings import NetworkTimings
 from simulator import EmbeddedCluster
 from tests.netns.test_datapath import planned
 from tests.simulated.members import served
@@ -56,17 +57,14 @@ async def tenant(admin: Client, peer: str) -> None:
     await admin.create(NAMESPACES, {"metadata": {"name": f"tenant-{peer}", "labels": marks}})
 
 
-async def test_a_leading_daemon_sweeps_what_nobody_knows_for_a_minute(
-    networks: Networks, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(sweeping, "GRACE", 0.5)
+async def test_a_leading_daemon_sweeps_what_nobody_knows_for_a_minute(networks: Networks):
     async with leading(networks) as (context, admin, kernel, node):
         await tenant(admin, "milan")
         known = await begin(kernel, networks, context.cluster_id, "milan", 1)
         before = state(node)
         await begin(kernel, networks, context.cluster_id, "forgotten", 2)
         late = await begin(kernel, networks, context.cluster_id, "late", 3)
-        machine = GatewayHost(datapath=kernel)
+        machine = GatewayHost(datapath=kernel, timings=NetworkTimings(unknown_for=0.5))
 
         async def comes_late() -> None:
             await trio.sleep(0.2)
@@ -84,17 +82,15 @@ async def test_a_leading_daemon_sweeps_what_nobody_knows_for_a_minute(
         kernel.close()
 
 
-async def test_a_list_that_is_empty_by_mistake_destroys_nothing(
-    networks: Networks, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(sweeping, "GRACE", 0.1)
-    monkeypatch.setattr(sweeping, "MANY", 1)
+async def test_a_list_that_is_empty_by_mistake_destroys_nothing(networks: Networks):
     async with leading(networks) as (context, _, kernel, node):
-        for number, peer in enumerate(("milan", "turin")):
-            await begin(kernel, networks, context.cluster_id, peer, number)
-        before = state(node)
-        assert await sweeping.sweep(context, GatewayHost(datapath=kernel), kernel) == []
-        assert state(node) == before
+        for number in range(sweeping.MANY + 1):
+            await begin(kernel, networks, context.cluster_id, f"milan-{number}", number)
+        before, left = state(node), await kernel.leftovers([])
+        assert len(left) == sweeping.MANY + 1
+        machine = GatewayHost(datapath=kernel, timings=NetworkTimings(unknown_for=0.1))
+        assert await sweeping.sweep(context, machine, kernel) == []
+        assert (state(node), await kernel.leftovers([])) == (before, left)
         kernel.close()
 
 

@@ -18,7 +18,6 @@ EXCEPTIONS: Final = {
     "tests/unit/tui/test_recording.py": "of the viewer: its file, and its pace",
     "tests/unit/plugins/network/test_websocket.py": "the digest that a process is compared by",
     "tests/netns/test_failover.py": "a member whose gateway is begun by hand",
-    "tests/netns/test_impaired.py": "the answers of probes are noted as they come",
     "tests/netns/test_websocket.py": "the connection is cut under a session",
     "tests/netns/test_websocket_strangers.py": "a session that keeps to no protocol",
     "tests/netns/websockets.py": "the program of a tunnel, which is ended",

@@ -25,21 +25,14 @@ from liqod.network.dataplane.peerplan import LEAST_MTU
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.probing.conncheck import ProbeResult
 from liqod.network.probing.pathprobe import KernelPathProbe
+from liqod.network.timings import ORDINARY, NetworkTimings
 from liqod.plugins.providers import Tunnel, TunnelStatus
 
-REST: Final = 30.0
-"""Seconds between two looks while all is well."""
-SOON: Final = 1.0
-"""The same while nothing answers, and the least between two."""
-RAISE: Final = 600.0
-"""Seconds until more than the way carried is tried again."""
-LISTENS: Final = 12.0
-"""Seconds for which it is listened at a time: handshakes are tried each 5.3 s at the most."""
 ARRIVALS: Final = 2
 """Datagrams within that time of which one may be anybody's."""
 FOUGHT: Final = 3
-"""Times that the same was mended within :data:`MINUTE` from which on somebody takes it away."""
-MINUTE: Final = 60.0
+"""Times that the same was mended within :attr:`.timings.NetworkTimings.fought_within` from which on
+somebody takes it away."""
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +79,7 @@ class PathMetrics:
         gauge: what measures; None where nothing does but the tunnel itself.
         turned: called when the way carries another size, and when a trip turns out otherwise.
         goes: notified at each look which way the tunnel goes.
+        timings: how often it is measured.
 
     Attributes:
         own: address among this cluster's pods at which this gateway answers; empty for none.
@@ -109,6 +103,7 @@ class PathMetrics:
         gauge: KernelPathProbe | None,
         turned: Callable[[], None],
         goes: Callable[[TunnelStatus], None] = lambda status: None,
+        timings: NetworkTimings = ORDINARY,
     ) -> None:
         self.own = self.unreachable = self.broken = ""
         self.status: TunnelStatus | None = None
@@ -121,6 +116,7 @@ class PathMetrics:
         self._gauge = gauge
         self._turned = turned
         self._goes = goes
+        self._timings = timings
         self._heard = ProbeResult(False)
         self._counted: dict[str, int] = {}
         self._received = 0
@@ -173,8 +169,8 @@ class PathMetrics:
         self._wake.set()
 
     def lately(self) -> Counter[KernelChange]:
-        """Repairs within the last minute, and how many times each."""
-        since = trio.current_time() - MINUTE
+        """Repairs of the last minute, and how many times each."""
+        since = trio.current_time() - self._timings.fought_within
         return Counter(each for at, each in self._mended if at >= since)
 
     @property
@@ -199,9 +195,10 @@ class PathMetrics:
             self._wake = trio.Event()
             began = trio.current_time()
             await self._round(stands())
-            with trio.move_on_after(REST if self._heard.alive else SOON):
+            again = self._timings.measured_again
+            with trio.move_on_after(self._timings.measured_every if self._heard.alive else again):
                 await self._wake.wait()
-            await trio.sleep_until(began + SOON)
+            await trio.sleep_until(began + again)
 
     async def _round(self, stands: ProbeTarget) -> None:
         for look in (self._look, self._count, self._size, self._travel):
@@ -221,17 +218,17 @@ class PathMetrics:
                 await self._fell.wait()
                 continue
             if self._gauge is None or not (now.port or endpoint):
-                await trio.sleep(SOON)
+                await trio.sleep(self._timings.measured_again)
                 continue
             began = trio.current_time()
             try:
-                found = await self._gauge.arriving(endpoint, now.port, LISTENS)
+                found = await self._gauge.arriving(endpoint, now.port, self._timings.listens)
                 if found >= ARRIVALS:
                     self.arrived_at = trio.current_time()
             except (NetworkError, OSError, ValueError) as error:
                 log.debug("datagrams of %s: %s", self._names.peer_id, error)
             # It ends at once where nothing can be told, and early where a stranger sends many.
-            await trio.sleep_until(began + LISTENS)
+            await trio.sleep_until(began + self._timings.listens)
 
     async def _look(self, stands: ProbeTarget) -> None:
         """The tunnel's own word."""
@@ -269,9 +266,10 @@ class PathMetrics:
         if self._gauge is None or not self._heard.alive:
             return
         now, known, mtu = trio.current_time(), self.passes, stands.mtu
-        more = known is not None and known < mtu and now - self._sized_at >= RAISE
+        due = now - self._sized_at >= self._timings.size_raised
+        more = known is not None and known < mtu and due
         if known is not None and not more:
-            if now - self._checked_at < REST:
+            if now - self._checked_at < self._timings.measured_every:
                 return
             self._checked_at = now
             if await self._gauge.passes(self._names, stands.side, min(known, mtu), self._slow):
@@ -303,7 +301,9 @@ class PathMetrics:
             await self.find_own(stands.ranges)
         target = alias_of(self._heard.told.pod_address, stands.ranges)
         now = trio.current_time()
-        if not (self.own and target and self._heard.alive) or now - self._tripped_at < REST:
+        if not (self.own and target and self._heard.alive):
+            return
+        if now - self._tripped_at < self._timings.measured_every:
             return
         self._tripped_at = now
         try:

@@ -15,15 +15,9 @@ from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.network.dataplane.names import Names, Side
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.probing.conncheck import PeerHello, ProbeResult
-from liqod.network.probing.pathmetrics import (
-    MINUTE,
-    RAISE,
-    REST,
-    PathMetrics,
-    ProbeTarget,
-    alias_of,
-)
+from liqod.network.probing.pathmetrics import PathMetrics, ProbeTarget, alias_of
 from liqod.network.probing.pathprobe import KernelPathProbe
+from liqod.network.timings import ORDINARY
 from liqod.plugins.checks.network import ARRIVED
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
 
@@ -116,16 +110,16 @@ async def measuring(port: int = 0) -> AsyncIterator[tuple[Way, PathMetrics, list
 async def test_a_backend_that_breaks_is_named_until_it_works(autojump_clock):
     async with measuring() as (way, measures, _):
         way.breaks = "the network rope raised KeyError: 'a'"
-        await trio.sleep(2 * REST)
+        await trio.sleep(2 * ORDINARY.measured_every)
         assert (measures.broken, measures.status) == (way.breaks, None)
         way.breaks = ""
-        await trio.sleep(2 * REST)
+        await trio.sleep(2 * ORDINARY.measured_every)
         assert (measures.broken, measures.status) == ("", way.stands)
 
 
 async def test_nothing_is_sent_before_the_other_side_answers(autojump_clock):
     async with measuring() as (way, measures, _):
-        await trio.sleep(2 * REST)
+        await trio.sleep(2 * ORDINARY.measured_every)
         assert (way.searched, way.trips) == (0, [])
         assert measures.pods.text == "trying"
 
@@ -144,18 +138,18 @@ async def test_routes_follow_what_the_way_carries_down_at_once_and_up_seldom(aut
         assert measures.carries(1340) == 1340
         before = len(turns)
         way.carries = 1300
-        await trio.sleep(REST + 1)
+        await trio.sleep(ORDINARY.measured_every + 1)
         assert measures.carries(1340) == 1300
         assert len(turns) == before + 1
         # It carries more again, which is not tried all the time.
         way.carries, before = 1340, way.searched
-        await trio.sleep(RAISE - 2 * REST)
+        await trio.sleep(ORDINARY.size_raised - 2 * ORDINARY.measured_every)
         assert (measures.carries(1340), way.searched) == (1300, before)
-        await trio.sleep(4 * REST)
+        await trio.sleep(4 * ORDINARY.measured_every)
         assert measures.carries(1340) == 1340
         # Where all is well nothing is looked for.
         before = way.searched
-        await trio.sleep(10 * RAISE)
+        await trio.sleep(10 * ORDINARY.size_raised)
         assert way.searched == before
 
 
@@ -185,11 +179,11 @@ async def test_a_trip_goes_from_a_pods_address_to_one_of_the_peers(autojump_cloc
         assert measures.pods.text == "reached"
         before = len(turns)
         way.back = None
-        await trio.sleep(2 * REST)
+        await trio.sleep(2 * ORDINARY.measured_every)
         assert measures.pods.text == "failed: nothing came back, 10.244.0.1 to 10.71.3.1"
         assert len(turns) == before + 1
         way.back = 0.002
-        await trio.sleep(REST + 1)
+        await trio.sleep(ORDINARY.measured_every + 1)
         assert measures.pods.text == "reached"
 
 
@@ -287,7 +281,7 @@ async def test_who_takes_away_what_is_mended_is_known_by_that(autojump_clock):
             measures.mended([route, table])
         assert measures.quarrel
         assert measures.lately()[table] == 2
-        await trio.sleep(MINUTE + 1)
+        await trio.sleep(ORDINARY.fought_within + 1)
         assert not measures.quarrel
         assert not measures.lately()
 
