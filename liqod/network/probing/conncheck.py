@@ -18,7 +18,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import inf
 from typing import Annotated, Final, NoReturn
@@ -158,6 +158,8 @@ class Prober:
         side: of this cluster.
         heard: notified of every verdict, and of the latency now and then.
         tells: gives the facts to report to the other side.
+        addresses: of both sides.
+        port: UDP port of both.
     """
 
     def __init__(
@@ -166,10 +168,13 @@ class Prober:
         side: Side,
         heard: Callable[[ProbeResult], None],
         tells: Callable[[], PeerHello] = PeerHello,
+        *,
+        addresses: Mapping[Side, str] = TUNNEL_ADDRESSES,
+        port: int = PROBE_PORT,
     ) -> None:
         self._names = names
-        self._own = TUNNEL_ADDRESSES[side]
-        self._other = TUNNEL_ADDRESSES["client" if side == "server" else "server"]
+        self._own, self._port = addresses[side], port
+        self._other = addresses["client" if side == "server" else "server"]
         self._heard = heard
         self._tells = tells
         self._asked = -inf
@@ -207,7 +212,7 @@ class Prober:
                 # The address may come, and come again, after the socket.
                 made.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
-                made.bind((self._own, PROBE_PORT))
+                made.bind((self._own, self._port))
             except BaseException:
                 made.close()
                 raise
@@ -240,7 +245,7 @@ class Prober:
                 websocket=tells.websocket,
             )
             try:
-                await sock.sendto(msgspec.json.encode(ping), (self._other, PROBE_PORT))
+                await sock.sendto(msgspec.json.encode(ping), (self._other, self._port))
                 self._why = ""
                 await self._tell(sock, tells.own, now)
             except OSError as error:
@@ -255,7 +260,7 @@ class Prober:
         of = own.pod[:MOST_OWN], own.external[:MOST_OWN]
         data = msgspec.json.encode(Message(self._names.peer_id, "TELL", "", "", (), *of))
         if len(data) <= LARGEST:
-            await sock.sendto(data, (self._other, PROBE_PORT))
+            await sock.sendto(data, (self._other, self._port))
 
     async def _ask_the_kernel(self) -> NoReturn:
         """Ask for echoes for as long as the other side's daemon does not answer."""

@@ -12,7 +12,7 @@ import trio
 
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.network.dataplane.kernel import namespaces
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import Names, Side
 from liqod.network.probing import conncheck
 from liqod.network.probing.conncheck import Message, PeerHello, Prober, ProbeResult, read, stamp
 from tests.kube_cases import until
@@ -96,12 +96,10 @@ async def probing(
         yield kernel or Kernel(answers=False)
 
     monkeypatch.setattr(conncheck, "echoes", opened)
-    ends = {"server": "127.0.0.61", "client": "127.0.0.62"}
+    ends: dict[Side, str] = {"server": "127.0.0.61", "client": "127.0.0.62"}
     with trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         await sock.bind((ends["client"], 0))
         port = sock.getsockname()[1]
-        monkeypatch.setattr(conncheck, "TUNNEL_ADDRESSES", ends)
-        monkeypatch.setattr(conncheck, "PROBE_PORT", port)
 
         async def here(name: str | None, work: Callable[[], Any]) -> Any:
             assert name == NAMES.namespace
@@ -109,7 +107,7 @@ async def probing(
 
         monkeypatch.setattr(namespaces, "inside", here)
         async with trio.open_nursery() as nursery:
-            prober = Prober(NAMES, "server", heard, lambda: tells)
+            prober = Prober(*(NAMES, "server", heard, lambda: tells), addresses=ends, port=port)
             nursery.start_soon(prober.run)
             yield Other(sock, (ends["server"], port))
             nursery.cancel_scope.cancel()
