@@ -394,9 +394,8 @@ class Daemon:
             adverts = await advertsigner.adverts_of(context, lambda: handshake.port)
             seen = self._components.discovery = DiscoveryManager(context, self._plugins, adverts)
             pair = await cluster_keys(context.client, context.namespace)
-            shared = hostcapabilities.folder_of(machine)
             handshake = HandshakeManager(
-                context, pair.private, self._account, seen.seen, seen.clusters, shared
+                context, pair.private, self._account, seen.seen, seen.clusters, machine.folder
             )
             self._components.handshake = handshake
             peers = PeerController(context, tasks.run, arbiter.end)

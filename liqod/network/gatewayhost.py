@@ -5,6 +5,7 @@ network can be run with others in their place.
 """
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -38,6 +39,7 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
         proxy: leads peers to whom it was granted to this cluster's API server.
         role: whether it is the gateway.
         ways: how the other nodes reach it.
+        folder: where its programs find each other; None where no networks can be joined.
         timings: how often networks are measured, and how soon one that nobody knows is removed.
     """
 
@@ -53,6 +55,7 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
     proxy: ConnectProxy | None = None
     role: Role = msgspec.field(default_factory=Role)
     ways: NodeReachability = msgspec.field(default_factory=NodeReachability)
+    folder: Path | None = None
     timings: NetworkTimings = ORDINARY
 
 

@@ -54,7 +54,29 @@ async def look(
     if lacks is not None:
         log.warning("the networks of peers cannot be joined: %s", lacks)
         return GatewayHost(problem=lacks), kernel
-    services = TunnelServices(cluster_id=context.cluster_id, host=kernel, folder=FOLDER)
+    return await equipped(context, plugins, callers, role, kernel), kernel
+
+
+async def equipped(
+    context: ClusterContext,
+    plugins: PluginHost,
+    callers: Account,
+    role: Role,
+    kernel: KernelDatapath,
+    folder: str = FOLDER,
+) -> GatewayHost:
+    """The capabilities of a machine whose kernel can have data paths.
+
+    Args:
+        context: this cluster.
+        plugins: the plugins, and their calls.
+        callers: what callers may take.
+        role: whether this machine is the gateway.
+        kernel: its kernel.
+        folder: where backends keep what must last until the machine starts anew.
+    """
+    settings = context.config.network
+    services = TunnelServices(cluster_id=context.cluster_id, host=kernel, folder=folder)
     tunnels: dict[str, Backend] = {}
     quiet: set[str] = set()
     listening: dict[str, Listening] = {}
@@ -78,31 +100,24 @@ async def look(
         else:
             why = f"tunnels by {provider.name}: {problem}"
             log.warning("%s", why)
-    return (
-        GatewayHost(
-            problem="" if tunnels else why,
-            addresses=settings.advertise or own_addresses(context.node_address),
-            providers=plugins.loaded.network,
-            tunnels=tunnels,
-            listening=listening,
-            datapath=kernel,
-            prober=Prober,
-            gauge=KernelPathProbe(kernel),
-            proxy=ConnectProxy(
-                *(context.endpoint.server, partial(to_server, context), kernel),
-                places=callers[PROXY],
-                timings=ProxyTimings(idle=context.config.handshake.stream_idle),
-            ),
-            stands_by=frozenset(quiet),
-            role=role,
+    return GatewayHost(
+        problem="" if tunnels else why,
+        addresses=settings.advertise or own_addresses(context.node_address),
+        providers=plugins.loaded.network,
+        tunnels=tunnels,
+        listening=listening,
+        datapath=kernel,
+        prober=Prober,
+        gauge=KernelPathProbe(kernel),
+        proxy=ConnectProxy(
+            *(context.endpoint.server, partial(to_server, context), kernel),
+            places=callers[PROXY],
+            timings=ProxyTimings(idle=context.config.handshake.stream_idle),
         ),
-        kernel,
+        stands_by=frozenset(quiet),
+        role=role,
+        folder=Path(folder) if tunnels else None,
     )
-
-
-def folder_of(machine: GatewayHost) -> Path | None:
-    """Where this machine's programs find each other; None where no networks can be joined."""
-    return None if machine.problem else Path(FOLDER)
 
 
 async def to_server(context: ClusterContext) -> Wire:

@@ -22,11 +22,11 @@ from liqod.errors import ConfigError, LiqodError, NetworkError
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.probing import Probes
-from liqod.network import hostcapabilities
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import Names
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost, take_down
+from liqod.network.hostcapabilities import equipped
 from liqod.plugins import loader
 from liqod.plugins.callguard import FAILING, CallGuardTimings
 from liqod.plugins.contracts import NoSettings
@@ -211,20 +211,15 @@ class Rope:
 
 @asynccontextmanager
 async def machine(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, build: Callable[..., Any]
+    tmp_path: Path, build: Callable[..., Any]
 ) -> AsyncIterator[tuple[GatewayHost, Any, Rope]]:
     """The machine that a daemon detects with a backend that works, and with one more."""
-
-    async def nothing(kernel: KernelDatapath) -> None:
-        return None
-
-    monkeypatch.setattr(KernelDatapath, "problem", nothing)
-    monkeypatch.setattr(hostcapabilities, "FOLDER", str(tmp_path / "run"))
     works = Rope("", None)
     bad = TunnelProvider(name="bad", build=build, encrypted=True, overhead=80, order=1)
     good = TunnelProvider(name="good", build=lambda *_: works, encrypted=True, overhead=80, order=2)
     context = context_of(Plugins(network=(bad, good)))
-    found, _ = await hostcapabilities.look(context, context.plugins, Account(), Role())
+    has = (Account(), Role(), KernelDatapath(context.cluster_id))
+    found = await equipped(context, context.plugins, *has, folder=str(tmp_path / "run"))
     assert found.problem == ""
     assert "good" in found.tunnels
     yield found, context, works
@@ -237,22 +232,18 @@ MILAN = Names("rome", "milan")
 
 
 @pytest.mark.parametrize("how", PLAIN)
-async def test_a_build_of_a_tunnel(
-    how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, autojump_clock: Any
-):
+async def test_a_build_of_a_tunnel(how: str, tmp_path: Path, autojump_clock: Any):
     build = await way(how, waits=False)
-    async with machine(monkeypatch, tmp_path, build) as (found, context, _):
+    async with machine(tmp_path, build) as (found, context, _):
         assert list(found.tunnels) == ["good"]
         assert "the network bad" in context.plugins.calls.troubles()
 
 
 @pytest.mark.parametrize("how", AWAITED)
-async def test_a_problem(
-    how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, autojump_clock: Any
-):
+async def test_a_problem(how: str, tmp_path: Path, autojump_clock: Any):
     function = await way(how, waits=True)
     began = trio.current_time()
-    async with machine(monkeypatch, tmp_path, lambda *_: Rope("problem", function)) as it:
+    async with machine(tmp_path, lambda *_: Rope("problem", function)) as it:
         found, context, _ = it
         assert list(found.tunnels) == ["good"]
         assert "the network bad" in context.plugins.calls.troubles()
@@ -261,11 +252,9 @@ async def test_a_problem(
 
 @pytest.mark.parametrize("name", ["up", "status", "down"])
 @pytest.mark.parametrize("how", AWAITED)
-async def test_a_function_of_a_tunnel(
-    name: str, how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, autojump_clock: Any
-):
+async def test_a_function_of_a_tunnel(name: str, how: str, tmp_path: Path, autojump_clock: Any):
     function = await way(how, waits=True)
-    async with machine(monkeypatch, tmp_path, lambda *_: Rope(name, function)) as it:
+    async with machine(tmp_path, lambda *_: Rope(name, function)) as it:
         found, context, works = it
         tunnel = found.tunnels["bad"](MILAN)
         function_of = getattr(tunnel, name)
@@ -283,16 +272,14 @@ async def test_a_function_of_a_tunnel(
         assert works.downs == 1, "nobody's tunnel is in the way of another's end"
 
 
-async def test_the_folder_of_a_backend_is_there_and_its_own_before_it_is_brought_up(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+async def test_the_folder_of_a_backend_is_there_and_its_own_before_it_is_brought_up(tmp_path: Path):
     folder = tmp_path / "run"
 
     async def up(spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
         (folder / "socket").touch()
         return 60.0
 
-    async with machine(monkeypatch, tmp_path, lambda *_: Rope("up", up)) as (found, context, _):
+    async with machine(tmp_path, lambda *_: Rope("up", up)) as (found, context, _):
         assert not folder.exists()
         tunnel = found.tunnels["bad"](MILAN)
         assert await tunnel.up(SPEC) == 60.0
