@@ -6,7 +6,7 @@ inspector shows, which has no secrets.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -28,16 +28,25 @@ class _Loss(msgspec.Struct, frozen=True, tag="lost", tag_field="type"):
     reason: str
 
 
+def new_file(path: Path) -> BinaryIO:
+    """A file that is its owner's; raises OSError where there is one, or a link."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    return open(os.open(path, flags, 0o600), "wb")
+
+
 class Recorder:
     """Writes what it is given to a new file, readable by its owner.
 
     Raises OSError where there is one already, or a link: nothing of others is written over.
+
+    Args:
+        path: of the file.
+        opened: opens it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, opened: Callable[[Path], BinaryIO] = new_file) -> None:
         self.path = path.absolute()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        self._file: BinaryIO = open(os.open(path, flags, 0o600), "wb")  # noqa: SIM115
+        self._file = opened(path)
 
     def add(self, message: ServerMessage | Lost) -> None:
         """One message more; raises OSError where it cannot be written, which ends the file."""

@@ -152,7 +152,7 @@ class Node:
         """Runs a daemon's part of this; the daemon with the number 1 leads."""
         milan = self.site.milan
         # A daemon of its own, as the other one's may be dead.
-        context = milan._context(milan.admin, self.site.nursery)
+        context = milan.context_of(milan.admin, self.site.nursery)
         text = f'{SETTINGS}[network]\ncandidates = "{GATEWAYS}"\nnode = "{self.name}"\n'
         context = dataclasses.replace(context, client=self.way, config=config.parse(text))  # type: ignore[arg-type]
         stand = partial(
@@ -440,7 +440,7 @@ async def test_one_that_is_not_among_the_candidates_follows_and_never_leads(
             Way(made.milan.admin),
         )
         text = f'{SETTINGS}[network]\ncandidates = "{GATEWAYS}"\nnode = "{third.name}"\n'
-        context = made.milan._context(made.milan.admin, made.nursery)
+        context = made.milan.context_of(made.milan.admin, made.nursery)
         context = dataclasses.replace(context, config=config.parse(text))
         made.nursery.start_soon(
             partial(membership.stand, context, third.role, lambda: True, node=third.name)

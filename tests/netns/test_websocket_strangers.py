@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,7 @@ from tests.netns.websockets import (
     pins,
     program_of,
     resident,
+    speaking,
     status_of,
     why,
 )
@@ -228,31 +229,20 @@ def test_a_crowd_that_calls_the_right_name_keeps_nobody_out():
     between(body)
 
 
-@asynccontextmanager
-async def hostile(both: Gateways) -> AsyncIterator[Session]:
-    """A session of the peer's own, in the hands of a test."""
-    await both.up(both.server)
-    session = await opened(both)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(session.run, lambda packet: None, 100.0, 100.0)
-        yield session
-        nursery.cancel_scope.cancel()
-
-
 @pytest.mark.parametrize(
     "sent", [b"x" * 66000, "text", b"fragment"], ids=["too large", "text", "in fragments"]
 )
 def test_a_peer_that_sends_what_is_no_packet_is_hung_up_on(sent: bytes | str):
     async def body(both: Gateways) -> None:
-        async with hostile(both) as session:
-            protocol = session._socket
+        await both.up(both.server)
+        async with speaking(both) as speaker:
             if isinstance(sent, str):
-                protocol.send_text(sent.encode())
+                speaker.protocol.send_text(sent.encode())
             else:
-                protocol.send_binary(sent, fin=len(sent) > 100)
-            session._give()
+                speaker.protocol.send_binary(sent, fin=len(sent) > 100)
             with trio.fail_after(5):
-                await session.closed.wait()
+                await speaker.send()
+                await speaker.left()
         # It was not the process that went.
         await both.up(both.client)
         await joined(both)
@@ -262,11 +252,14 @@ def test_a_peer_that_sends_what_is_no_packet_is_hung_up_on(sent: bytes | str):
 
 def test_a_peers_nonsense_is_refused_and_counted():
     async def body(both: Gateways) -> None:
-        async with hostile(both) as session:
-            pieces = [os.urandom(size) for size in range(1, 400)]
-            session.send(pieces)
-            await trio.sleep(0.5)
-            assert not session.closed.is_set()
+        await both.up(both.server)
+        async with speaking(both) as speaker:
+            for size in range(1, 400):
+                speaker.protocol.send_binary(os.urandom(size))
+            await speaker.send()
+            with trio.move_on_after(0.5) as patience:
+                await speaker.left()
+            assert patience.cancelled_caught
         found = await program_of(both.server).status()
         assert found is not None
         assert found["refused"] >= 380
@@ -280,15 +273,13 @@ def test_a_peer_that_asks_without_reading_costs_little():
     async def body(both: Gateways) -> None:
         await both.up(both.server)
         (process,) = both.server.processes()
-        session = await opened(both)
-        for _ in range(60):
-            for _ in range(1000):
-                session._socket.send_ping(bytes(125))
-            session._encrypt()
+        async with speaking(both) as speaker:
             # It is left, sooner or later.
-            with trio.move_on_after(0.5), suppress(trio.BrokenResourceError):
-                await session._push()
-        await trio.aclose_forcefully(session._transport)
+            with trio.move_on_after(30), suppress(trio.BrokenResourceError):
+                for _ in range(60):
+                    for _ in range(1000):
+                        speaker.protocol.send_ping(bytes(125))
+                    await speaker.send()
         assert resident(process) < 80
         await both.up(both.client)
         await joined(both)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import trio
+from websockets.client import ClientProtocol
+from websockets.protocol import State
+from websockets.uri import WebSocketURI
 
 from liqod.identity.tunnelcertificates import Pinned, pinned
 from liqod.network.dataplane.kernel.namespaces import inside
-from liqod.plugins.network.websocket import WEBSOCKET, WebSocket
-from liqod.plugins.network.websocketd.session import Session
+from liqod.plugins.network.websocket import WEBSOCKET
+from liqod.plugins.network.websocketd.session import SPEAKS, Session
 from liqod.plugins.network.websocketd.tls import context
 from liqod.plugins.network.websocketprogram import Program
 from liqod.plugins.providers import Side, TunnelStatus
@@ -51,9 +55,7 @@ async def why(both: Gateways, side: str, *words: str, seconds: float = 8.0) -> s
 
 def program_of(gateway: Gateway) -> Program:
     """The program of a gateway's tunnel, past the wall that a daemon has around it."""
-    tunnel = WEBSOCKET.build(WEBSOCKET.config_type(), gateway.services, gateway.place)
-    assert isinstance(tunnel, WebSocket)
-    return tunnel._program
+    return Program(gateway.services, gateway.place, gateway.place.interface)
 
 
 async def status_of(both: Gateways, side: Side) -> TunnelStatus:
@@ -102,6 +104,51 @@ async def opened(both: Gateways, identity: str | None = None) -> Session:
         await trio.aclose_forcefully(stream)
         raise
     return session
+
+
+class Speaker:
+    """The peer's own end of a websocket to the server, with which a test says anything.
+
+    Attributes:
+        protocol: the websocket; what is given to it goes with :meth:`send`.
+    """
+
+    def __init__(self, tls: trio.SSLStream[trio.SocketStream], name: str) -> None:
+        self._tls = tls
+        uri = WebSocketURI(True, name, 443, "/", "")
+        self.protocol = ClientProtocol(uri, subprotocols=[SPEAKS])
+
+    async def open(self) -> None:
+        """Have both ends prove themselves, and begin the websocket."""
+        self.protocol.send_request(self.protocol.connect())
+        await self.send()
+        while self.protocol.state is State.CONNECTING:
+            self.protocol.receive_data(await self._tls.receive_some())
+        assert self.protocol.state is State.OPEN
+
+    async def send(self) -> None:
+        """Send all that the websocket has been given."""
+        await self._tls.send_all(b"".join(self.protocol.data_to_send()))
+
+    async def left(self) -> None:
+        """Wait until the other end has hung up."""
+        with suppress(trio.BrokenResourceError):
+            while await self._tls.receive_some():
+                pass
+
+
+@asynccontextmanager
+async def speaking(both: Gateways) -> AsyncIterator[Speaker]:
+    """The peer's own end of a websocket that has begun."""
+    mine = pins(both, "client")
+    how, stream = context("client", mine.identity, mine.peer), await dialled(both)
+    speaker = Speaker(trio.SSLStream(stream, how, server_hostname=f"{mine.name}.x"), mine.name)
+    try:
+        with trio.fail_after(5):
+            await speaker.open()
+        yield speaker
+    finally:
+        await trio.aclose_forcefully(stream)
 
 
 def files(process: int) -> int:

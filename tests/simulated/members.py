@@ -115,7 +115,7 @@ class Member:
                 self._leadership(client),
                 trio.open_nursery() as nursery,
             ):
-                context, self.host = self._context(client, nursery), PluginHost(self.plugins)
+                context, self.host = self.context_of(client, nursery), PluginHost(self.plugins)
                 await nursery.start(KeyBootstrap(context).run)
                 self.components.former_key = FormerKey(context, self.consumer_timings)
                 await nursery.start(self.components.former_key.run)
@@ -160,7 +160,8 @@ class Member:
     def _seen(self, cluster_id: str) -> SeenCluster | None:
         return next((each for each in self.around if each.cluster_id == cluster_id), None)
 
-    def _context(self, client: Client, nursery: trio.Nursery) -> ClusterContext:
+    def context_of(self, client: Client, nursery: trio.Nursery) -> ClusterContext:
+        """The context of a daemon that works with that client."""
         server = self.advertise or self.cluster.server
         settings = config.parse(self.settings)
         return ClusterContext(

@@ -15,12 +15,6 @@ EXCEPTIONS: Final = {
     "tests/stateful/test_mutants.py": "each test takes out one safeguard from within",
     "tests/unit/provider/test_namespace_memory.py": "every memory of a namespace is filled by hand",
     "tests/unit/test_beforehand.py": "of the test bed: what its process remembers",
-    "tests/unit/tui/test_recording.py": "of the viewer: its file, and its pace",
-    "tests/unit/plugins/network/test_websocket.py": "the digest that a process is compared by",
-    "tests/netns/test_failover.py": "a member whose gateway is begun by hand",
-    "tests/netns/test_websocket.py": "the connection is cut under a session",
-    "tests/netns/test_websocket_strangers.py": "a session that keeps to no protocol",
-    "tests/netns/websockets.py": "the program of a tunnel, which is ended",
 }
 """Files that reach into something private, and why nothing public does."""
 

@@ -15,7 +15,7 @@ from liqod.plugins.network import links, processes, websocket, websocketprogram
 from liqod.plugins.network.carriage import Carriage
 from liqod.plugins.network.links import Link
 from liqod.plugins.network.websocket import WEBSOCKET, Settings, WebSocket
-from liqod.plugins.network.websocketd.wanted import VERSION, Wanted
+from liqod.plugins.network.websocketd.wanted import VERSION, Wanted, decoded
 from liqod.plugins.network.websocketprogram import Program
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
 
@@ -50,7 +50,10 @@ def tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WebSocket:
 
 @asynccontextmanager
 async def process(folder: Path, **said: Any) -> AsyncIterator[list[dict[str, Any]]]:
-    """Something that answers as the tunnel's process does; gives what it was asked."""
+    """Something that answers as the tunnel's process does; gives what it was asked.
+
+    It says that it follows the request that it was given, unless it is to say something else.
+    """
     asked: list[dict[str, Any]] = []
     answer = {"version": VERSION, "digest": "", "endpoint": "", "age": None, "why": "", **said}
 
@@ -59,6 +62,9 @@ async def process(folder: Path, **said: Any) -> AsyncIterator[list[dict[str, Any
             text = await stream.receive_some(1 << 16)
             if text:
                 asked.append(json.loads(text))
+                request = decoded(text)
+                if request.wanted is not None:
+                    answer["digest"] = request.wanted.digest
                 await stream.send_all(json.dumps(answer).encode() + b"\n")
 
     with socket.socket(socket.AF_UNIX) as made:
@@ -82,19 +88,18 @@ async def test_what_is_missing_is_named(tunnel: WebSocket, monkeypatch: pytest.M
 
 
 async def test_a_process_that_is_told_already_is_not_told_again(tunnel: WebSocket, tmp_path: Path):
-    wanted = tunnel._wanted(SPEC)
-    async with process(tmp_path, digest=wanted.digest) as asked:
-        await tunnel.up(SPEC)
-        await tunnel.up(SPEC)
-    assert [each["do"] for each in asked] == ["status", "status"]
+    async with process(tmp_path) as asked:
+        for _ in range(3):
+            await tunnel.up(SPEC)
+    assert [each["do"] for each in asked] == ["status", "be", "status", "status"]
 
 
 async def test_in_silence_it_is_hurried_once(tunnel: WebSocket, tmp_path: Path):
-    wanted = tunnel._wanted(SPEC)
-    async with process(tmp_path, digest=wanted.digest) as asked:
+    async with process(tmp_path) as asked:
         for silent in (0.0, 1.5, 3.0, 0.0, 1.5):
             await tunnel.up(SPEC, silent=silent)
-    assert [each["do"] for each in asked if each["do"] != "status"] == ["hurry", "hurry"]
+    told = [each["do"] for each in asked if each["do"] != "status"]
+    assert told == ["be", "hurry", "hurry"]
 
 
 async def test_another_spec_is_told(tunnel: WebSocket, tmp_path: Path):
