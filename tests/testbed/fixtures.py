@@ -191,8 +191,8 @@ def real_node_cluster() -> Iterator[node.NodeCluster]:
 def prepare(items: list[pytest.Item]) -> None:
     """Builds before the first test what the selected ones need, so that no test's time is up by it.
 
-    From then on nothing is built (`programs.close`). A program that cannot be had stops nothing
-    here but prints a line: each test that needs it gives the reason.
+    From then on nothing is built (`programs.Builds.close`). A program that cannot be had stops
+    nothing here but prints a line: each test that needs it gives the reason.
     """
     if not items:
         return
@@ -207,7 +207,7 @@ def prepare(items: list[pytest.Item]) -> None:
         wanted += [*programs.beside([programs.wanted_minor()]), _prepare_node]
     for problem in beforehand.get(wanted):
         programs.say(problem.splitlines()[0])
-    programs.close()
+    programs.builds.close()
 
 
 def _prepare_node() -> None:

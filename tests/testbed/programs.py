@@ -42,9 +42,6 @@ PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", 
 NODE = ("kubelet", "kube-proxy")
 # A cold build takes 8-9 minutes on two idle cores; a shared machine may need several times that.
 BUILD_DEADLINE = 3600.0
-_closed = False
-_refused: dict[Path, Unavailable] = {}
-"""Why what was tried in this process could not be built: it is not tried twice."""
 
 
 @dataclass(frozen=True)
@@ -117,14 +114,14 @@ def find(minor: str | None = None) -> Programs:
         for name in PLANE:
             programs.path(name)
         return programs
-    return Programs(_provide(_kube(chosen)), chosen)
+    return Programs(builds.provide(_kube(chosen)), chosen)
 
 
 def find_coredns() -> Path:
     """The CoreDNS program; raises `Unavailable` like `find`."""
     folder = MODULES / "coredns"
     recipe = Recipe("CoreDNS", folder, folder / "go.mod", "-s -w", "coredns", ())
-    return _provide(recipe) / "coredns"
+    return builds.provide(recipe) / "coredns"
 
 
 def find_metrics_server() -> Path:
@@ -134,7 +131,7 @@ def find_metrics_server() -> Path:
     recipe = Recipe(
         "metrics-server", folder, folder / "go.mod", "-s -w", "metrics-server", (), package
     )
-    return _provide(recipe) / "metrics-server"
+    return builds.provide(recipe) / "metrics-server"
 
 
 def find_wireguard() -> Path:
@@ -146,7 +143,7 @@ def find_wireguard() -> Path:
     package = "golang.zx2c4.com/wireguard"
     recipe = Recipe("WireGuard", folder, folder / "go.mod", "-s -w", "wireguard", (), package)
     try:
-        return _provide(recipe) / "wireguard"
+        return builds.provide(recipe) / "wireguard"
     except Unavailable:
         older = shutil.which("wireguard-go")
         if older is None:
@@ -162,7 +159,8 @@ def find_liqoctl() -> Path:
     version = _required(modfile.read_text(), module)
     flags = f"-s -w -X {module}/pkg/liqoctl/version.LiqoctlVersion={version}"
     package = f"{module}/cmd/liqoctl"
-    return _provide(Recipe("liqoctl", folder, modfile, flags, "liqoctl", (), package)) / "liqoctl"
+    recipe = Recipe("liqoctl", folder, modfile, flags, "liqoctl", (), package)
+    return builds.provide(recipe) / "liqoctl"
 
 
 def find_conncheck() -> Path:
@@ -171,7 +169,7 @@ def find_conncheck() -> Path:
     recipe = Recipe(
         "Liqo's check of connections", folder, folder / "go.mod", "-s -w", "conncheck", ()
     )
-    return _provide(recipe) / "conncheck"
+    return builds.provide(recipe) / "conncheck"
 
 
 def find_liqos() -> tuple[Path, Path]:
@@ -222,33 +220,6 @@ def _go_needed(modfile: str) -> tuple[int, int]:
     if found is None:
         raise Unavailable("the module file names no Go version")
     return int(found[1]), int(found[2])
-
-
-def close() -> None:
-    """From now on this process builds nothing: the tests have begun, and each has its time."""
-    global _closed
-    _closed = True
-
-
-def _provide(recipe: Recipe) -> Path:
-    """The folder that holds a recipe's programs, built first if they are not there."""
-    target = cache() / f"{recipe.binary}-{recipe.digest()}"
-    if target.exists():
-        return target
-    if target in _refused:
-        raise _refused[target]
-    if _closed:
-        raise Unavailable(f"{recipe.title} was not built before the tests began")
-    if os.environ.get("TESTBED_BUILD") == "never":
-        raise Unavailable(f"{recipe.title} is not built yet and TESTBED_BUILD=never")
-    with alone(f"{target.name}.lock", recipe.title):
-        if not target.exists():
-            try:
-                _build(recipe, target)
-            except Unavailable as reason:
-                _refused[target] = reason
-                raise
-    return target
 
 
 @contextmanager
@@ -328,9 +299,50 @@ def _progress(descriptor: int) -> str:
     return last[-1] if last else "compiling"
 
 
+class Builds:
+    """The builds of one process: no program is tried twice, and none once tests have begun.
+
+    Args:
+        build: builds the programs of a recipe into a folder.
+    """
+
+    def __init__(self, build: Callable[[Recipe, Path], None]) -> None:
+        self._build = build
+        self._closed = False
+        self._refused: dict[Path, Unavailable] = {}
+
+    def close(self) -> None:
+        """From now on nothing is built: the tests have begun, and each has its time."""
+        self._closed = True
+
+    def provide(self, recipe: Recipe) -> Path:
+        """The folder that holds a recipe's programs, built first if they are not there."""
+        target = cache() / f"{recipe.binary}-{recipe.digest()}"
+        if target.exists():
+            return target
+        if target in self._refused:
+            raise self._refused[target]
+        if self._closed:
+            raise Unavailable(f"{recipe.title} was not built before the tests began")
+        if os.environ.get("TESTBED_BUILD") == "never":
+            raise Unavailable(f"{recipe.title} is not built yet and TESTBED_BUILD=never")
+        with alone(f"{target.name}.lock", recipe.title):
+            if not target.exists():
+                try:
+                    self._build(recipe, target)
+                except Unavailable as reason:
+                    self._refused[target] = reason
+                    raise
+        return target
+
+
 def say(line: str) -> None:
     """One line of progress, past pytest's capture: a silent ten minutes looks like a hang."""
     print(f"testbed: {line}", file=sys.__stderr__ or sys.stderr, flush=True)
+
+
+builds = Builds(_build)
+"""Those of this process."""
 
 
 def main(arguments: list[str]) -> int:

@@ -43,9 +43,7 @@ def builds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     monkeypatch.setenv("TESTBED_CACHE", str(tmp_path))
     monkeypatch.delenv("TESTBED_BUILD", raising=False)
-    monkeypatch.setattr(programs, "_closed", False)
-    monkeypatch.setattr(programs, "_refused", {})
-    monkeypatch.setattr(programs, "_build", build)
+    monkeypatch.setattr(programs, "builds", programs.Builds(build))
     return tried
 
 

@@ -14,7 +14,6 @@ OF_TUPLES: Final = {"_replace", "_asdict", "_fields", "_make"}
 EXCEPTIONS: Final = {
     "tests/stateful/test_mutants.py": "each test takes out one safeguard from within",
     "tests/unit/provider/test_namespace_memory.py": "every memory of a namespace is filled by hand",
-    "tests/unit/test_beforehand.py": "of the test bed: what its process remembers",
 }
 """Files that reach into something private, and why nothing public does."""
 

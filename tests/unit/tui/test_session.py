@@ -97,4 +97,4 @@ def test_answers_change_nothing_but_the_tasks() -> None:
 
 def test_a_trend_of_nothing_is_empty() -> None:
     assert Trend() == Trend((), ())
-    assert Session("x").title == "x"
+    assert (Session("x").title, session().title) == ("x", "rome")
