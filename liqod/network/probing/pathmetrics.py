@@ -31,8 +31,7 @@ from liqod.plugins.providers import Tunnel, TunnelStatus
 ARRIVALS: Final = 2
 """Datagrams within that time of which one may be anybody's."""
 FOUGHT: Final = 3
-"""Times that the same was mended within :attr:`.timings.NetworkTimings.fought_within` from which on
-somebody takes it away."""
+"""Times that the same was mended of late from which on somebody takes it away."""
 
 log = logging.getLogger(__name__)
 
