@@ -8,7 +8,11 @@ from liqod.plugins.providers import Announcement
 
 
 class Adverts(Protocol):
-    """How adverts are signed and verified."""
+    """How adverts are signed and verified.
+
+    The daemon's (``advertsigner``) knows the handshake, and is in a layer above: this one must not
+    name it.
+    """
 
     @property
     def key(self) -> str:

@@ -14,7 +14,8 @@ from liqod.handshake.protocol.messages import Accepted, Cancel, Denied, Done
 from liqod.handshake.protocol.outputs import ExpectedPeer
 from liqod.handshake.requests import outgoingrecord
 from liqod.handshake.requests.outgoingrequest import YES, OutgoingRequest, is_over
-from liqod.handshake.transport.interfaces import DialPeer, LenderSession, SessionOver
+from liqod.handshake.transport.interfaces import SessionOver
+from liqod.handshake.transport.peersession import DialPeer, PeerSession
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.credentials.credentials import Credentials
@@ -122,7 +123,7 @@ class BorrowRequest(OutgoingRequest):
         self.pauses = PAUSES
         self._dialling, self._where, self._let_in = dialling, where, let_in
         self._step = ""
-        self._meeting: LenderSession | None = None
+        self._meeting: PeerSession | None = None
 
     async def run(self) -> bool:
         """One try: whether all is done and said.
@@ -176,7 +177,7 @@ class BorrowRequest(OutgoingRequest):
             with trio.move_on_after(GOODBYE), suppress(LiqodError):
                 await self._meeting.report(Cancel(request=uid))
 
-    async def _negotiate(self, meeting: LenderSession) -> bool:
+    async def _negotiate(self, meeting: PeerSession) -> bool:
         peer = meeting.peer
         request = await self._read()
         if request is None or is_over(request):
@@ -236,7 +237,7 @@ class BorrowRequest(OutgoingRequest):
         patch = {"metadata": {"annotations": remembered(shown_words(request))}}
         await self._client.patch(OUTGOING_PEERINGS, self._name, patch, self._context.namespace)
 
-    async def _ask(self, meeting: LenderSession, request: OutgoingPeering) -> Accepted | Denied:
+    async def _ask(self, meeting: PeerSession, request: OutgoingPeering) -> Accepted | Denied:
         """The answer; what is waited for meanwhile is said in the resource."""
         peer, invited = meeting.peer, await self._invited(request)
         if not request.status.phase:
@@ -259,7 +260,7 @@ class BorrowRequest(OutgoingRequest):
         return answer
 
     async def _exchange(
-        self, meeting: LenderSession, request: OutgoingPeering, accepted: Accepted
+        self, meeting: PeerSession, request: OutgoingPeering, accepted: Accepted
     ) -> None:
         """Peers by the kubeconfig that was given, as ``liqod peer`` does by one."""
         peer, spec = meeting.peer, request.spec
@@ -296,7 +297,7 @@ class BorrowRequest(OutgoingRequest):
         await self._write(None, {}, {JOINED: joined})
 
     async def _in_band(
-        self, meeting: LenderSession, request: OutgoingPeering, found: Credentials
+        self, meeting: PeerSession, request: OutgoingPeering, found: Credentials
     ) -> InBandOptions | None:
         """By the channel, where the provider's API server does not answer directly."""
         direct = Client(
@@ -331,7 +332,7 @@ class BorrowRequest(OutgoingRequest):
                 return
             await trio.sleep(LOOK_EVERY)
 
-    async def _report_done(self, meeting: LenderSession, request: OutgoingPeering) -> None:
+    async def _report_done(self, meeting: PeerSession, request: OutgoingPeering) -> None:
         """Say that it is a peering, and write that this is known there. Raises LiqodError."""
         await meeting.report(Done(request=request.metadata.uid))
         await self._write(None, {"message": None, "nextTry": None}, {NOTED: YES})
@@ -351,6 +352,6 @@ class BorrowRequest(OutgoingRequest):
                     await self._set_message(told)
 
 
-async def _until_over(meeting: LenderSession) -> NoReturn:
+async def _until_over(meeting: PeerSession) -> NoReturn:
     """Raises SessionOver when a meeting ends, so that its users wait for no more answers."""
     raise SessionOver(await meeting.wait_over())

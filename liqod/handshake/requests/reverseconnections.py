@@ -24,8 +24,8 @@ from liqod.handshake.protocol.outputs import ExpectedPeer, VerifiedPeer
 from liqod.handshake.protocol.requestphase import FINAL_PHASES
 from liqod.handshake.requests import incomingrecord
 from liqod.handshake.requests.invitations import Bearer, mark_entered, redeem
-from liqod.handshake.transport.interfaces import LenderSession
 from liqod.handshake.transport.localidentity import present_key
+from liqod.handshake.transport.peersession import PeerSession
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.model import ids
@@ -62,7 +62,7 @@ class _ReverseConnection:
         left: set when it is over, or is to be.
     """
 
-    def __init__(self, meeting: LenderSession) -> None:
+    def __init__(self, meeting: PeerSession) -> None:
         self.meeting = meeting
         self.ready = False
         self.left = trio.Event()
@@ -71,7 +71,7 @@ class _ReverseConnection:
 class ReverseConnections:
     """Decides about offers, and keeps the connections.
 
-    As :class:`liqod.handshake.transport.interfaces.LendOfferHandler`.
+    As :class:`liqod.handshake.transport.peerlistener.LendOfferHandler`.
 
     Args:
         context: this cluster.
@@ -165,7 +165,7 @@ class ReverseConnections:
 
     # --- the connections -----------------------------------------------------------------------
 
-    async def hold(self, meeting: LenderSession) -> Refused:
+    async def hold(self, meeting: PeerSession) -> Refused:
         """Keep a meeting for all that use that lender; returns why it is to end, once it is."""
         peer = meeting.peer
         before, mine = self._connections.get(peer.key), _ReverseConnection(meeting)
@@ -206,11 +206,11 @@ class ReverseConnections:
     @asynccontextmanager
     async def meet(
         self, addresses: Sequence[str], expected: ExpectedPeer
-    ) -> AsyncIterator[LenderSession]:
+    ) -> AsyncIterator[PeerSession]:
         """The meeting with a lender, as soon as it dials.
 
-        As :data:`liqod.handshake.transport.interfaces.DialPeer`. It stays where this ends well, for
-        the channel that is then kept. Otherwise it ends, and the lender comes again.
+        As :data:`liqod.handshake.transport.peersession.DialPeer`. It stays where this ends well,
+        for the channel that is then kept. Otherwise it ends, and the lender comes again.
 
         Args:
             addresses: none.
@@ -233,7 +233,7 @@ class ReverseConnections:
                 with trio.move_on_after(GOODBYE, shield=True):
                     await meeting.refuse(Refused(code="gone", reason=why, again=SOON))
 
-    def _found(self, key: str) -> LenderSession | None:
+    def _found(self, key: str) -> PeerSession | None:
         kept = self._connections.get(key)
         return kept.meeting if kept is not None and kept.ready else None
 

@@ -45,7 +45,7 @@ MEET_WITHIN: Final = 10.0
 
 
 class PeerDialler:
-    """Meets other daemons: its :meth:`meet` is a :data:`.interfaces.DialPeer`.
+    """Meets other daemons: its :meth:`meet` is a :data:`.peersession.DialPeer`.
 
     Args:
         own: this cluster, with its key; or what says as whom somebody is dialled.
@@ -174,7 +174,7 @@ def _other(wire: TlsWire, expected: ExpectedPeer) -> SessionEnd | None:
 
 
 class DialledSession(PeerSession):
-    """A meeting, as the dialler has it (:class:`.interfaces.LenderSession`).
+    """A meeting, as the dialler has it.
 
     Args:
         own: this cluster.

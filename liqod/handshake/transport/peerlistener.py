@@ -14,7 +14,7 @@ import os
 import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn, Protocol
 
 import trio
 
@@ -28,16 +28,13 @@ from liqod.handshake.protocol.outputs import (
     Output,
     PeerVerified,
     SessionEnd,
+    VerifiedPeer,
 )
 from liqod.handshake.protocol.proof import NONCE
 from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.handshake.transport import websockets
 from liqod.handshake.transport.channel import StreamBackend, StreamLimits
-from liqod.handshake.transport.interfaces import (
-    REFUSE_OFFERS,
-    BorrowRequestHandler,
-    LendOfferHandler,
-)
+from liqod.handshake.transport.interfaces import BorrowRequestHandler
 from liqod.handshake.transport.peersession import AGAIN, NO_PLACE, PeerSession
 from liqod.handshake.transport.peertls import ListenerWire, listener_context, wanted
 from liqod.handshake.transport.sessioncounters import SessionCounters
@@ -100,6 +97,35 @@ def chosen(sides: Sequence[ListenerKey], name: str | None) -> ListenerKey:
     if digits is None:
         return sides[-1]
     return next((each for each in sides if digits and each.key.startswith(digits)), sides[0])
+
+
+class LendOfferHandler(Protocol):
+    """Decides about those who dial here to lend, all of whom have proved their keys.
+
+    The daemon's is in the layer above, which this one must not name.
+    """
+
+    async def on_offer(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
+        """Why nothing is borrowed of it; None where something is, or is to be."""
+
+    async def hold(self, meeting: PeerSession) -> Refused:
+        """Keep a meeting for all that use that lender; returns why it is to end, once it is."""
+
+
+class _RefuseOffers:
+    """Borrows nothing."""
+
+    async def on_offer(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
+        """It is refused."""
+        return Refused(code="unknown", reason="this cluster borrows from nobody that dials it")
+
+    async def hold(self, meeting: PeerSession) -> Refused:
+        """Nothing is."""
+        raise AssertionError("an offer was refused, and taken up")
+
+
+REFUSE_OFFERS: Final[LendOfferHandler] = _RefuseOffers()
+"""Borrows nothing."""
 
 
 class PeerListener:
@@ -206,7 +232,7 @@ class PeerListener:
 
 
 class AcceptedSession(PeerSession):
-    """One that has connected; a :class:`.interfaces.LenderSession` where it lends.
+    """One that has connected, to borrow or to lend.
 
     Args:
         listener: that it meets.

@@ -1,14 +1,15 @@
 """Performs a meeting while it lasts: the outputs of its machine, whichever side dialled or borrows.
 
-A borrower is given a :class:`~.interfaces.LenderSession` and asks by it. A lender has a
-:class:`~.interfaces.BorrowRequestHandler`, which decides, and doors: where the streams of the other
-side may lead to. A side with neither is asked nothing and leads nowhere.
+A borrower is given one by a :data:`DialPeer` or, where the lender dials, after its offer was taken
+up, and asks by it. A lender has a :class:`~.interfaces.BorrowRequestHandler`, which decides, and
+doors: where the streams of the other side may lead to. A side with neither is asked nothing and
+leads nowhere.
 """
 
 import logging
 import math
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final
 
 import trio
@@ -29,6 +30,7 @@ from liqod.handshake.protocol.outputs import (
     AnswerReceived,
     AskReceived,
     AttachReceived,
+    ExpectedPeer,
     Output,
     Outputs,
     ReportReceived,
@@ -356,3 +358,9 @@ class PeerSession:
                 await channel.run(self._socket.send)
             except Unreachable as error:
                 await self._perform(self._both.lost(str(error)))
+
+
+DialPeer = Callable[[Sequence[str], ExpectedPeer], AbstractAsyncContextManager[PeerSession]]
+"""Meets the first of the addresses (``HOST:PORT``) that answers with what is expected.
+
+Raises Unreachable where none answers, SessionOver where it is another or refuses."""

@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from liqod.consumer.link import PeerLink
+from liqod.consumer.remotes import Remotes
 from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.runtime.backoff import Backoff
@@ -21,7 +22,7 @@ SOON = ConsumerTimings(
 """A twentieth of the usual waits."""
 
 
-class Ways:
+class OneRemote(Remotes):
     """One identity, for ever."""
 
     def __init__(self, kubeconfig):
@@ -46,7 +47,7 @@ async def cluster():
 @pytest.fixture
 async def link(cluster, nursery):
     watched = PeerLink(timings=SOON)
-    nursery.start_soon(watched.run, Ways(cluster.kubeconfig))
+    nursery.start_soon(watched.run, OneRemote(cluster.kubeconfig))
     await becomes(watched, True)
     return watched
 
@@ -86,5 +87,5 @@ async def test_a_server_that_fails_is_down(cluster, link):
 
 async def test_a_refused_certificate_is_named(cluster, nursery):
     watched = PeerLink(timings=SOON)
-    nursery.start_soon(watched.run, Ways(cluster.kubeconfig_with_token("no such token")))
+    nursery.start_soon(watched.run, OneRemote(cluster.kubeconfig_with_token("no such token")))
     assert "refuses" in await becomes(watched, False)

@@ -13,6 +13,7 @@ import trio.testing
 
 from liqod.consumer.degradations import Degradation
 from liqod.consumer.link import IDLE, Parted, PeerLink, dial_server
+from liqod.consumer.remotes import Remotes
 from liqod.errors import ConfigError, Unauthorized, Unreachable, Untrusted
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.wire import StreamWire
@@ -89,7 +90,7 @@ class FakeLine:
         self.closed = True
 
 
-class Remotes:
+class OneRemote(Remotes):
     """An identity that comes and goes."""
 
     def __init__(self):
@@ -154,7 +155,7 @@ async def seconds_until_changed(link):
 @asynccontextmanager
 async def linked():
     """A link to a host, up."""
-    host, remotes, link = Host(), Remotes(), PeerLink()
+    host, remotes, link = Host(), OneRemote(), PeerLink()
     said: list[TopicEvent] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partial(link.run, remotes, said.append, dial=host.dial))
@@ -292,7 +293,7 @@ async def test_many_that_do_not_answer_are_tried_a_few_at_a_time(autojump_clock)
     links = [PeerLink(tries) for _ in range(20)]
     async with trio.open_nursery() as nursery:
         for link in links:
-            nursery.start_soon(partial(link.run, Remotes(), dial=partial(stuck, link)))
+            nursery.start_soon(partial(link.run, OneRemote(), dial=partial(stuck, link)))
         await trio.sleep(3.1)
         assert not any(link.up for link in links)  # all are noticed at once
         await trio.sleep(15)
@@ -382,7 +383,7 @@ async def test_what_kind_of_trouble_it_is_is_told_by_the_error(
     async def dial(credentials: object) -> Any:
         raise error
 
-    nursery.start_soon(partial(link.run, Remotes(), lambda told: None, dial=dial))
+    nursery.start_soon(partial(link.run, OneRemote(), lambda told: None, dial=dial))
     await trio.sleep(10)
     assert (link.up, link.reason, link.problem) == (False, str(error), problem)
 

@@ -13,14 +13,9 @@ from liqod.errors import Unconnected, Unreachable
 from liqod.handshake.protocol.messages import Accepted, Ask, Done, Offer, Refused
 from liqod.handshake.protocol.outputs import CAPABILITIES, ExpectedPeer, LocalIdentity, VerifiedPeer
 from liqod.handshake.transport.channel import StreamBackend
-from liqod.handshake.transport.interfaces import (
-    REFUSE_OFFERS,
-    LenderSession,
-    LendOfferHandler,
-    SessionOver,
-)
+from liqod.handshake.transport.interfaces import SessionOver
 from liqod.handshake.transport.peerdialler import DialledSession
-from liqod.handshake.transport.peerlistener import PeerListener
+from liqod.handshake.transport.peerlistener import REFUSE_OFFERS, LendOfferHandler, PeerListener
 from liqod.handshake.transport.peersession import PeerSession
 from liqod.kube.http.wire import Wire
 from tests.unit.handshake.listeners import MILAN, ROME, FakeHost, dialler, greeter, print_of
@@ -35,13 +30,13 @@ class FakeBorrower:
 
     def __init__(self) -> None:
         self.heard: list[Offer] = []
-        self.send, self.came = trio.open_memory_channel[LenderSession](1)
+        self.send, self.came = trio.open_memory_channel[PeerSession](1)
 
     async def on_offer(self, peer: VerifiedPeer, offer: Offer) -> Refused | None:
         self.heard.append(offer)
         return None
 
-    async def hold(self, meeting: LenderSession) -> Refused:
+    async def hold(self, meeting: PeerSession) -> Refused:
         self.send.send_nowait(meeting)
         await meeting.wait_over()
         return Refused(code="gone")
@@ -50,7 +45,7 @@ class FakeBorrower:
 class Both:
     """Both ends of the meeting."""
 
-    def __init__(self, host: FakeHost, near: DialledSession, far: LenderSession) -> None:
+    def __init__(self, host: FakeHost, near: DialledSession, far: PeerSession) -> None:
         self.host, self.near, self.far = host, near, far
 
 
@@ -123,7 +118,6 @@ async def test_a_request_of_who_was_dialled_is_answered_by_who_dials() -> None:
 async def test_a_listener_reaches_nothing_through_its_lender_but_the_api_server() -> None:
     async with lending() as both:
         await both.far.attach()
-        assert isinstance(both.far, PeerSession)
         assert both.far.channel is not None
         for target in ("10.0.0.1:22", "kubelet", "peering"):
             with pytest.raises(Unconnected, match="nothing of that name"):
