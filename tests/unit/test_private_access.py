@@ -13,7 +13,6 @@ OF_TUPLES: Final = {"_replace", "_asdict", "_fields", "_make"}
 """Public methods of named tuples, which begin so that no field has their name."""
 EXCEPTIONS: Final = {
     "tests/stateful/test_mutants.py": "each test takes out one safeguard from within",
-    "tests/unit/provider/test_namespace_memory.py": "every memory of a namespace is filled by hand",
 }
 """Files that reach into something private, and why nothing public does."""
 

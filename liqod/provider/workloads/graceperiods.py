@@ -23,7 +23,8 @@ class GracePeriods:
         most: the longest that a pod may take to end, in seconds.
 
     Attributes:
-        requested: what ShadowPods say, also those that went: their UID, and the grace.
+        requested: what ShadowPods say, also those that went whose pods are there yet: their
+            UID, and the grace.
     """
 
     def __init__(self, most: int) -> None:
@@ -39,10 +40,6 @@ class GracePeriods:
         grace = graces.noted(meta.annotations)
         if grace is not None:
             self.requested[change.key] = (meta.uid, grace)
-
-    def forget(self, key: Key) -> None:
-        """Neither the ShadowPod nor its pod is there any more."""
-        self.requested.pop(key, None)
 
     def exceeds(self, key: Key, pod: GuestPod) -> bool:
         """True if a pod is being deleted with a longer grace than it may have."""

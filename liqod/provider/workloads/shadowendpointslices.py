@@ -33,6 +33,7 @@ from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
 from liqod.provider.policies.podrestrictions import remedy
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.endpointtranslation import translate
+from liqod.provider.workloads.keymemories import KeyMemories
 from liqod.resources import NETWORKS, SHADOW_ENDPOINT_SLICES, Network, ShadowEndpointSlice
 from liqod.resources.base import MAX_ENDPOINT_BYTES
 from liqod.telemetry.events import EndpointsRefused
@@ -55,17 +56,21 @@ class ShadowEndpointSlices(Controller[Key]):
     Args:
         peer: the consumer.
         timings: how long it waits for what.
+
+    Attributes:
+        memories: of ShadowEndpointSlices, which go with the namespace.
     """
 
     def __init__(self, peer: Peer, timings: ProviderTimings = ORDINARY) -> None:
         self._peer = peer
         self._timings = timings
         self._client = peer.context.client
-        self._failures: dict[Key, int] = {}
-        self._told: dict[Key, str] = {}
+        self.memories = KeyMemories()
+        self._failures: dict[Key, int] = self.memories.add({})
+        self._told: dict[Key, str] = self.memories.add({})
         self._ranges: dict[Key, str] = {}
         """The CIDR of each of this cluster's Networks."""
-        self._ended: set[Key] = set()
+        self._ended: set[Key] = self.memories.add(set())
         """ShadowEndpointSlices whose deletion a watch has reported."""
         namespaces = Watched(NAMESPACES, self._on_namespace)
         self._nodes: Watched[Key] = Watched(NODES)
@@ -101,8 +106,8 @@ class ShadowEndpointSlices(Controller[Key]):
 
     def _on_namespace(self, change: StoreChange) -> Iterator[Key]:
         closed = self._mapped.take_in(change)
-        remembered = (*self._failures, *self._told, *self._ended) if closed else ()
-        yield from (key for key in remembered if key[0] == closed)
+        if closed:
+            yield from self.memories.within(closed)
 
     def _on_shadow(self, change: StoreChange) -> tuple[Key]:
         note_end(self._ended, change)
@@ -143,7 +148,7 @@ class ShadowEndpointSlices(Controller[Key]):
         shadow = self._shadows.store.decode(key, KeptEndpoints)
         live = self._made.store.decode(key, Partial)
         if not self._may_write(key) or (shadow is not None and shadow.leaving):
-            self._forget(key)
+            self.memories.forget(key)
             return None
         if live is not None and (shadow is None or not _owned(live, shadow)):
             doubted = shadow is None and key not in self._ended
@@ -152,7 +157,7 @@ class ShadowEndpointSlices(Controller[Key]):
             await self._remove(key, live)  # its own ShadowEndpointSlice is gone
             return None
         if shadow is None:
-            self._forget(key)
+            self.memories.forget(key)
             return None
         if shadow.too_large:
             return await self._keep(key, shadow)
@@ -285,11 +290,6 @@ class ShadowEndpointSlices(Controller[Key]):
             self._told.pop(key, None)
         self._peer.report(EndpointsRefused(namespace=key[0], name=key[1], reason=problem))
         return True
-
-    def _forget(self, key: Key) -> None:
-        self._ended.discard(key)
-        self._failures.pop(key, None)
-        self._told.pop(key, None)
 
 
 def _owned(live: Partial, shadow: ShadowEndpointSlice) -> bool:

@@ -36,6 +36,7 @@ from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads import shadow as rules
 from liqod.provider.workloads.editlimiter import EditLimiter, is_edit
 from liqod.provider.workloads.graceperiods import GracePeriods
+from liqod.provider.workloads.keymemories import KeyMemories
 from liqod.provider.workloads.podshape import awaits_way, pod_manifest
 from liqod.provider.workloads.podupdates import PodUpdates
 from liqod.provider.workloads.shadow import GuestPod, Shadow
@@ -56,6 +57,9 @@ class ShadowPods(Controller[Key]):
         peer: the consumer.
         guest_policies: the state of the policies that restrict it.
         timings: how long it waits for what.
+
+    Attributes:
+        memories: of ShadowPods and of their pods, which go with the namespace.
     """
 
     def __init__(
@@ -69,14 +73,16 @@ class ShadowPods(Controller[Key]):
         self._ledger = QuotaLedger(peer.id)
         self._grace_periods = GracePeriods(self._guests.max_grace_seconds)
         self._pod_updates = PodUpdates(peer, guest_policies, self._ledger, timings)
-        self._made: dict[Key, tuple[str, float]] = {}
+        self.memories = KeyMemories()
+        self.memories.add(self._grace_periods.requested)
+        self._made: dict[Key, tuple[str, float]] = self.memories.add({})
         """Pods that were made and are not seen yet: the ShadowPod's UID, and when to doubt it."""
-        self._patched: dict[Key, str] = {}
+        self._patched: dict[Key, str] = self.memories.add({})
         """Pods whose metadata was written: the resourceVersion it was written over."""
-        self._refusals: dict[Key, int] = {}
-        self._ended: set[Key] = set()
+        self._refusals: dict[Key, int] = self.memories.add({})
+        self._ended: set[Key] = self.memories.add(set())
         """ShadowPods whose deletion a watch has reported; for others the API server is asked."""
-        self._lost: set[Key] = set()
+        self._lost: set[Key] = self.memories.add(set())
         """Pods that went; one is made anew only for a ShadowPod that is still there."""
         quotas = Watched(QUOTAS, self._on_quota, within=(peer.tenant_namespace,))
         namespaces = Watched(NAMESPACES, self._on_namespace)
@@ -106,7 +112,7 @@ class ShadowPods(Controller[Key]):
         )
         self._edit_limiter = EditLimiter(peer, self.queue)
         self._status = ShadowStatusWriter(peer, self.queue)
-        self._written = self._status.written
+        self._written = self.memories.add(self._status.written)
 
     async def _give_turns(self) -> NoReturn:
         await self._edit_limiter.run()
@@ -122,11 +128,10 @@ class ShadowPods(Controller[Key]):
     def _on_namespace(self, change: StoreChange) -> Iterator[Key]:
         closed = self._mapped.take_in(change)
         if closed:
-            more = (self._ended, self._lost, self._grace_periods.requested)
             changed = self._pod_updates.remembered
-            memories = (self._made, self._written, self._patched, self._refusals, *more)
             yield from self._ledger.within(closed)
-            yield from (key for key in set().union(*memories, changed) if key[0] == closed)
+            yield from self.memories.within(closed)
+            yield from (key for key in changed if key[0] == closed)
 
     def _on_shadow(self, change: StoreChange) -> Iterator[Key]:
         note_end(self._ended, change)
@@ -223,10 +228,7 @@ class ShadowPods(Controller[Key]):
             memory.pop(key, None)
         self._pod_updates.forget(key)
         if pod is None or key[0] not in self._mapped:
-            self._refusals.pop(key, None)
-            self._ended.discard(key)
-            self._lost.discard(key)
-            self._grace_periods.forget(key)
+            self.memories.forget(key)
             self._release(key)
             return None
         plan = rules.orphaned(pod)

@@ -52,9 +52,8 @@ def test_it_holds_when_the_shadow_pod_has_gone_until_its_pod_has():
     grace_periods = GracePeriods(60)
     grace_periods.update(StoreChange(KEY, shadow("2"), None))
     assert grace_periods.grace(KEY, pod()) == 2
-    grace_periods.forget(KEY)
+    del grace_periods.requested[KEY]
     assert grace_periods.grace(KEY, pod()) is None
-    assert not grace_periods.requested
 
 
 def test_it_is_for_that_pod_alone():
