@@ -53,6 +53,18 @@ MANAGED: Final = {
     labels.MANAGED_BY_LIQOD: labels.TRUE,
 }
 """Labels of everything that an installation makes: what ``uninstall`` and an upgrade go by."""
+PRUNED: Final[tuple[tuple[Kind, bool], ...]] = (
+    (ADMISSION_POLICY_BINDINGS, False),
+    (ADMISSION_POLICIES, False),
+    (CLUSTER_ROLE_BINDINGS, False),
+    (CLUSTER_ROLES, False),
+    (ROLE_BINDINGS, True),
+    (ROLES, True),
+    (DEPLOYMENTS, True),
+    (DAEMON_SETS, True),
+)
+"""Kinds of which an upgrade takes away what it no longer has, and whether they have namespaces."""
+SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
 VERSION_ANNOTATION: Final = "liqod.io/version"
 """Annotation: the liqod that wrote the object last."""
 
@@ -97,6 +109,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         cluster_profiles: whether the daemon may work with ClusterProfiles.
         storage: whether it provisions volumes of the virtual StorageClass.
         plugins: what is granted for reflectors of packages (:mod:`liqod.install.plugingrants`).
+        kubeconfig: whether a kubeconfig for a daemon outside is made with it.
+        clock: whether a clock that differs from the API server's is a reason to refuse.
     """
 
     cluster_id: str = ""
@@ -110,6 +124,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     cluster_profiles: bool = False
     storage: bool = False
     plugins: tuple[Manifest, ...] = ()
+    kubeconfig: bool = False
+    clock: bool = True
 
 
 def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:

@@ -43,10 +43,10 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import own_cluster_id
 from liqod.errors import ConfigError, NotFound
-from liqod.install.manifests import INSTALLER, Options, manifests
+from liqod.install.manifests import INSTALLER, SELECTOR, Options, manifests
 from liqod.install.overlayremoval import overlay_down
 from liqod.install.removal import daemon_stopped
-from liqod.install.verbs import POLL, SELECTOR
+from liqod.install.verbs import POLL
 from liqod.kube.client import Client
 from liqod.kube.deletion import set_finalizers
 from liqod.kube.selection import Selection

@@ -38,8 +38,9 @@ from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, NotFound
 from liqod.identity import signingrequests
 from liqod.install import rights
+from liqod.install.manifests import SELECTOR
 from liqod.install.overlayremoval import overlay_down
-from liqod.install.verbs import POLL, SELECTOR
+from liqod.install.verbs import POLL
 from liqod.kube.client import Client
 from liqod.kube.leases import Lease
 from liqod.kube.selection import Selection

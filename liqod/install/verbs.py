@@ -13,17 +13,12 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import (
-    ADMISSION_POLICIES,
-    ADMISSION_POLICY_BINDINGS,
-    CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CONFIG_MAPS,
     CUSTOM_RESOURCES,
     DAEMON_SETS,
     DEPLOYMENTS,
     NAMESPACES,
-    ROLE_BINDINGS,
-    ROLES,
     SECRETS,
     STORAGE_CLASSES,
     Kind,
@@ -31,8 +26,16 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import known_as
 from liqod.errors import ConfigError, NotFound, TransientError
-from liqod.install import gateway, pluginrights, rights, workload
-from liqod.install.manifests import INSTALLER, KINDS, MANAGED, Manifest, Options, manifests
+from liqod.install import gateway, pluginrights, refusals, rights, workload
+from liqod.install.manifests import (
+    KINDS,
+    MANAGED,
+    PRUNED,
+    SELECTOR,
+    Manifest,
+    Options,
+    manifests,
+)
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
 from liqod.kube.ensure import ensure
@@ -45,18 +48,8 @@ from liqod.runtime.gather import gather
 from liqod.runtime.polling import poll_until
 from liqod.runtime.progress import Progress
 
-PRUNED: Final[tuple[tuple[Kind, bool], ...]] = (
-    (ADMISSION_POLICY_BINDINGS, False),
-    (ADMISSION_POLICIES, False),
-    (CLUSTER_ROLE_BINDINGS, False),
-    (CLUSTER_ROLES, False),
-    (ROLE_BINDINGS, True),
-    (ROLES, True),
-    (DEPLOYMENTS, True),
-    (DAEMON_SETS, True),
-)
-"""Kinds of which an upgrade takes away what it no longer has, and whether they have namespaces."""
-SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
+UNNAMED: Final = "unnamed"
+"""Stands for the id of a cluster in manifests of which only the kinds count."""
 POLL: Final = 0.1
 SERVED_WITHIN: Final = 30.0
 """Seconds that an API server may take to serve a new kind."""
@@ -85,11 +78,13 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     """Install or upgrade; returns the cluster's id.
 
     Raises:
-        ConfigError: Liqo itself runs here, or the cluster id is missing, wrong or another one.
+        Refused: the cluster cannot take it; nothing was changed.
+        ConfigError: the cluster id is missing, wrong or another one.
         LiqodError: as the client raises.
     """
     progress("looking at what is installed")
-    await refuse_beside_liqo(client)
+    asked = msgspec.structs.replace(options, cluster_id=options.cluster_id or UNNAMED)
+    await refusals.check(client, options, manifests(asked, []))
     chosen = await choose_cluster_id(client, options)
     known = msgspec.structs.replace(
         options,
@@ -132,27 +127,6 @@ async def _has_profiles(client: Client) -> bool:
     name = pluginrights.CLUSTER_PROFILES
     found = await client.find(CLUSTER_ROLES, name, decode=Partial)
     return found is not None and MANAGED.items() <= found.metadata.labels.items()
-
-
-async def refuse_beside_liqo(client: Client) -> None:
-    """Make sure that no controller of Liqo's runs here.
-
-    Raises:
-        ConfigError: one does; it is named.
-    """
-    found = await client.list(
-        DEPLOYMENTS,
-        Selection(
-            labels=f"{labels.APP_PART_OF}={labels.APP_LIQO},{labels.APP_MANAGED_BY}!={INSTALLER}"
-        ),
-        decode=Partial,
-    )
-    if found:
-        metadata = found[0].metadata
-        raise ConfigError(
-            f"Liqo itself runs here (Deployment {metadata.namespace}/{metadata.name}), and both "
-            "would reconcile the same objects: `liqod migrate --dry-run` shows how liqod takes over"
-        )
 
 
 async def choose_cluster_id(client: Client, options: Options) -> str:

@@ -17,6 +17,7 @@ from liqod.errors import ConfigError, Misuse
 from liqod.install import plugingrants, rollout, verbs
 from liqod.install.daemonkubeconfig import daemon_kubeconfig
 from liqod.install.manifests import Manifest, Options, daemon_manifests, printable, render
+from liqod.install.refusals import Refused
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.resources.crdmanifests import crd_manifests
@@ -102,6 +103,13 @@ async def install(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print every manifest and change nothing.")
     ] = False,
+    any_clock: Annotated[
+        bool,
+        typer.Option(
+            "--any-clock",
+            help="Go on though this machine's clock differs from the API server's.",
+        ),
+    ] = False,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
     """Put what the daemon needs into a cluster, or upgrade it.
@@ -109,6 +117,10 @@ async def install(
     In the cluster the daemon is a gateway on its node: its pod is in the node's network with the
     capabilities NET_ADMIN, NET_RAW and SYS_ADMIN, beside a DaemonSet that keeps tunnels while it is
     replaced, and one of `liqod node`; --networking-disabled leaves all of that out.
+
+    It is refused before anything is changed where Kubernetes is too old, rights are missing, Liqo
+    runs, liqod has another namespace or something else has this one, or clocks differ. All reasons
+    are named at once; -o json has them in `refused`.
 
     With --storage the daemon may provision volumes of the StorageClass liqo, once [storage] of its
     configuration says enabled = true, as a new installation in the cluster does; an upgrade keeps
@@ -143,6 +155,8 @@ async def install(
         cluster_profiles=cluster_profiles,
         storage=storage,
         plugins=_granted(plugin or (), lend or ()),
+        kubeconfig=write_kubeconfig is not None,
+        clock=not any_clock,
     )
     files.check_place(write_kubeconfig)
     if options.plugins and not dry_run and frame.output != "text":
@@ -155,7 +169,7 @@ async def install(
     found = await credentials.load(frame.kubeconfig, frame.context or None)
     async with Client(found, user_agent=AGENT) as client:
         wanted = await _addressed(client, options, found.ca) if in_cluster else options
-        name = await verbs.install(client, wanted, frame.progress)
+        name = await _install(frame, client, wanted)
         if restored:
             await take_over(client, liqo_namespace)
         if in_cluster:
@@ -168,6 +182,20 @@ async def install(
     frame.say(f"liqod is installed in the cluster {name}")
     if write_kubeconfig is not None:
         frame.say(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run")
+
+
+async def _install(frame: Frame, client: Client, options: Options) -> str:
+    """Install; the cluster's id.
+
+    Raises:
+        Refused: the cluster cannot take it, which ``-o`` prints itself.
+    """
+    try:
+        return await verbs.install(client, options, frame.progress)
+    except Refused as error:
+        if frame.show({"refused": error.refusals}):
+            raise SystemExit(1) from None
+        raise
 
 
 def _granted(here: Sequence[str], lent: Sequence[str]) -> tuple[Manifest, ...]:

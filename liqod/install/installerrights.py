@@ -1,0 +1,206 @@
+"""The rights that an installation needs of its user, and those of them that are missing.
+
+They follow from the manifests that it applies. The API server is asked once where the
+user may do everything, as administrators may, and otherwise for each right.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from liqod.apimachinery.kinds import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCES,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    OWN_ACCESS_REVIEWS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    STORAGE_CLASSES,
+    Kind,
+)
+from liqod.errors import AlreadyExists, Forbidden, NotFound
+from liqod.install import rights
+from liqod.install.manifests import KINDS, PRUNED, Manifest, Options
+from liqod.kube.client import Client
+from liqod.resources import DEFINITIONS
+from liqod.runtime.gather import gather
+
+ALL: Final = "*"
+APPLIED: Final = ("get", "create", "patch")
+"""Verbs on what is applied."""
+REMOVED: Final = ("list", "delete")
+"""Verbs on what an older installation may have left."""
+
+
+class InstallerRight(msgspec.Struct, frozen=True, order=True):
+    """One verb on the objects of one kind.
+
+    Attributes:
+        verb: such as ``create``.
+        group: API group.
+        resource: the plural, such as ``pods``.
+        namespace: where; empty for everywhere.
+    """
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str = ""
+
+    @property
+    def qualified(self) -> str:
+        """The resource with its group, as kubectl writes it."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+RIGHT_TO_ALL: Final = InstallerRight(ALL, ALL, ALL)
+
+
+def needed(wanted: Iterable[Manifest], options: Options) -> set[InstallerRight]:
+    """The rights to look at a cluster, to apply these manifests and to take away older ones.
+
+    To give rights takes those that are given as well, or the rights of :func:`giving`.
+
+    Args:
+        wanted: the manifests.
+        options: by which they were made.
+    """
+    namespace = options.namespace
+    found = {
+        _right(verb, KINDS[one["kind"]], one["metadata"].get("namespace", ""))
+        for one in wanted
+        for verb in APPLIED
+    }
+    found |= {_right(verb, CUSTOM_RESOURCES) for verb in APPLIED}
+    for kind, namespaced in PRUNED:
+        for where in (namespace, rights.NODE_LEASES) if namespaced else ("",):
+            found |= {_right(verb, kind, where) for verb in REMOVED}
+    found |= {_right("list", each.resource.KIND) for each in DEFINITIONS}
+    found |= {_right("list", kind) for kind in (DEPLOYMENTS, SERVICE_ACCOUNTS)}
+    found |= {_right("get", kind) for kind in (NAMESPACES, STORAGE_CLASSES)}
+    found |= {_right("list", kind, namespace) for kind in (CONFIG_MAPS, DAEMON_SETS, PODS)}
+    found |= {_right("get", kind, namespace) for kind in (SECRETS, DEPLOYMENTS)}
+    if options.kubeconfig:
+        found.add(_right("create", SECRETS, namespace))
+    return found
+
+
+def giving(wanted: Iterable[Manifest]) -> set[InstallerRight]:
+    """The rights to give by these manifests what their user may lack."""
+    found = set()
+    for one in wanted:
+        kind, where = KINDS[one["kind"]], one["metadata"].get("namespace", "")
+        if kind in (CLUSTER_ROLES, ROLES):
+            found.add(_right("escalate", kind, where))
+        elif kind in (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS):
+            role = KINDS[one["roleRef"]["kind"]]
+            found.add(InstallerRight("bind", role.group, role.plural, where))
+    return found
+
+
+def _right(verb: str, kind: Kind, namespace: str = "") -> InstallerRight:
+    return InstallerRight(verb, kind.group, kind.plural, namespace if kind.namespaced else "")
+
+
+async def missing(
+    client: Client, wanted: Sequence[Manifest], options: Options
+) -> tuple[InstallerRight, ...]:
+    """The rights that the client's user lacks for an installation; none where all are there.
+
+    Args:
+        client: whoever installs.
+        wanted: the manifests that would be applied.
+        options: by which they were made.
+
+    Raises:
+        LiqodError: the API server could not be asked.
+    """
+    if await _has(client, RIGHT_TO_ALL):
+        return ()
+    to_give = giving(wanted)
+    asked = sorted(needed(wanted, options) | to_give)
+    answers = await gather(*(partial(_has, client, right) for right in asked))
+    lacking = {right for right, has in zip(asked, answers, strict=True) if not has}
+    escalating = {right for right in to_give if right.verb == "escalate"}
+    # Who may escalate is refused no role, whatever they hold.
+    if escalating <= lacking and await _holds_all(client, wanted):
+        lacking -= to_give
+    return tuple(sorted(lacking))
+
+
+async def _has(client: Client, right: InstallerRight) -> bool:
+    answer = await client.create_full(
+        OWN_ACCESS_REVIEWS, {"spec": {"resourceAttributes": msgspec.to_builtins(right)}}
+    )
+    return bool(answer.get("status", {}).get("allowed"))
+
+
+async def _holds_all(client: Client, wanted: Iterable[Manifest]) -> bool:
+    """True if the user has each right of the roles that would be made.
+
+    A dry run is the question: who lacks a right is refused before the role's name is looked for.
+    """
+    for one in wanted:
+        kind = KINDS[one["kind"]]
+        if kind in (CLUSTER_ROLES, ROLES):
+            try:
+                await _try_role(client, kind, one)
+            except Forbidden:
+                return False
+    return True
+
+
+async def _try_role(client: Client, kind: Kind, role: Manifest) -> None:
+    """Have the API server look at a role.
+
+    Raises:
+        Forbidden: it gives what the user lacks, or the user may make none.
+    """
+    try:
+        with suppress(AlreadyExists):
+            await client.create_full(kind, role, dry_run=True)
+    except NotFound:  # the namespace is yet to be made: who has rights there has them everywhere
+        named = {"name": role["metadata"]["name"]}
+        await _try_role(client, CLUSTER_ROLES, {"metadata": named, "rules": role["rules"]})
+
+
+def described(lacking: Iterable[InstallerRight]) -> str:
+    """Rights as text, such as ``create, patch secrets in liqo; list *.ipam.liqo.io``."""
+    verbs: dict[tuple[str, str], list[str]] = {}
+    for each in lacking:
+        verbs.setdefault((each.namespace, each.qualified), []).append(each.verb)
+    resources: dict[tuple[str, str], list[str]] = {}
+    for (namespace, qualified), found in sorted(verbs.items()):
+        resources.setdefault((", ".join(sorted(found)), namespace), []).append(qualified)
+    return "; ".join(
+        f"{verb} {', '.join(_by_group(found))}" + (f" in {namespace}" if namespace else "")
+        for (verb, namespace), found in resources.items()
+    )
+
+
+def _by_group(resources: Sequence[str]) -> list[str]:
+    """Qualified resources, with one name for a group of custom resources that is there whole."""
+    found = list(resources)
+    for group, own in _groups().items():
+        if own <= set(found):
+            found = [*(each for each in found if each not in own), f"*.{group}"]
+    return found
+
+
+def _groups() -> dict[str, set[str]]:
+    """The qualified custom resources of each group."""
+    groups: dict[str, set[str]] = {}
+    for each in DEFINITIONS:
+        right = _right("", each.resource.KIND)
+        groups.setdefault(right.group, set()).add(right.qualified)
+    return groups

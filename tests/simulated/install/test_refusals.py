@@ -1,0 +1,280 @@
+"""Reasons to refuse an installation: all of them are named before anything is applied."""
+
+import json
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from liqod import install
+from liqod.apimachinery.kinds import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
+    RUNTIME_CLASSES,
+    SERVICE_ACCOUNTS,
+)
+from liqod.errors import Forbidden
+from liqod.identity import certificates
+from liqod.install import installerrights, refusals
+from liqod.install.installerrights import InstallerRight
+from liqod.install.refusals import Refused
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
+from simulator import EmbeddedCluster
+from simulator.wire import apiserver, discovery
+from tests.simulated.install.test_install import OPTIONS, everything, quiet
+from tests.simulated.processes import command, sites
+from tests.simulated.remedies import taken
+
+WORKLOAD = {
+    "replicas": 0,
+    "selector": {"matchLabels": {"a": "b"}},
+    "template": {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    },
+}
+
+
+@pytest.fixture
+async def cluster():
+    async with EmbeddedCluster("milan") as embedded:
+        yield embedded
+
+
+@pytest.fixture
+async def admin(cluster):
+    async with Client(from_kubeconfig(cluster.kubeconfig)) as client:
+        yield client
+
+
+def rule(right: InstallerRight) -> dict[str, Any]:
+    return {"apiGroups": [right.group], "resources": [right.resource], "verbs": [right.verb]}
+
+
+async def user_with(admin: Client, cluster: EmbeddedCluster, rights: set[InstallerRight]) -> Client:
+    """A client whose user has these rights and no others; the caller closes it."""
+    places = {each.namespace for each in rights}
+    await admin.create(SERVICE_ACCOUNTS, {"metadata": {"name": "installer"}}, "default")
+    who = {"kind": "ServiceAccount", "name": "installer", "namespace": "default"}
+    for place in places:
+        role, bound = (ROLES, ROLE_BINDINGS) if place else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
+        if place and await admin.find(NAMESPACES, place) is None:
+            # Rights in a namespace that is yet to be made can only be given for all.
+            role, bound = CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS
+        named = {"metadata": {"name": f"installer-{place or 'all'}"}}
+        rules = [rule(each) for each in rights if each.namespace == place]
+        await admin.create(role, {**named, "rules": rules}, place or None)
+        ref = {"apiGroup": role.group, "kind": role.name, "name": named["metadata"]["name"]}
+        await admin.create(bound, {**named, "roleRef": ref, "subjects": [who]}, place or None)
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    made = await admin.create_subresource(
+        SERVICE_ACCOUNTS, "installer", "default", "token", asked, decode=dict
+    )
+    text = cluster.kubeconfig_with_token(made["status"]["token"])
+    return Client(from_kubeconfig(text))
+
+
+def all_rights(options: install.Options) -> set[InstallerRight]:
+    wanted = install.manifests(options, [])
+    return installerrights.needed(wanted, options) | installerrights.giving(wanted)
+
+
+@pytest.mark.long
+async def test_the_rights_that_are_asked_for_are_enough(admin, cluster):
+    """For an installation, its repetition and an upgrade that repairs and takes away."""
+    for options in (OPTIONS, msgspec.structs.replace(OPTIONS, in_cluster=True, storage=True)):
+        async with await user_with(admin, cluster, all_rights(options)) as client:
+            for _ in range(2):
+                assert await install.install(client, options, quiet) == "milan"
+            stale = {"metadata": {"name": "liqod-old", "labels": install.MANAGED}, "rules": []}
+            await admin.create(CLUSTER_ROLES, stale)
+            await admin.patch(CLUSTER_ROLES, "liqod-trust", {"rules": []})
+            await install.install(client, options, quiet)
+            assert await admin.find(CLUSTER_ROLES, "liqod-old") is None
+        await install.uninstall(admin, "liqo", purge=True, progress=quiet)
+        await admin.delete(SERVICE_ACCOUNTS, "installer", "default")
+        for kind in (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, ROLES, CLUSTER_ROLES):
+            for each in await admin.list(kind):
+                if each["metadata"]["name"].startswith("installer-"):
+                    where = each["metadata"].get("namespace")
+                    await admin.delete(kind, each["metadata"]["name"], where)
+
+
+async def test_all_rights_that_are_missing_are_named_at_once(admin, cluster):
+    lacking = {
+        right
+        for right in all_rights(OPTIONS)
+        if (right.verb, right.resource) in {("create", "runtimeclasses"), ("bind", "clusterroles")}
+        or right.resource == "configmaps"
+    }
+    assert len(lacking) > 3
+    async with await user_with(admin, cluster, all_rights(OPTIONS) - lacking) as client:
+        before = await everything(admin)
+        with pytest.raises(Refused) as refused:
+            await install.install(client, OPTIONS, quiet)
+        assert await everything(admin) == before
+    (found,) = refused.value.refusals
+    assert found.reason == "rights"
+    for right in lacking:
+        assert right.verb in found.problem
+        assert right.qualified in found.problem
+    assert "create runtimeclasses.node.k8s.io" in found.problem
+    assert "configmaps in liqo" in found.problem
+    assert "serviceaccounts" not in found.problem
+    assert str(found).startswith("the user of the kubeconfig may not bind clusterroles.rbac")
+
+
+async def test_who_holds_all_rights_that_are_given_needs_no_right_to_escalate(admin, cluster):
+    options = msgspec.structs.replace(OPTIONS, kubeconfig=True)
+    wanted = install.manifests(options, [])
+    giving = installerrights.giving(wanted)
+    assert {each.verb for each in giving} == {"bind", "escalate"}
+    async with await user_with(admin, cluster, all_rights(options) - giving) as client:
+        assert set(await installerrights.missing(client, wanted, options)) == giving
+        role = await admin.get(CLUSTER_ROLES, "installer-all")
+        roles = [one for one in wanted if one["kind"] in ("ClusterRole", "Role")]
+        given = [each for one in roles for each in one.get("rules") or ()]
+        await admin.patch(CLUSTER_ROLES, "installer-all", {"rules": [*role["rules"], *given]})
+        assert await installerrights.missing(client, wanted, options) == ()
+        await install.install(client, options, quiet)
+        stranger = {"metadata": {"name": "x"}, "rules": [rule(installerrights.RIGHT_TO_ALL)]}
+        with pytest.raises(Forbidden):
+            await client.create(CLUSTER_ROLES, stranger)
+
+
+async def test_a_namespace_that_something_else_lives_in_is_not_taken(admin):
+    await admin.create(NAMESPACES, {"metadata": {"name": "shop"}})
+    options = msgspec.structs.replace(OPTIONS, namespace="shop")
+    await admin.create(CONFIG_MAPS, {"metadata": {"name": "prepared"}}, "shop")
+    await admin.create(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": WORKLOAD}, "shop")
+    before = await everything(admin)
+    with pytest.raises(Refused, match=r"\(Deployment web\), which would be deleted"):
+        await install.install(admin, options, quiet)
+    for name in ("default", "kube-system"):
+        with pytest.raises(Refused, match=f"the namespace {name} is Kubernetes' own"):
+            await install.install(admin, msgspec.structs.replace(options, namespace=name), quiet)
+    assert await everything(admin) == before
+    # One that was only prepared for it is taken.
+    await admin.delete(DEPLOYMENTS, "web", "shop")
+    assert await install.install(admin, options, quiet) == "milan"
+    assert await install.install(admin, options, quiet) == "milan"
+
+
+async def test_a_namespace_that_is_being_deleted_is_named(admin):
+    await admin.create(NAMESPACES, {"metadata": {"name": "liqo"}})
+    held = {"metadata": {"name": "held", "finalizers": ["example.io/nobody"]}}
+    await admin.create(CONFIG_MAPS, held, "liqo")
+    await admin.delete(NAMESPACES, "liqo")
+    with pytest.raises(Refused, match="the namespace liqo is being deleted: try again when"):
+        await install.install(admin, OPTIONS, quiet)
+
+
+async def test_a_second_installation_in_another_namespace_is_refused(tmp_path: Path):
+    async with sites(tmp_path, "milan") as (milan,):
+        before = await everything(milan.admin)
+        second = ("install", "--cluster-id", "milan", "--liqo-namespace", "other")
+        refused = await milan.liqod(*second, check=False)
+        assert refused.status == 1
+        assert "liqod is installed in the namespace liqo, and a cluster has one" in refused.err
+        assert await everything(milan.admin) == before
+        remedy = taken(refused.err, "install --liqo-namespace x")
+        assert remedy == ["install", "--liqo-namespace", "liqo"]
+        await milan.liqod(*remedy)
+        told = await milan.liqod(*second, "-o", "json", check=False)
+        assert told.status == 1
+        (found,) = json.loads(told.out)["refused"]
+        assert found["reason"] == "installed"
+        assert found["problem"] in refused.err
+        assert found["remedy"] in refused.err
+
+
+@pytest.fixture
+def old() -> Iterator[None]:
+    """An API server that is too old."""
+    before = dict(discovery.VERSION)
+    discovery.VERSION |= {"minor": "29", "gitVersion": "v1.29.15+k3s1"}
+    yield
+    discovery.VERSION |= before
+
+
+def an_hour_ahead(**_: object) -> str:
+    return formatdate(time.time() + 3600.0, usegmt=True)
+
+
+async def test_all_reasons_are_told_and_nothing_is_changed(
+    tmp_path: Path, cluster, admin, old, monkeypatch
+):
+    monkeypatch.setattr(apiserver, "formatdate", an_hour_ahead)
+    path = tmp_path / "admin.kubeconfig"
+    path.write_text(cluster.kubeconfig)
+    before = await everything(admin)
+    words = ("install", "--cluster-id", "milan", "--kubeconfig", str(path))
+    ended = await command(*words)
+    assert ended.status == 1
+    assert "the API server is of Kubernetes v1.29.15+k3s1, and liqod needs 1.30 or newer" in (
+        ended.err
+    )
+    assert (
+        "the API server's clock is 60 min ahead, and certificates would not be valid" in ended.err
+    )
+    assert "say --any-clock" in ended.err
+    told = await command(*words, "-o", "json")
+    assert [each["reason"] for each in json.loads(told.out)["refused"]] == ["version", "clock"]
+    assert await everything(admin) == before
+    discovery.VERSION["gitVersion"] = "v1.30.0"
+    assert (await command(*words)).status == 1
+    # The daemon of a cluster goes by the clocks of its nodes, whoever installs it.
+    await install.install(admin, msgspec.structs.replace(OPTIONS, in_cluster=True), quiet)
+    assert (await command(*words, "--any-clock")).status == 0
+    assert await admin.find(RUNTIME_CLASSES, "liqo") is not None
+
+
+@pytest.mark.parametrize(
+    ("git", "refused"),
+    [
+        ("v1.29.9", True),
+        ("v1.9.0", True),
+        ("v0.31.0", True),
+        ("v1.30.0", False),
+        ("v1.30.4-eks-a737599", False),
+        ("v2.0.0", False),
+        ("", False),
+        ("nonsense", False),
+    ],
+)
+def test_the_oldest_version_is_the_first_that_is_taken(git: str, refused: bool):
+    assert (refusals.of_version(git) is not None) is refused
+
+
+def test_rights_are_named_by_group_where_all_of_it_is_missing():
+    every = all_rights(OPTIONS)
+    assert ", *.networking.liqo.io" in installerrights.described(every)
+    some = {each for each in every if each.resource != "connections"}
+    named = installerrights.described(some)
+    assert "*.networking.liqo.io" not in named
+    assert "configurations.networking.liqo.io" in named
+    assert "*.ipam.liqo.io" in named
+    assert installerrights.described(()) == ""
+
+
+@pytest.mark.parametrize(("ahead", "refused"), [(59.0, False), (-59.0, False), (61.0, True)])
+def test_clocks_may_differ_by_what_certificates_bear(ahead: float, refused: bool):
+    assert certificates.SKEW == refusals.APART
+    assert (refusals.of_clock(ahead) is not None) is refused
+    assert (refusals.of_clock(-ahead) is not None) is refused
+
+
+def test_the_oldest_version_is_that_of_the_pages():
+    oldest = ".".join(map(str, refusals.OLDEST))
+    root = Path(__file__).parents[3]
+    assert f"({oldest} or newer)" in (root / "README.md").read_text()
