@@ -23,7 +23,7 @@ from liqod.errors import AlreadyExists, ConfigError, Conflict, Forbidden, NotFou
 from liqod.kube.selection import Selection
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Secret
-from liqod.network.gateway.gatewayplan import NOT_MADE, made_instead, told_websocket
+from liqod.network.gateway.gatewayplan import NOT_MADE, told_websocket
 from liqod.procedures.networkobjects import (
     WEBSOCKET,
     WIREGUARD,
@@ -430,10 +430,12 @@ async def _accepted(site: Site, kind: Kind, type_: type[R], name: str) -> R:
         if told is not None and told.status == "False":
             if told.reason == CANNOT_JOIN:
                 raise CannotJoin(f"{site.id}: {told.message}")
-            if told.reason == NOT_MADE:
-                message = f"{site.id} refuses the gateway {name}: {told.message}"
-                raise _NotMade(site.id, made_instead(told.message), message)
-            raise ConfigError(f"{site.id} refuses the gateway {name}: {told.message}")
+            message = f"{site.id} refuses the gateway {name}: {told.message}"
+            makes = found.status.backends
+            # An older daemon says those in its message alone.
+            if told.reason == NOT_MADE and makes is not None:
+                raise _NotMade(site.id, makes, message)
+            raise ConfigError(message)
         if found.status.secret_ref is None:
             return None
         return found if is_told(found) or pending(found) else None

@@ -211,12 +211,19 @@ class GatewayServerSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class GatewayServerStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Where it is reached, and what became of it."""
+    """Where it is reached, and what became of it.
+
+    Attributes:
+        websocket_port: TCP port at which it takes the tunnel in a websocket, too.
+        backends: kinds of tunnels that this cluster makes, where the one asked for is none of them.
+    """
 
     endpoint: Annotated[Endpoint | None, schema(**_ENDPOINT_RULES)] = None
     internal_endpoint: InternalEndpoint | None = None
     secret_ref: ObjectRef | None = None
     server_ref: ObjectRef | None = None
+    websocket_port: int = 0
+    backends: tuple[str, ...] | None = None
     conditions: tuple[StandardCondition, ...] = ()
 
 
@@ -238,11 +245,16 @@ class GatewayClientSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class GatewayClientStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Where it runs, and what became of it."""
+    """Where it runs, and what became of it.
+
+    Attributes:
+        backends: kinds of tunnels that this cluster makes, where the one asked for is none of them.
+    """
 
     client_ref: ObjectRef | None = None
     secret_ref: ObjectRef | None = None
     internal_endpoint: InternalEndpoint | None = None
+    backends: tuple[str, ...] | None = None
     conditions: tuple[StandardCondition, ...] = ()
 
 

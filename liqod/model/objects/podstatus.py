@@ -32,9 +32,10 @@ Cross = Callable[[str], Remapped]
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 REMOTE_POD: Final = "liqod.io/Twin"
-"""Condition: which pod at the peer this one is, and how often it was made again there."""
+"""Condition: which pod at the peer this one is, and how often it was made again there: its reason
+for programs (:class:`RemotePodRecord`), its message for people."""
 DISRUPTED: Final = "TwinDisrupted"
-"""Its reason where the pod's ``DisruptionTarget`` is its remote pod's, and goes with that."""
+"""In its reason where the pod's ``DisruptionTarget`` is its remote pod's, and goes with that."""
 BACK_OFF: Final = "OffloadingBackOff"
 """Reason of a pod that is not offloaded (yet)."""
 ABORTED: Final = "OffloadingAborted"
@@ -52,7 +53,44 @@ _GROUPS: Final = {
     "containerStatuses": "containers",
     "initContainerStatuses": "initContainers",
 }
-_MADE_AGAIN = re.compile(r"pod (?P<uid>[0-9A-Za-z-]+) there, made again (?P<times>\d+) times")
+_RECORD = re.compile(rf"(?P<uid>[0-9A-Za-z-]+):(?P<times>[0-9]{{1,9}})(:{DISRUPTED})?")
+"""The reason of :data:`REMOTE_POD`."""
+_SENTENCE = re.compile(r"pod (?P<uid>[0-9A-Za-z-]+) there, made again (?P<times>\d+) times")
+"""The message of :data:`REMOTE_POD`, which alone had these facts in 0.1.0 until November 2026."""
+
+
+class RemotePodRecord(msgspec.Struct, frozen=True):
+    """The facts of the remote pod at the last merge, which :data:`REMOTE_POD` keeps.
+
+    Attributes:
+        uid: of the remote pod; empty before the first merge.
+        times: how often it was made again.
+        disrupted: whether the local pod's ``DisruptionTarget`` is its own.
+    """
+
+    uid: str = ""
+    times: int = 0
+    disrupted: bool = False
+
+    @classmethod
+    def of(cls, local: Mapping[str, Any]) -> "RemotePodRecord":
+        """The record in a local pod's status."""
+        found = conditions.find((local.get("status") or {}).get("conditions"), REMOTE_POD) or {}
+        reason = str(found.get("reason") or "")
+        match = _RECORD.fullmatch(reason) or _SENTENCE.search(str(found.get("message") or ""))
+        uid, times = (match["uid"], int(match["times"])) if match else ("", 0)
+        return cls(uid, times, reason.endswith(DISRUPTED))
+
+    @property
+    def condition(self) -> Json:
+        """The condition that keeps it."""
+        mark = f":{DISRUPTED}" if self.disrupted else ""
+        return {
+            "type": REMOTE_POD,
+            "status": "True",
+            "reason": f"{self.uid}:{self.times}{mark}",
+            "message": f"pod {self.uid} there, made again {self.times} times",
+        }
 
 
 class Merged(msgspec.Struct, frozen=True):
@@ -254,7 +292,7 @@ def _statuses(declared: Iterable[Json], found: Iterable[Json], times: int) -> li
 def _back_from_terminated(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> str:
     """The container that had terminated for good and has not any more; empty if there is none."""
     status, there = local.get("status") or {}, remote_pod.get("status") or {}
-    fresh = _remote_before(local)[0] not in ("", (remote_pod.get("metadata") or {}).get("uid"))
+    fresh = RemotePodRecord.of(local).uid not in ("", (remote_pod.get("metadata") or {}).get("uid"))
     for group, names in _GROUPS.items():
         now_there = {each.get("name"): each for each in there.get(group) or ()}
         for each in status.get(group) or ():
@@ -279,17 +317,10 @@ def _terminated(container: Json, code: int, reason: str, now: str) -> Json:
 # --- Which remote pod -----------------------------------------------------------------------------
 
 
-def _remote_before(local: Mapping[str, Any]) -> tuple[str, int]:
-    """UID of the remote pod at the last merge ("" before it), and how often it was made again."""
-    found = conditions.find((local.get("status") or {}).get("conditions"), REMOTE_POD) or {}
-    match = _MADE_AGAIN.search(str(found.get("message") or ""))
-    return (match["uid"], int(match["times"])) if match else ("", 0)
-
-
 def _times(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> int:
-    before, times = _remote_before(local)
+    before = RemotePodRecord.of(local)
     uid = (remote_pod.get("metadata") or {}).get("uid", "")
-    return times + 1 if before and uid and before != uid else times
+    return before.times + 1 if before.uid and uid and before.uid != uid else before.times
 
 
 # --- Conditions -----------------------------------------------------------------------------------
@@ -323,17 +354,13 @@ def _conditions(
     merged.append(_since(ready, before, since or now))
     uid = (remote_pod.get("metadata") or {}).get("uid", "")
     if uid:
-        message = f"pod {uid} there, made again {times} times"
-        reason = {"reason": DISRUPTED} if disrupted else {}
-        told = {"type": REMOTE_POD, "status": "True", **reason, "message": message}
-        merged.append(_since(told, before, now))
+        merged.append(_since(RemotePodRecord(uid, times, disrupted).condition, before, now))
     return merged
 
 
 def is_disrupted_there(local: Mapping[str, Any]) -> bool:
     """True if the DisruptionTarget of a pod is that of its remote pod."""
-    found = conditions.find((local.get("status") or {}).get("conditions"), REMOTE_POD) or {}
-    return found.get("reason") == DISRUPTED
+    return RemotePodRecord.of(local).disrupted
 
 
 def withdrawn(local: Mapping[str, Any], unreachable: str | None, *, now: str) -> Json | None:

@@ -35,8 +35,8 @@ Object = GatewayServer | GatewayClient
 ACCEPTED: Final = "Accepted"
 """Condition of a gateway that can be, and is the one."""
 NOT_MADE: Final = "BackendNotAllowed"
-"""The reason where this cluster makes no tunnels of that kind; :func:`made_instead` reads which."""
-_MAKES: Final = ": this cluster makes "
+"""The reason where this cluster makes no tunnels of that kind; ``status.backends`` has those that
+it makes."""
 OTHER_NAMESPACE: Final = "OtherNamespace"
 """The reason where it is not in the peer's tenant namespace."""
 CANNOT_JOIN: Final = "CannotJoin"
@@ -62,7 +62,8 @@ ENDPOINTS: Final = 8
 WEBSOCKET: Final = "websocket"
 """The backend by whose rules tunnels are carried where no UDP passes."""
 WEBSOCKET_TOLD: Final = "WebSocket"
-"""Condition of a server that takes its tunnel in a websocket, too."""
+"""Condition of a server that takes its tunnel in a websocket, too, for people and for 0.1.0 until
+November 2026, which knew no ``status.websocketPort``."""
 TEMPLATES: Final = {"server": "WgGatewayServerTemplate", "client": "WgGatewayClientTemplate"}
 """Kinds of Liqo's templates, by the side."""
 _NAME = re.compile(
@@ -254,14 +255,8 @@ def backend_of(one: Object, here: LocalFacts) -> str | Refusal:
         )
     if backend not in here.backends:
         known = ", ".join(sorted(here.backends)) or "none"
-        return Refusal(NOT_MADE, f"tunnels by {backend!r}{_MAKES}{known}")
+        return Refusal(NOT_MADE, f"tunnels by {backend!r}: this cluster makes {known}")
     return backend
-
-
-def made_instead(message: str) -> tuple[str, ...]:
-    """The backends that a cluster makes, of what it says where it refuses one."""
-    known = message.partition(_MAKES)[2]
-    return tuple(known.split(", ")) if known and known != "none" else ()
 
 
 def _server(one: GatewayServer, here: LocalFacts, backend: str) -> Refusal | None:
@@ -414,7 +409,12 @@ def offered(port: int) -> str:
 
 
 def told_websocket(one: GatewayServer) -> int:
-    """The port of that condition; 0 where there is none."""
+    """The TCP port at which a server takes the tunnel in a websocket, by its status; 0 for none.
+
+    A server of 0.1.0 until November 2026 says it by the condition's message alone.
+    """
+    if one.status.websocket_port:
+        return one.status.websocket_port
     found = conditions.of_type(one.status.conditions, WEBSOCKET_TOLD)
     said = (
         found.message.removeprefix("TCP ") if found is not None and found.status == "True" else ""

@@ -260,17 +260,19 @@ class Gateways(Controller[str]):
             endpoint, exposed = self._endpoint(one, port)
             status["endpoint"] = endpoint
             told += exposed
-            told += self._websocket(one)
+            websocket = self._websocket(one)
+            if websocket:
+                status["websocketPort"] = websocket
+                said = gatewayplan.offered(websocket)
+                told.append(_condition(one, gatewayplan.WEBSOCKET_TOLD, None, said))
         told.append(_condition(one, PEER_KEY, why, "the tunnel is to the holder of this key"))
         return {**status, "conditions": told}
 
-    def _websocket(self, one: GatewayServer) -> list[Json]:
-        """The conditions that publish a server's websocket; none without one."""
+    def _websocket(self, one: GatewayServer) -> int:
+        """The port of a server's websocket; 0 for none."""
         backend = gatewayplan.backend_of(one, self._here)
         assert isinstance(backend, str)
-        port = gatewayplan.websocket_of(one, backend, self._here)
-        said = gatewayplan.offered(port)
-        return [_condition(one, gatewayplan.WEBSOCKET_TOLD, None, said)] if port else []
+        return gatewayplan.websocket_of(one, backend, self._here)
 
     def _endpoint(self, one: GatewayServer, port: int) -> tuple[Json | None, list[Json]]:
         """Where a server is reached, and what is to be said of its Service."""
@@ -292,7 +294,10 @@ class Gateways(Controller[str]):
         return {"addresses": addresses_, "port": port, "protocol": transport}, told
 
     async def _refuse(self, one: Object, why: Refusal) -> None:
-        if await self._write(one, {"conditions": [_condition(one, ACCEPTED, why, "")]}):
+        status: Json = {"conditions": [_condition(one, ACCEPTED, why, "")]}
+        if why.reason == gatewayplan.NOT_MADE:
+            status["backends"] = sorted(self._here.backends)
+        if await self._write(one, status):
             self._tell(one, why)
 
     def _tell(self, one: Object, why: Refusal | None) -> None:

@@ -76,7 +76,10 @@ async def site(**here: Any) -> AsyncIterator[Site]:
     async with installed_lender() as (milan, nursery):
         ends = Observable(TunnelEndpoints())
         wanted = LocalFacts(
-            namespace="liqo", backends={"wireguard": Listening()}, networks=("10.244.0.0/16",)
+            namespace="liqo",
+            backends=here.get("backends", {"wireguard": Listening()}),
+            networks=("10.244.0.0/16",),
+            websocket=here.get("websocket", False),
         )
         connections = Connections(milan.peer, ends, Role())
         await nursery.start(connections.run)
@@ -240,6 +243,30 @@ async def test_what_cannot_be_says_why_and_is_not_applied(spec: Json, reason: st
         message = condition(found, "Accepted")["message"]
         await milan.known(lambda now: now.gateway is None and now.waits == message)
         assert await milan.lender.admin.find(SECRETS, "gw-rome", "liqo") is None
+
+
+async def test_one_of_a_kind_that_is_not_made_is_told_what_is():
+    async with site(backends={"wireguard": Listening(), "vxlan": Listening()}) as milan:
+        ref = server()["serverTemplateRef"]
+        await milan.make(GATEWAY_SERVERS, server(serverTemplateRef={**ref, "name": "quic-server"}))
+        found = await milan.told(GATEWAY_SERVERS, "Accepted", "BackendNotAllowed")
+        assert found["status"]["backends"] == ["vxlan", "wireguard"]
+        patch = {"spec": server()}
+        await milan.lender.admin.patch(GATEWAY_SERVERS, "rome", patch, TENANT)
+        found = await milan.told(GATEWAY_SERVERS, "Accepted", "Accepted")
+        assert "backends" not in found["status"]
+
+
+async def test_a_server_shows_where_it_takes_its_tunnel_in_a_websocket():
+    backends = {
+        "wireguard": Listening(carried=True),
+        "websocket": Listening(transport="TCP", port=443, shared=True),
+    }
+    async with site(backends=backends, websocket=True) as milan:
+        await milan.make(GATEWAY_SERVERS, server())
+        found = await milan.told(GATEWAY_SERVERS, "Accepted", "Accepted")
+        assert found["status"]["websocketPort"] == 443
+        assert condition(found, "WebSocket")["message"] == "TCP 443"
 
 
 async def test_a_second_gateway_waits_and_takes_over_when_the_first_has_gone():

@@ -6,9 +6,12 @@ from liqod.model.objects import conditions, podstatus
 from liqod.model.objects.patches import merged
 from liqod.model.objects.podstatus import (
     ABORTED,
+    DISRUPTED,
     REMOTE_GONE,
     REMOTE_POD,
     RESTARTED,
+    RemotePodRecord,
+    is_disrupted_there,
 )
 from tests.unit.model.pods import (
     NOW,
@@ -34,6 +37,35 @@ def test_restarts_count_remote_pods():
         assert pod["status"]["containerStatuses"][0]["restartCount"] == 1 + times
         remote_pods = conditions.find(pod["status"]["conditions"], REMOTE_POD) or {}
         assert remote_pods["message"] == f"pod {uid} there, made again {times} times"
+
+
+def test_the_remote_pod_is_known_by_the_conditions_reason():
+    pod = local()
+    pod["status"] = after(pod, remote_pod(running(), uid="1"))
+    (told,) = (each for each in pod["status"]["conditions"] if each["type"] == REMOTE_POD)
+    assert told["reason"] == "1:0"
+    told["message"] = "in other words"
+    pod["status"] = after(pod, remote_pod(running(), uid="2"))
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 1
+
+
+@pytest.mark.parametrize("reason", [None, DISRUPTED])
+def test_a_count_of_a_version_without_that_reason_goes_on(reason: str | None):
+    """Its message alone says it; and the reason, where the remote pod is disrupted."""
+    pod = local()
+    pod["status"] = after(pod, remote_pod(running(), uid="2"))
+    (told,) = (each for each in pod["status"]["conditions"] if each["type"] == REMOTE_POD)
+    told["reason"], told["message"] = reason, "pod 2 there, made again 4 times"
+    assert is_disrupted_there(pod) == (reason is not None)
+    pod["status"] = after(pod, remote_pod(running(), uid="3"))
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 5
+    assert (conditions.find(pod["status"]["conditions"], REMOTE_POD) or {})["reason"] == "3:5"
+
+
+@pytest.mark.parametrize("reason", ["", "1", "1:", ":1", "1:x", f"1:{'9' * 5000}", "1:2:3"])
+def test_a_reason_that_somebody_else_wrote_is_no_record(reason: str):
+    told = {"type": REMOTE_POD, "status": "True", "reason": reason, "message": ""}
+    assert RemotePodRecord.of({"status": {"conditions": [told]}}) == RemotePodRecord()
 
 
 def test_containers_that_the_peer_added_are_not_shown():

@@ -16,10 +16,12 @@ from liqod.network.gateway.gatewayplan import (
     judged,
     port_of,
     refusal,
+    told_websocket,
     websocket_of,
 )
 from liqod.network.joining import own_ports
 from liqod.resources.base import ObjectRef
+from liqod.resources.networking import GatewayServerStatus, StandardCondition
 from tests.unit.network.gateways import HERE, PEER, client, meta, server, template
 
 OTHER = "liqo-tenant-turin"
@@ -204,6 +206,23 @@ def test_one_that_shares_no_port_of_the_same_transport_is_in_the_way():
 def test_endpoints_are_written_as_addresses_with_their_port():
     found = endpoints_of(client("192.0.2.7", "2001:db8::7", "gw.example.org", port=7))
     assert found == ("192.0.2.7:7", "[2001:db8::7]:7", "gw.example.org:7")
+
+
+def test_where_a_server_takes_websockets_is_read_from_its_status():
+    def told(message: str, port: int = 0) -> int:
+        said = StandardCondition(
+            type="WebSocket",
+            status="True",
+            reason="WebSocket",
+            message=message,
+            last_transition_time="2026-01-01T00:00:00Z",
+        )
+        status = GatewayServerStatus(websocket_port=port, conditions=(said,))
+        return told_websocket(msgspec.structs.replace(server(), status=status))
+
+    assert told("in other words", 443) == 443
+    assert told("TCP 444") == 444, "a server of a version before that field"
+    assert told("TCP x") == told("") == told_websocket(server()) == 0
 
 
 def test_a_websocket_beside_is_what_the_configuration_says_and_clients_are_told():
