@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from glob import glob
 from pathlib import Path
 
@@ -163,7 +163,7 @@ def _sources(chosen: argparse.Namespace, own: Own) -> tuple[list[Source], str]:
             raise Mistake("--url needs --token-file: a token of the audience liqod")
         addresses += [Address(url=url, token=token, ca=chosen.ca_file) for url in chosen.url]
     if not addresses:
-        sockets, note = ordered(found(os.environ), chosen.kubeconfig, chosen.context, own)
+        sockets, note = ordered(found(patterns(os.environ)), chosen.kubeconfig, chosen.context, own)
         addresses = [Address(socket=path) for path in sockets]
     return [Link(address) for address in addresses], note
 
@@ -193,9 +193,8 @@ def ordered(
     return [first, *others], f"{first.stem} is shown first: the kubeconfig leads there"
 
 
-def found(environ: Mapping[str, str]) -> list[Path]:
-    """The sockets of this host's daemons; raises NoSockets where there are none."""
-    looked = patterns(environ)
+def found(looked: Sequence[str]) -> list[Path]:
+    """The sockets that those patterns find; raises NoSockets where there are none."""
     sockets = dict.fromkeys(path for pattern in looked for path in sorted(glob(pattern)))
     if not sockets:
         raise NoSockets(f"no daemon's socket at {', '.join(looked)}")

@@ -30,10 +30,14 @@ async def nothing(*_: Any, **__: Any) -> None:
     """There is no such object."""
 
 
+OWN = "inspected"
+"""An id that no daemon of the machine has that runs the tests."""
+
+
 def context(text: str = "", raw: Any = answer) -> Any:
     """As much of a ClusterContext as a standby's inspector needs."""
     return SimpleNamespace(
-        cluster_id="rome",
+        cluster_id=OWN,
         namespace="liqo",
         hub=Hub(),
         own_pods=PodSelection(),
@@ -50,7 +54,7 @@ async def test_of_two_daemons_of_one_cluster_each_has_a_socket(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    names = ("rome.sock", f"rome-{os.getpid()}.sock")
+    names = (f"{OWN}.sock", f"{OWN}-{os.getpid()}.sock")
     for number in (1, 2):
         await nursery.start(
             Inspector(context(), Components(), PluginHost(Plugins()), Account()).run
@@ -64,13 +68,11 @@ async def test_a_standby_tells_what_it_is(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    monkeypatch.setattr("liqod.model.view.whereabouts.SHARED", tmp_path / "nowhere")
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     standby = Inspector(context(), Components(), PluginHost(Plugins()), Account())
     standby.become("standing by; host-1 leads")
     await nursery.start(standby.run)
     logging.getLogger("liqod").warning("a line of the log, token=PLANTED")
-    async with client.connect(None, "rome") as looker:
+    async with client.connect(None, OWN) as looker:
         first, state = await looker.snapshot(lines=10)
         assert state.daemon.state == "standing by; host-1 leads"
         assert state.peers == {}
@@ -102,12 +104,10 @@ async def test_a_fault_in_it_is_named_and_stops_nothing(
         raise AttributeError("a fault of ours")
 
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    monkeypatch.setattr("liqod.model.view.whereabouts.SHARED", tmp_path / "nowhere")
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     await nursery.start(
         Inspector(context(raw=broken), Components(), PluginHost(Plugins()), Account()).run
     )
-    async with client.connect(None, "rome") as looker:
+    async with client.connect(None, OWN) as looker:
         await looker.snapshot()
     assert "a part of the inspector failed" in caplog.text
 
@@ -116,12 +116,10 @@ async def test_switched_off_it_serves_nobody(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    monkeypatch.setattr("liqod.model.view.whereabouts.SHARED", tmp_path / "nowhere")
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     await nursery.start(
         Inspector(
             context("[inspector]\nenabled = false"), Components(), PluginHost(Plugins()), Account()
         ).run
     )
     with pytest.raises(client.NoDaemon):
-        client.find(None, "rome")
+        client.find(None, OWN)

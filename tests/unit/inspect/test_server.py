@@ -111,19 +111,18 @@ def test_the_socket_has_the_clusters_name_in_the_first_folder_that_there_is(tmp_
 
 def test_of_several_daemons_one_is_to_be_named(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "liqod"))
-    monkeypatch.setattr("liqod.model.view.whereabouts.SHARED", tmp_path / "nowhere")
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     with pytest.raises(inspector.NoDaemon):
-        inspector.find(None)
+        inspector.find(None, "one-of-two")
     kept = []
-    for folder, name in (("liqod", "rome"), ("liqod-milan", "milan")):
+    for folder, name in (("liqod", "one-of-two"), ("liqod-milan", "other-of-two")):
         (tmp_path / folder).mkdir()
         sock = socket.socket(socket.AF_UNIX)
         sock.bind(str(tmp_path / folder / f"{name}.sock"))
         kept.append(sock)
     with pytest.raises(ConfigError, match="several"):
         inspector.find(None)
-    assert inspector.find(None, "milan") == tmp_path / "liqod-milan" / "milan.sock"
+    other = tmp_path / "liqod-milan" / "other-of-two.sock"
+    assert inspector.find(None, "other-of-two") == other
     for sock in kept:
         sock.close()
 
@@ -193,22 +192,20 @@ async def test_a_daemon_that_stops_says_so(tmp_path: Path):
 
 
 async def test_the_daemon_of_another_cluster_of_the_same_id_is_passed_over(tmp_path, monkeypatch):
-    monkeypatch.setattr("liqod.model.view.whereabouts.SHARED", tmp_path / "liqod")
-    for name in ("RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "liqod"))
     (tmp_path / "liqod").mkdir()
     async with serving(tmp_path) as served:
-        near = tmp_path / "liqod" / "rome.sock"
+        near = tmp_path / "liqod" / "one-of-two.sock"
         near.symlink_to(served.path)
-        assert await inspector.of_cluster("rome", "of-rome") == near
-        assert await inspector.of_cluster("rome", "") == near
-        assert await live.ask(None, "rome", "of-another") is None
-        with pytest.raises(inspector.NoDaemon, match="that of another cluster of the id rome"):
-            await inspector.of_cluster("rome", "of-another")
+        assert await inspector.of_cluster("one-of-two", "of-rome") == near
+        assert await inspector.of_cluster("one-of-two", "") == near
+        assert await live.ask(None, "one-of-two", "of-another") is None
+        with pytest.raises(inspector.NoDaemon, match="another cluster of the id one-of-two"):
+            await inspector.of_cluster("one-of-two", "of-another")
         # That of the right one is found beside it.
         (tmp_path / "liqod-b").mkdir()
         async with serving(tmp_path / "liqod-b", uid="of-another") as other:
-            beside = tmp_path / "liqod-b" / "rome.sock"
+            beside = tmp_path / "liqod-b" / "one-of-two.sock"
             beside.symlink_to(other.path)
-            assert await inspector.of_cluster("rome", "of-another") == beside
-            assert await inspector.of_cluster("rome", "of-rome") == near
+            assert await inspector.of_cluster("one-of-two", "of-another") == beside
+            assert await inspector.of_cluster("one-of-two", "of-rome") == near

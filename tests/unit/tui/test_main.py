@@ -6,14 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from liqod.model.view.whereabouts import patterns
 from tui.__main__ import Mistake, found, main, ordered
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stands for ``/run``, with the shared folder in it."""
-    monkeypatch.setattr("liqod.model.view.whereabouts.SHARED", tmp_path / "liqod")
-    return tmp_path
 
 
 def placed(path: Path) -> Path:
@@ -23,12 +17,17 @@ def placed(path: Path) -> Path:
     return path
 
 
-def test_every_daemon_of_this_host_is_found_once(run: Path):
-    rome = placed(run / "liqod" / "rome.sock")
-    own = placed(run / "liqod-milan" / "milan.sock")
-    template = placed(run / "liqod-turin" / "turin.sock")
-    environ = {"RUNTIME_DIRECTORY": str(run / "liqod-milan"), "XDG_RUNTIME_DIR": str(run)}
-    assert found(environ) == [own, rome, template]
+def looked(run: Path, environ: dict[str, str]) -> list[str]:
+    """The patterns that are looked for in an environment, in a folder that stands for ``/run``."""
+    return [each.replace("/run/", f"{run}/", 1) for each in patterns(environ)]
+
+
+def test_every_daemon_of_this_host_is_found_once(tmp_path: Path):
+    rome = placed(tmp_path / "liqod" / "rome.sock")
+    own = placed(tmp_path / "liqod-milan" / "milan.sock")
+    template = placed(tmp_path / "liqod-turin" / "turin.sock")
+    environ = {"RUNTIME_DIRECTORY": "/run/liqod-milan", "XDG_RUNTIME_DIR": "/run"}
+    assert found(looked(tmp_path, environ)) == [own, rome, template]
 
 
 def test_a_file_of_authorities_that_is_not_there_is_named(tmp_path: Path, capsys):
@@ -37,18 +36,18 @@ def test_a_file_of_authorities_that_is_not_there_is_named(tmp_path: Path, capsys
     assert f"there is no {missing}" in capsys.readouterr().err
 
 
-def test_where_none_is_found_it_says_what_is_known_of_it(run: Path, monkeypatch, capsys):
-    monkeypatch.setattr("tui.__main__.patterns", lambda _: (f"{run}/*.sock",))
+def test_where_none_is_found_it_says_what_is_known_of_it(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.setattr("tui.__main__.patterns", lambda _: (f"{tmp_path}/*.sock",))
     assert main([], lambda: "it runs on rome-1: `liqod top` there") == 2
-    assert f"no daemon's socket at {run}/*.sock: it runs on rome-1" in capsys.readouterr().err
+    assert f"no daemon's socket at {tmp_path}/*.sock: it runs on rome-1" in capsys.readouterr().err
     assert main([]) == 2
     assert "start `liqod run`" in capsys.readouterr().err
 
 
-def test_where_none_is_found_it_says_where_it_looked(run: Path):
+def test_where_none_is_found_it_says_where_it_looked(tmp_path: Path):
     with pytest.raises(Mistake, match=r"liqod-\*/\*\.sock") as caught:
-        found({})
-    assert f"{run}/liqod/*.sock" in str(caught.value)
+        found(looked(tmp_path, {}))
+    assert f"{tmp_path}/liqod/*.sock" in str(caught.value)
 
 
 ROME, MILAN = Path("/run/liqod/rome.sock"), Path("/run/liqod/milan.sock")
