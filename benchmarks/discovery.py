@@ -27,7 +27,7 @@ from liqod.handshake.protocol.advertcodec import Advert
 from liqod.identity import keys
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.plugins.discovery import texts
-from liqod.plugins.discovery.mdns import KEPT, Settings
+from liqod.plugins.discovery.mdns import KEPT, MdnsSettings
 from liqod.plugins.discovery.mdnsedge import TYPE
 from tests.netns.announcers import Program, bridged
 
@@ -43,7 +43,7 @@ def announcement(number: int) -> bytes:
     name = f"cluster-{number}"
     values = Advert(cluster_id=name, serial=int(time.time()), capabilities=("streams",))
     advert = advertcodec.sign(values, keys.generate())
-    ttl = round(KEPT * Settings().every)
+    ttl = round(KEPT * MdnsSettings().every)
     info = ServiceInfo(
         TYPE,
         f"{name}.{TYPE}",
@@ -97,7 +97,10 @@ def main() -> None:
         sys.exit("it needs root: it makes network namespaces")
     packets = [announcement(number) for number in range(options.clusters)]
     size = sum(map(len, packets)) / len(packets)
-    print(f"{len(packets)} clusters, a packet of {size:.0f} bytes each in {Settings().every:.0f} s")
+    print(
+        f"{len(packets)} clusters, a packet of {size:.0f} bytes each in "
+        f"{MdnsSettings().every:.0f} s"
+    )
     with bridged(f"bench{os.getpid()}", 3) as lan:
         sender = enter(lan[1], partial(opened, "10.31.0.2"))
         without = Program(lan[0], "mdns", {"cluster": "rome", "off": True})
@@ -111,7 +114,9 @@ def main() -> None:
         time.sleep(SETTLE)
         full, before = figures(rome.process.pid)
         seen = len(rome.now())
-        spread(sender, packets * max(1, round(options.seconds / Settings().every)), options.seconds)
+        spread(
+            sender, packets * max(1, round(options.seconds / MdnsSettings().every)), options.seconds
+        )
         after, used = figures(rome.process.pid)
         part = (used - before) / options.seconds
         print(f"resident without mDNS {off:.1f} MiB, with it {alone:.1f} MiB (+{alone - off:.1f})")

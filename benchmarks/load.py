@@ -12,7 +12,7 @@ from pathlib import Path
 import trio
 
 from liqod.apimachinery.kinds import PODS
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
@@ -64,7 +64,7 @@ async def _run(
         Client(found, connections=CREATORS + 1, user_agent="liqod-benchmark") as client,
         trio.open_nursery() as nursery,
     ):
-        informer = Informer(client, PODS, Selection(namespace))
+        informer = SharedInformer(client, PODS, Selection(namespace))
         await nursery.start(informer.run)
         timing = await _measure(client, informer, namespace, node, count, settled)
         nursery.cancel_scope.cancel()
@@ -73,7 +73,7 @@ async def _run(
 
 async def _measure(
     client: Client,
-    informer: Informer,
+    informer: SharedInformer,
     namespace: str,
     node: str,
     count: int,

@@ -41,7 +41,7 @@ from benchmarks.stage import run
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel import namespaces
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan, plan
 from liqod.plugins.providers import TUNNEL_ADDRESSES
 from tests.netns import lab as labs
@@ -230,7 +230,7 @@ async def applications(chosen: argparse.Namespace, report: Report) -> None:
     networks = Networks()
     node, own_id = networks.make("node"), f"bench-{secrets.token_hex(3)}"
     kernel = KernelDatapath(own_id, node)
-    plans = [planned(Names(own_id, f"peer-{number}"), number) for number in range(chosen.peers)]
+    plans = [planned(PeerNames(own_id, f"peer-{number}"), number) for number in range(chosen.peers)]
     report.rows.append(())
     report.rows.append((f"{chosen.peers} peers", "s", "daemon, CPU s", "nft, CPU s", "MiB"))
 
@@ -276,7 +276,7 @@ async def applications(chosen: argparse.Namespace, report: Report) -> None:
         networks.destroy()
 
 
-def planned(names: Names, number: int) -> PeerPlan:
+def planned(names: PeerNames, number: int) -> PeerPlan:
     """One of many peers, all with this cluster's own addresses."""
     high, low = divmod(number, 200)
     seen = ClusterCidrs((f"10.{low + 10}.0.0/16",), (f"172.{16 + high}.{low}.0/24",))

@@ -21,7 +21,7 @@ from websockets.asyncio.server import ServerConnection, unix_serve
 
 from benchmarks.report import Aim, Report
 from benchmarks.stage import run
-from liqod.inspect.protocol import Hello, StateSnapshot, Update, encode, read_client
+from liqod.inspect.protocol import InspectorHello, StateSnapshot, Update, encode, read_client
 from liqod.model.view.daemonfacts import ProcessFacts
 from liqod.model.view.rows import Pulse, WidePeerRow
 from liqod.model.view.state import Delta, LiveState
@@ -76,7 +76,7 @@ async def serve(socket: str, count: int) -> None:
 
     async def handler(connection: ServerConnection) -> None:
         now = time.time()
-        greeting = Hello(protocol=1, version="0", cluster_id="rome", started=now, at=now)
+        greeting = InspectorHello(protocol=1, version="0", cluster_id="rome", started=now, at=now)
         await connection.send(encode(greeting).decode())
         read_client(await connection.recv())
         peers = {name: peer(name) for name in every}

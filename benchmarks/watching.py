@@ -9,7 +9,7 @@ from pathlib import Path
 import trio
 
 from liqod.apimachinery.kinds import Kind
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
@@ -20,7 +20,7 @@ from tests.testbed.errors import TestbedError
 class Watcher:
     """The latest change of one kind, for those who wait."""
 
-    def __init__(self, client: Client, informer: Informer) -> None:
+    def __init__(self, client: Client, informer: SharedInformer) -> None:
         self.client = client
         self.informer = informer
         self._changed = trio.Event()
@@ -54,7 +54,7 @@ async def watching(
         Client(found, connections=connections, user_agent="liqod-benchmark") as client,
         trio.open_nursery() as nursery,
     ):
-        informer = Informer(client, kind, Selection(namespace))
+        informer = SharedInformer(client, kind, Selection(namespace))
         await nursery.start(informer.run)
         yield Watcher(client, informer)
         nursery.cancel_scope.cancel()

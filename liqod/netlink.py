@@ -36,7 +36,7 @@ TRIES = 5
 """Times that a dump is begun anew because the kernel's state changed under it."""
 
 
-class Refused(NetworkError):
+class NetlinkRefused(NetworkError):
     """The kernel refuses a request.
 
     Attributes:
@@ -149,7 +149,7 @@ class Netlink:
         try:
             self._socket.send(data)
         except OSError as error:
-            raise Refused(error.errno or errno.EIO) from error
+            raise NetlinkRefused(error.errno or errno.EIO) from error
 
     def _answers(self, *, any_sequence: bool = False) -> Iterator[tuple[int, bytes]]:
         """The kernel's answers to the last request, until the message that ends them."""
@@ -169,7 +169,7 @@ class Netlink:
                     return
                 if kind == DONE:
                     if (code := -struct.unpack_from("=i", body)[0]) > 0:
-                        raise Refused(code)
+                        raise NetlinkRefused(code)
                     if torn:
                         raise _Interrupted
                     return
@@ -242,4 +242,4 @@ def _judge(flags: int, body: bytes) -> None:
         # What was asked is repeated first: its header only where it is capped.
         size = 4 + (HEADER.size if flags & _CAPPED else struct.unpack_from("=I", body, 4)[0])
         hint = read_text(attributes(body, (size + 3) & ~3).get(1))
-    raise Refused(code, hint)
+    raise NetlinkRefused(code, hint)

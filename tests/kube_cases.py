@@ -20,7 +20,7 @@ from liqod.apimachinery.kinds import (
     SERVICES,
 )
 from liqod.apimachinery.meta import Partial
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
@@ -160,7 +160,7 @@ async def test_following(
     async with Client(given) as client, trio.open_nursery() as nursery:
         client.watch_list = watch_list
         await client.create(CONFIG_MAPS, config_map("before", a="1"), place)
-        informer = Informer(
+        informer = SharedInformer(
             client, CONFIG_MAPS, Selection(place, labels="case=kube", metadata_only=metadata_only)
         )
         changes: list[StoreChange] = []
@@ -191,7 +191,7 @@ async def test_following(
 async def test_a_list_and_a_watch_say_the_same(given: Credentials, place: str) -> None:
     """Byte for byte, or listing again would look like a change of everything."""
     async with Client(given) as client, trio.open_nursery() as nursery:
-        informer = Informer(client, CONFIG_MAPS, Selection(place))
+        informer = SharedInformer(client, CONFIG_MAPS, Selection(place))
         await nursery.start(informer.run)
         await client.create(CONFIG_MAPS, config_map("same", a="<1>", b="é"), place)
         await until(lambda: (place, "same") in informer.store)

@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Static
 
-from liqod.inspect.protocol import Hello, ServerMessage, Verb
+from liqod.inspect.protocol import InspectorHello, ServerMessage, Verb
 from tui import asking, commands, head, keys, pages
 from tui.commands import Do, Go, Local, Mistake
 from tui.link import NotConnected, Source
@@ -157,7 +157,7 @@ class Top(App[None]):
         if fresh and view_state.session.sequence >= 0:
             self._draw()
             self._fill_trends(view_state, source)
-        elif isinstance(message, (Lost, Hello)):
+        elif isinstance(message, (Lost, InspectorHello)):
             self._draw()
 
     def _draw(self) -> None:

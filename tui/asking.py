@@ -10,14 +10,14 @@ from textual.app import App
 from liqod.inspect.protocol import (
     Act,
     ActionPlan,
+    ActionProgress,
     GetHistory,
     GetLogs,
     GetObject,
     GetTasks,
+    InspectorRequest,
     Preview,
-    Progress,
-    Refused,
-    Request,
+    RequestRefused,
     Text,
     Verb,
 )
@@ -68,19 +68,21 @@ async def act(
         await _one(app, source, plan, options)
 
 
-def _preview(verb: Verb, subject: str, options: dict[str, str]) -> Callable[[int], Request]:
+def _preview(
+    verb: Verb, subject: str, options: dict[str, str]
+) -> Callable[[int], InspectorRequest]:
     return lambda number: Preview(id=number, verb=verb, subject=subject, options=options)
 
 
 async def _one(app: App[None], source: Source, plan: ActionPlan, options: dict[str, str]) -> None:
-    def request(number: int) -> Request:
+    def request(number: int) -> InspectorRequest:
         return Act(id=number, verb=plan.verb, subject=plan.subject, options=options)  # type: ignore[arg-type]
 
     what = f"{plan.verb} {plan.subject}"
     async for answer in source.ask(request):
-        if isinstance(answer, Progress):
+        if isinstance(answer, ActionProgress):
             app.notify(f"{what}: {answer.step}", markup=False, timeout=3)
-        elif isinstance(answer, Refused):
+        elif isinstance(answer, RequestRefused):
             app.notify(f"{what}: {answer.reason}", severity="error", markup=False)
         else:
             app.notify(f"{what}: {outcome(answer)}", markup=False)
@@ -119,7 +121,7 @@ def page_of_text(title: str, text: str) -> TextPage:
 def page_of_object(source: Source, wanted: Object) -> TextPage:
     """A page with an object as YAML."""
 
-    def request(number: int) -> Request:
+    def request(number: int) -> InspectorRequest:
         return GetObject(id=number, kind=wanted.kind, name=wanted.name, namespace=wanted.namespace)
 
     return TextPage(f"{wanted.kind} {_name(wanted)}", _texts(source, request))
@@ -128,13 +130,13 @@ def page_of_object(source: Source, wanted: Object) -> TextPage:
 def page_of_log(source: Source, wanted: Object) -> TextPage:
     """A page with the log of a pod, which goes on until it is closed."""
 
-    def request(number: int) -> Request:
+    def request(number: int) -> InspectorRequest:
         return GetLogs(id=number, namespace=wanted.namespace, pod=wanted.name, follow=True)
 
     return TextPage(f"log of {_name(wanted)}", _texts(source, request), follow=True)
 
 
-async def _texts(source: Source, request: Callable[[int], Request]) -> AsyncIterator[str]:
+async def _texts(source: Source, request: Callable[[int], InspectorRequest]) -> AsyncIterator[str]:
     try:
         async for answer in source.ask(request):
             yield answer.text if isinstance(answer, Text) else outcome(answer)

@@ -26,13 +26,13 @@ from liqod.inspect.protocol import (
     SERVER_LIMIT,
     STOPPING,
     TOO_SLOW,
-    Answer,
-    Cancel,
+    ActionProgress,
+    CancelRequest,
     ClientMessage,
-    Done,
-    Progress,
-    Refused,
-    Request,
+    InspectorRequest,
+    InspectorResponse,
+    RequestDone,
+    RequestRefused,
     ServerMessage,
     Subscribe,
     Text,
@@ -65,7 +65,9 @@ class Source(Protocol):
     async def run(self, receive: Receive) -> None:
         """Hand on messages until cancelled or until there are no more."""
 
-    def ask(self, request: Callable[[int], Request]) -> AsyncGenerator[Answer, None]:
+    def ask(
+        self, request: Callable[[int], InspectorRequest]
+    ) -> AsyncGenerator[InspectorResponse, None]:
         """Send a request, made of the id that it gets, and yield what answers it."""
 
 
@@ -105,7 +107,7 @@ class Link:
         self._address = address
         self._connection: ClientConnection | None = None
         self._ids = itertools.count(1)
-        self._asked: dict[int, asyncio.Queue[Answer | None]] = {}
+        self._asked: dict[int, asyncio.Queue[InspectorResponse | None]] = {}
         self._sequence = -1
         self._cancelling: asyncio.Task[None] | None = None
 
@@ -131,13 +133,15 @@ class Link:
             await asyncio.sleep(pause)
             pause = min(LAST_PAUSE, 2 * pause)
 
-    async def ask(self, request: Callable[[int], Request]) -> AsyncGenerator[Answer, None]:
+    async def ask(
+        self, request: Callable[[int], InspectorRequest]
+    ) -> AsyncGenerator[InspectorResponse, None]:
         """Send a request and yield its answers; raises NotConnected where that ends early."""
         connection = self._connection
         if connection is None:
             raise NotConnected("there is no connection to the daemon")
         number = next(self._ids)
-        answers: asyncio.Queue[Answer | None] = asyncio.Queue()
+        answers: asyncio.Queue[InspectorResponse | None] = asyncio.Queue()
         self._asked[number] = answers
         ended = False
         try:
@@ -160,7 +164,7 @@ class Link:
     async def _cancel(self, connection: ClientConnection, number: int) -> None:
         """Notify the daemon that nobody waits for the rest."""
         with contextlib.suppress(ConnectionClosed):
-            await connection.send(encode(Cancel(id=number)).decode())
+            await connection.send(encode(CancelRequest(id=number)).decode())
 
     def _open(self) -> connect:
         common: dict[str, Any] = {
@@ -189,7 +193,7 @@ class Link:
             message = read_server(data)
             if message is None:
                 continue
-            if isinstance(message, Answer):
+            if isinstance(message, InspectorResponse):
                 self._hand_on(message)
             if isinstance(message, Update) and self._missed(message):
                 await self._send(Subscribe())
@@ -205,7 +209,7 @@ class Link:
             return True
         return self._sequence < 0
 
-    def _hand_on(self, answer: Answer) -> None:
+    def _hand_on(self, answer: InspectorResponse) -> None:
         asked = self._asked.get(answer.id)
         if asked is not None:
             asked.put_nowait(answer)
@@ -233,14 +237,14 @@ class Link:
         return str(error) or type(error).__name__
 
 
-def ends(answer: Answer) -> bool:
+def ends(answer: InspectorResponse) -> bool:
     """True if nothing follows this answer."""
     if isinstance(answer, Text):
         return answer.last
-    return not isinstance(answer, Progress)
+    return not isinstance(answer, ActionProgress)
 
 
-async def first(source: Source, request: Callable[[int], Request]) -> Answer:
+async def first(source: Source, request: Callable[[int], InspectorRequest]) -> InspectorResponse:
     """The only answer to a request; raises NotConnected, also where none comes in time."""
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT):
@@ -252,14 +256,14 @@ async def first(source: Source, request: Callable[[int], Request]) -> Answer:
     raise NotConnected("there was no answer")
 
 
-def outcome(answer: Answer) -> str:
+def outcome(answer: InspectorResponse) -> str:
     """The last answer to an action in one sentence."""
     match answer:
-        case Refused():
+        case RequestRefused():
             return f"{answer.code}: {answer.reason}"
-        case Done() | Text():
+        case RequestDone() | Text():
             return answer.text or "done"
-        case Progress():
+        case ActionProgress():
             return answer.step
     return msgspec.json.encode(answer).decode()
 

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from liqod.inspect.protocol import Hello, ServerMessage, Unreadable, encode, read_server
+from liqod.inspect.protocol import InspectorHello, ServerMessage, Unreadable, encode, read_server
 from tui.session import Lost
 
 LONGEST_LINE = 16 * 1024 * 1024
@@ -79,12 +79,14 @@ def load(path: Path) -> Iterator[ServerMessage | Lost]:
         head = next(messages, None)
     except BadRecording as error:
         raise BadRecording(f"{path} is not a recording of liqod top ({error})") from error
-    if not isinstance(head, Hello):
+    if not isinstance(head, InspectorHello):
         raise BadRecording(f"{path} is not a recording of liqod top: it begins without a greeting")
     return _after(head, messages)
 
 
-def _after(head: Hello, rest: Iterator[ServerMessage | Lost]) -> Iterator[ServerMessage | Lost]:
+def _after(
+    head: InspectorHello, rest: Iterator[ServerMessage | Lost]
+) -> Iterator[ServerMessage | Lost]:
     yield head
     yield from rest
 

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 
-from liqod.inspect.protocol import Answer, Request, ServerMessage
+from liqod.inspect.protocol import InspectorRequest, InspectorResponse, ServerMessage
 from tui.link import NotConnected, Receive
 from tui.recording import load
 from tui.session import Lost
@@ -90,7 +90,9 @@ class Replay:
             async with asyncio.timeout(seconds):
                 await self._disturbed.wait()
 
-    async def ask(self, request: Callable[[int], Request]) -> AsyncGenerator[Answer, None]:
+    async def ask(
+        self, request: Callable[[int], InspectorRequest]
+    ) -> AsyncGenerator[InspectorResponse, None]:
         """A recording answers nothing: raises NotConnected."""
         raise NotConnected("this is a recording: there is nobody to ask")
         yield  # pragma: no cover - makes this a generator

@@ -8,7 +8,14 @@ from typing import Literal
 
 import msgspec
 
-from liqod.inspect.protocol import Hello, Series, ServerMessage, StateSnapshot, Tasks, Update
+from liqod.inspect.protocol import (
+    InspectorHello,
+    Series,
+    ServerMessage,
+    StateSnapshot,
+    Tasks,
+    Update,
+)
 from liqod.model.view.rows import EventRow, Line, Pulse
 from liqod.model.view.state import LiveState, apply, join
 
@@ -70,7 +77,7 @@ class Session(msgspec.Struct, frozen=True):
     name: str
     connection: Connection = "connecting"
     lost: Lost | None = None
-    hello: Hello | None = None
+    hello: InspectorHello | None = None
     sequence: int = -1
     at: float = 0.0
     state: LiveState = LiveState()
@@ -95,7 +102,7 @@ class Session(msgspec.Struct, frozen=True):
 def reduce(session: Session, message: ServerMessage | Lost) -> Session:
     """The session after a message; most answers to requests change nothing here."""
     match message:
-        case Hello():
+        case InspectorHello():
             return _greeted(session, message)
         case StateSnapshot():
             return _snapshot(session, message)
@@ -115,7 +122,7 @@ def follows(session: Session, update: Update) -> bool:
     return session.sequence >= 0 and update.sequence == session.sequence + 1
 
 
-def _greeted(session: Session, hello: Hello) -> Session:
+def _greeted(session: Session, hello: InspectorHello) -> Session:
     other = session.hello is not None and hello.started != session.hello.started
     return msgspec.structs.replace(
         session,

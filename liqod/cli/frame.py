@@ -20,7 +20,7 @@ import typer
 from liqod.apimachinery import labels
 from liqod.cli import clusters, files, options, output, presence, terminal
 from liqod.cli.channels import Channels
-from liqod.cli.progress import Progress
+from liqod.cli.progress import ProgressDisplay
 from liqod.cli.timings import TIMINGS, CommandTimings
 from liqod.errors import (
     Forbidden,
@@ -72,7 +72,7 @@ class Frame:
     output: str = "text"
     get: str = ""
     verb: str = ""
-    progress: Progress = field(default_factory=Progress)
+    progress: ProgressDisplay = field(default_factory=ProgressDisplay)
     goes_on: str = ""
     timings: CommandTimings = field(default_factory=TIMINGS.get)
     _limit: trio.CancelScope = field(default_factory=trio.CancelScope)

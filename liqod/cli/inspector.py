@@ -20,7 +20,13 @@ from liqod.cluster.ownid import cluster_id as own_id
 from liqod.cluster.ownid import cluster_uid, known_as
 from liqod.errors import ConfigError, LiqodError, ProtocolError, Unreachable
 from liqod.inspect import protocol
-from liqod.inspect.protocol import ClientMessage, Hello, Refused, ServerMessage, StateSnapshot
+from liqod.inspect.protocol import (
+    ClientMessage,
+    InspectorHello,
+    RequestRefused,
+    ServerMessage,
+    StateSnapshot,
+)
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.credentials.credentials import Credentials
@@ -62,7 +68,7 @@ class InspectorClient:
         hello: its greeting.
     """
 
-    def __init__(self, connection: Websocket, hello: Hello) -> None:
+    def __init__(self, connection: Websocket, hello: InspectorHello) -> None:
         self.hello = hello
         self._connection = connection
         self._ids = 0
@@ -91,7 +97,7 @@ class InspectorClient:
         self._ids += 1
         return self._ids
 
-    async def ask(self, request: protocol.Request, expected: type[T]) -> T:
+    async def ask(self, request: protocol.InspectorRequest, expected: type[T]) -> T:
         """The answer to a request of which one message is expected.
 
         Raises:
@@ -100,7 +106,7 @@ class InspectorClient:
         await self.send(request)  # type: ignore[arg-type]  # a request is one of them
         while True:
             message = await self.receive()
-            if isinstance(message, Refused) and message.id == request.id:
+            if isinstance(message, RequestRefused) and message.id == request.id:
                 raise ConfigError(message.reason)
             if isinstance(message, expected):
                 return message
@@ -326,7 +332,9 @@ async def _open(where: Path) -> Wire:
         raise NoDaemon(f"no daemon answers at {where}: {error.strerror or error}") from error
 
 
-async def _greet(nursery: trio.Nursery, wire: Wire, where: Path) -> tuple[Websocket, Hello]:
+async def _greet(
+    nursery: trio.Nursery, wire: Wire, where: Path
+) -> tuple[Websocket, InspectorHello]:
     with trio.move_on_after(CONNECT):
         try:
             connection = await websocket.connect(
@@ -335,6 +343,6 @@ async def _greet(nursery: trio.Nursery, wire: Wire, where: Path) -> tuple[Websoc
             hello = await receive(connection)
         except Unreachable as error:
             raise NoDaemon(f"no daemon answers at {where}: {error}") from error
-        if isinstance(hello, Hello):
+        if isinstance(hello, InspectorHello):
             return connection, hello
     raise NoDaemon(f"the daemon at {where} does not answer")

@@ -15,7 +15,7 @@ PATIENCE = 2.0
 """Seconds after which a step that still goes on is shown."""
 
 
-class Progress:
+class ProgressDisplay:
     """Lines on stderr that say what is being waited for, and how long each step took.
 
     A step may say more of itself later, as a :class:`liqod.runtime.progress.Step`: ``wait for

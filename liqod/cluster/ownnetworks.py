@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
 from liqod.model.objects.partial import Node
 from liqod.runtime.observable import Notifier
@@ -31,7 +31,7 @@ class OwnNetworks:
         pod_cidrs: networks of the nodes' pods, textual prefixes.
     """
 
-    def __init__(self, informer: Informer) -> None:
+    def __init__(self, informer: SharedInformer) -> None:
         self.addresses = NOTHING
         self.pod_cidrs = NOTHING
         self._nodes: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
@@ -68,10 +68,10 @@ def _of(body: bytes) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(each.address for each in node.status.addresses if each.address), networks
 
 
-_known: WeakKeyDictionary[Informer, OwnNetworks] = WeakKeyDictionary()
+_known: WeakKeyDictionary[SharedInformer, OwnNetworks] = WeakKeyDictionary()
 
 
-def own_networks(informer: Informer) -> OwnNetworks:
+def own_networks(informer: SharedInformer) -> OwnNetworks:
     """The one follower of an informer of Nodes; it lives as long as the informer."""
     found = _known.get(informer)
     if found is None:

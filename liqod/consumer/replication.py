@@ -16,7 +16,7 @@ from liqod.consumer.remotes import Remotes
 from liqod.consumer.replicator import REFUSALS, Item, Replicator, deny_withdrawn
 from liqod.consumer.slices.sliceobjects import is_source
 from liqod.errors import Forbidden, LiqodError
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
@@ -88,7 +88,7 @@ class Replication:
             ):
                 return
 
-    async def _replicate(self, remote: Remote, slices: Store) -> None:
+    async def _replicate(self, remote: Remote, slices: IndexedStore) -> None:
         """Reconcile while the peer lets us, until cancelled."""
         while True:
             await self._until_allowed(remote, slices)
@@ -100,7 +100,7 @@ class Replication:
                 await self._until_refused(remote, replicator)
                 nursery.cancel_scope.cancel()
 
-    async def _until_allowed(self, remote: Remote, slices: Store) -> None:
+    async def _until_allowed(self, remote: Remote, slices: IndexedStore) -> None:
         """Wait until the peer lets us list; where it persists in refusing, say so on the slices."""
         refusals = 0
         while True:
@@ -137,7 +137,7 @@ class Replication:
         selection = Selection(remote.namespace, labels=mine, cached=True)
         await remote.client.list(RESOURCE_SLICES, selection, decode=Partial)
 
-    async def _on_withdrawn(self, slices: Store) -> None:
+    async def _on_withdrawn(self, slices: IndexedStore) -> None:
         """The provider has taken our rights: its word that the peering is over, or drained."""
         for key in slices.indexed("namespace", self._peer.tenant_namespace):
             found = slices.decode(key, ResourceSlice)

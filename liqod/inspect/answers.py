@@ -22,17 +22,17 @@ from liqod.inspect.history import Histories
 from liqod.inspect.protocol import (
     Act,
     ActionPlan,
-    Done,
+    ActionProgress,
     Examine,
     Findings,
     GetHistory,
     GetLogs,
     GetObject,
     GetTasks,
+    InspectorRequest,
     Metrics,
     Preview,
-    Progress,
-    Request,
+    RequestDone,
     RequestError,
     Series,
     ServerMessage,
@@ -118,7 +118,7 @@ class Answers:
             Act: self._act,
         }
 
-    async def answer(self, request: Request, guest: Guest, tell: Tell) -> None:
+    async def answer(self, request: InspectorRequest, guest: Guest, tell: Tell) -> None:
         """Answer one request. Raises RequestError or LiqodError."""
         await self._by_type[type(request)](request, guest, tell)
 
@@ -258,7 +258,7 @@ class Answers:
 
         async def show() -> None:
             async for step in steps:
-                await tell(Progress(id=ask.id, step=str(step)))
+                await tell(ActionProgress(id=ask.id, step=str(step)))
 
         def progress(step: str) -> None:
             with suppress(trio.WouldBlock):  # who does not keep up misses a step
@@ -268,7 +268,7 @@ class Answers:
             nursery.start_soon(show)
             with send:
                 text = await self._actions.do(ask.verb, ask.subject, ask.options, progress)
-        await tell(Done(id=ask.id, text=text))
+        await tell(RequestDone(id=ask.id, text=text))
 
 
 def _must_act(guest: Guest) -> None:

@@ -14,7 +14,7 @@ import trio
 from liqod.cluster.context import ClusterContext
 from liqod.errors import PluginError
 from liqod.inspect.facts import FactsInMemory
-from liqod.inspect.probing import Probes
+from liqod.inspect.probing import CheckProbes
 from liqod.model.view.rows import CheckRow, Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts, examine
 from liqod.plugins.host import PluginHost
@@ -46,7 +46,11 @@ class Doctor:
     """
 
     def __init__(
-        self, context: ClusterContext, plugins: PluginHost, facts: FactsInMemory, probes: Probes
+        self,
+        context: ClusterContext,
+        plugins: PluginHost,
+        facts: FactsInMemory,
+        probes: CheckProbes,
     ) -> None:
         self.ladders: dict[str, Ladder] = {"": Ladder("")}
         self._context = context

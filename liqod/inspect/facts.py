@@ -38,7 +38,7 @@ from liqod.plugins.host import PluginHost
 
 if TYPE_CHECKING:
     from liqod.borrowing import Borrowing
-    from liqod.inspect.probing import Probes
+    from liqod.inspect.probing import CheckProbes
     from liqod.kube.client import Client
 
 
@@ -63,7 +63,7 @@ class FactsInMemory:
         components: Components,
         plugins: PluginHost,
         summary: EventSummary,
-        probes: "Probes",
+        probes: "CheckProbes",
     ) -> None:
         self.daemon = ProcessFacts(pid=os.getpid(), started=time.time())
         self.lags: tuple[float, ...] = ()

@@ -26,8 +26,8 @@ from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.facts import FactsInMemory
 from liqod.inspect.history import Histories, Sampler
-from liqod.inspect.probing import Probes
-from liqod.inspect.session import Session
+from liqod.inspect.probing import CheckProbes
+from liqod.inspect.session import InspectorSession
 from liqod.inspect.stream import Collector, Stream
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.daemonfacts import LEADING
@@ -63,7 +63,7 @@ class Inspector:
     ) -> None:
         self.summary = EventSummary()
         self.histories = Histories()
-        probes = Probes(context, components, plugins)
+        probes = CheckProbes(context, components, plugins)
         self.facts = FactsInMemory(context, components, plugins, self.summary, probes)
         self.sampler = Sampler(self.facts, self.histories)
         self.doctor = Doctor(context, plugins, self.facts, probes)
@@ -161,7 +161,7 @@ class Inspector:
         log.info("the inspector listens at %s:%d", settings.host, port)
 
     async def _talk(self, connection: Websocket, guest: Guest) -> None:
-        await Session(connection, guest, self.stream, self._answers).run()
+        await InspectorSession(connection, guest, self.stream, self._answers).run()
 
 
 async def _behind_wall(part: Callable[[], Awaitable[object]]) -> NoReturn:

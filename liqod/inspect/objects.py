@@ -19,7 +19,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.errors import ProtocolError
 from liqod.identity import certificates
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.nodeindex import node_index
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.selection import Selection
@@ -143,12 +143,12 @@ class Cache(Generic[T]):
         self.rows: dict[Key, T] = {}
         self._type = type
         self._make = make
-        self._informer: Informer | None = None
+        self._informer: SharedInformer | None = None
         self._dirty: set[Key] = set()
         self._stops: list[Callable[[], None]] = []
         self._changed = False
 
-    def sit_on(self, informer: Informer | None) -> None:
+    def sit_on(self, informer: SharedInformer | None) -> None:
         """Take the objects of this informer from now on; None for none."""
         if informer is self._informer:
             return
@@ -204,7 +204,7 @@ class Placed(Cache[T]):
         super().__init__(type, make)
         self._nodes: dict[str, Callable[[], None]] = {}
 
-    def sit_on(self, informer: Informer | None) -> None:
+    def sit_on(self, informer: SharedInformer | None) -> None:
         if informer is not self._informer:
             self.leave()
             self._informer = informer

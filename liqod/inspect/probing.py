@@ -76,7 +76,7 @@ class Reader:
         return (await self._client.raw("GET", path)).body
 
 
-class Probes:
+class CheckProbes:
     """Makes the requests, and keeps what they found.
 
     Args:

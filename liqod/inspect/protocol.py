@@ -1,10 +1,11 @@
 """The messages between a viewer and the daemon over the inspector's websocket.
 
 Each message is one JSON text frame, a struct tagged by ``type``. The daemon greets with
-:class:`Hello`; after :class:`Subscribe` it sends :class:`StateSnapshot`, then a :class:`Update` for
-each change, numbered without gaps. Everything else is a request with an ``id`` of the client's
-choice; what answers it carries the same. Both sides ignore fields and message types that they do
-not know, so that a newer one can talk to an older one; ``docs/inspector.md`` has the rest. Pure.
+:class:`InspectorHello`; after :class:`Subscribe` it sends :class:`StateSnapshot`, then a
+:class:`Update` for each change, numbered without gaps. Everything else is a request with an ``id``
+of the client's choice; what answers it carries the same. Both sides ignore fields and message types
+that they do not know, so that a newer one can talk to an older one; ``docs/inspector.md`` has the
+rest. Pure.
 """
 
 from typing import Any, Literal, get_args
@@ -47,7 +48,9 @@ Code = Literal["unknown", "forbidden", "missing", "invalid", "busy", "failed"]
 request makes no sense, too many are under way, it was tried and failed."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class InspectorRequest(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"
+):
     """Something a client asks; ``id`` comes back with each answer to it."""
 
     id: int
@@ -67,7 +70,7 @@ class Subscribe(msgspec.Struct, frozen=True, omit_defaults=True, tag="watch", ta
     lines: int = 200
 
 
-class GetHistory(Request, frozen=True, tag="history"):
+class GetHistory(InspectorRequest, frozen=True, tag="history"):
     """Past values of one metric; answered by :class:`Series`.
 
     Attributes:
@@ -81,11 +84,11 @@ class GetHistory(Request, frozen=True, tag="history"):
     span: float = 60.0
 
 
-class GetTasks(Request, frozen=True, tag="tasks"):
+class GetTasks(InspectorRequest, frozen=True, tag="tasks"):
     """The daemon's tasks; answered by :class:`Tasks`."""
 
 
-class Examine(Request, frozen=True, tag="examine"):
+class Examine(InspectorRequest, frozen=True, tag="examine"):
     """Requests the doctor's findings; answered by :class:`Findings`.
 
     Attributes:
@@ -97,7 +100,7 @@ class Examine(Request, frozen=True, tag="examine"):
     probe: bool = False
 
 
-class GetObject(Request, frozen=True, tag="object"):
+class GetObject(InspectorRequest, frozen=True, tag="object"):
     """One Kubernetes object as YAML, without secrets; answered by :class:`Text`.
 
     Attributes:
@@ -113,14 +116,14 @@ class GetObject(Request, frozen=True, tag="object"):
     peer: str = ""
 
 
-class GetLogs(Request, frozen=True, tag="logs"):
+class GetLogs(InspectorRequest, frozen=True, tag="logs"):
     """The log of a pod that runs on a peer; answered by any number of :class:`Text`.
 
     Attributes:
         namespace: of the pod, here.
         pod: its name.
         container: one of its containers; empty means the only or first one.
-        follow: go on as it writes, until :class:`Cancel`.
+        follow: go on as it writes, until :class:`CancelRequest`.
         previous: of the run before this one.
         tail: no more than so many last lines.
     """
@@ -133,7 +136,7 @@ class GetLogs(Request, frozen=True, tag="logs"):
     tail: int = 200
 
 
-class Preview(Request, frozen=True, tag="preview"):
+class Preview(InspectorRequest, frozen=True, tag="preview"):
     """Requests an action's plan; answered by :class:`ActionPlan`. Attributes as :class:`Act`."""
 
     verb: Verb
@@ -141,8 +144,8 @@ class Preview(Request, frozen=True, tag="preview"):
     options: dict[str, str] = {}
 
 
-class Act(Request, frozen=True, tag="act"):
-    """Do something; answered by any number of :class:`Progress`, then :class:`Done`.
+class Act(InspectorRequest, frozen=True, tag="act"):
+    """Do something; answered by any number of :class:`ActionProgress`, then :class:`RequestDone`.
 
     Attributes:
         verb: what to do.
@@ -159,20 +162,28 @@ class Act(Request, frozen=True, tag="act"):
     options: dict[str, str] = {}
 
 
-class Cancel(Request, frozen=True, tag="cancel"):
-    """Stop answering the request of that id; the answer to it is :class:`Done`."""
+class CancelRequest(InspectorRequest, frozen=True, tag="cancel"):
+    """Stop answering the request of that id; the answer to it is :class:`RequestDone`."""
 
 
 ClientMessage = (
-    Subscribe | GetHistory | GetTasks | Examine | GetObject | GetLogs | Preview | Act | Cancel
+    Subscribe
+    | GetHistory
+    | GetTasks
+    | Examine
+    | GetObject
+    | GetLogs
+    | Preview
+    | Act
+    | CancelRequest
 )
 
 
-class _Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class _Unsolicited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     """Something that the daemon says unasked."""
 
 
-class Hello(_Told, frozen=True, tag="hello"):
+class InspectorHello(_Unsolicited, frozen=True, tag="hello"):
     """The first message of the daemon.
 
     Attributes:
@@ -202,7 +213,7 @@ class Hello(_Told, frozen=True, tag="hello"):
     cluster_uid: str = ""
 
 
-class StateSnapshot(_Told, frozen=True, tag="snapshot"):
+class StateSnapshot(_Unsolicited, frozen=True, tag="snapshot"):
     """Everything there is, in one message or several.
 
     Attributes:
@@ -222,7 +233,7 @@ class StateSnapshot(_Told, frozen=True, tag="snapshot"):
     more: bool = False
 
 
-class Update(_Told, frozen=True, tag="update"):
+class Update(_Unsolicited, frozen=True, tag="update"):
     """The changes since the update before, or since the snapshot.
 
     Attributes:
@@ -237,13 +248,15 @@ class Update(_Told, frozen=True, tag="update"):
     delta: Delta
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class InspectorResponse(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"
+):
     """Something that answers the request of that ``id``."""
 
     id: int
 
 
-class Series(Answer, frozen=True, tag="series"):
+class Series(InspectorResponse, frozen=True, tag="series"):
     """Past values of one metric.
 
     Attributes:
@@ -263,14 +276,14 @@ class Series(Answer, frozen=True, tag="series"):
     values: tuple[float | None, ...]
 
 
-class Metrics(Answer, frozen=True, tag="metrics"):
+class Metrics(InspectorResponse, frozen=True, tag="metrics"):
     """The metrics of which there is a history: name and what it means; of peers, of the daemon."""
 
     peer: dict[str, str]
     daemon: dict[str, str]
 
 
-class Tasks(Answer, frozen=True, tag="task_tree"):
+class Tasks(InspectorResponse, frozen=True, tag="task_tree"):
     """The daemon's tasks, queues and requests at one moment.
 
     Attributes:
@@ -290,20 +303,20 @@ class Tasks(Answer, frozen=True, tag="task_tree"):
     took: float = 0.0
 
 
-class Findings(Answer, frozen=True, tag="findings"):
+class Findings(InspectorResponse, frozen=True, tag="findings"):
     """The doctor's findings: this cluster's own ladder first."""
 
     ladders: tuple[Ladder, ...]
 
 
-class Text(Answer, frozen=True, tag="text"):
+class Text(InspectorResponse, frozen=True, tag="text"):
     """Some text; ``last`` says that nothing follows."""
 
     text: str
     last: bool = True
 
 
-class ActionPlan(Answer, frozen=True, tag="plan"):
+class ActionPlan(InspectorResponse, frozen=True, tag="plan"):
     """The plan of an action.
 
     Attributes:
@@ -321,19 +334,19 @@ class ActionPlan(Answer, frozen=True, tag="plan"):
     command: str
 
 
-class Progress(Answer, frozen=True, tag="progress"):
+class ActionProgress(InspectorResponse, frozen=True, tag="progress"):
     """The step that an action is at."""
 
     step: str
 
 
-class Done(Answer, frozen=True, tag="done"):
+class RequestDone(InspectorResponse, frozen=True, tag="done"):
     """It is done; one sentence about the outcome."""
 
     text: str = ""
 
 
-class Refused(Answer, frozen=True, tag="refused"):
+class RequestRefused(InspectorResponse, frozen=True, tag="refused"):
     """It is not done; ``id`` is -1 where the message could not be read at all."""
 
     code: Code
@@ -341,7 +354,7 @@ class Refused(Answer, frozen=True, tag="refused"):
 
 
 ServerMessage = (
-    Hello
+    InspectorHello
     | StateSnapshot
     | Update
     | Series
@@ -350,9 +363,9 @@ ServerMessage = (
     | Findings
     | Text
     | ActionPlan
-    | Progress
-    | Done
-    | Refused
+    | ActionProgress
+    | RequestDone
+    | RequestRefused
 )
 
 

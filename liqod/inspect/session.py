@@ -15,14 +15,14 @@ from liqod.inspect import protocol
 from liqod.inspect.access import Guest
 from liqod.inspect.answers import Answers
 from liqod.inspect.protocol import (
-    Cancel,
+    CancelRequest,
     ClientMessage,
     Code,
-    Done,
-    Hello,
-    Refused,
-    Request,
+    InspectorHello,
+    InspectorRequest,
+    RequestDone,
     RequestError,
+    RequestRefused,
     ServerMessage,
     Subscribe,
     Unreadable,
@@ -36,7 +36,7 @@ from liqod.websocket import Websocket, WebsocketClosed
 NOWHERE = -1
 
 
-class Session:
+class InspectorSession:
     """One client, from its greeting to its end.
 
     Args:
@@ -77,8 +77,8 @@ class Session:
                     await self._take(text, nursery)
             nursery.cancel_scope.cancel()
 
-    def _hello(self) -> Hello:
-        return Hello(
+    def _hello(self) -> InspectorHello:
+        return InspectorHello(
             protocol=protocol.VERSION,
             version=__version__,
             cluster_id=self._answers.cluster_id,
@@ -106,7 +106,7 @@ class Session:
                     self._watching.cancel()
                 self._watching = trio.CancelScope()
                 nursery.start_soon(self._subscribe, message, self._watching)
-            case Cancel():
+            case CancelRequest():
                 scope = self._requests.get(message.id)
                 if scope is not None:
                     scope.cancel()
@@ -114,7 +114,7 @@ class Session:
                 await self._begin(message, nursery)
 
     async def _begin(self, request: ClientMessage, nursery: trio.Nursery) -> None:
-        assert isinstance(request, Request)
+        assert isinstance(request, InspectorRequest)
         if request.id in self._requests:
             await self._refuse(request.id, "invalid", "a request of that id is under way")
         elif len(self._requests) >= protocol.REQUESTS:
@@ -123,23 +123,23 @@ class Session:
             scope = self._requests[request.id] = trio.CancelScope()
             nursery.start_soon(self._answer, request, scope)
 
-    async def _answer(self, request: Request, scope: trio.CancelScope) -> None:
-        refused: Refused | None = None
+    async def _answer(self, request: InspectorRequest, scope: trio.CancelScope) -> None:
+        refused: RequestRefused | None = None
         try:
             with scope:
                 await self._answers.answer(request, self._guest, self._tell)
         except* RequestError as group:
             error = group.exceptions[0]
             code: Code = error.code if isinstance(error, RequestError) else "failed"
-            refused = Refused(id=request.id, code=code, reason=explain(group))
+            refused = RequestRefused(id=request.id, code=code, reason=explain(group))
         except* LiqodError as group:
-            refused = Refused(id=request.id, code="failed", reason=explain(group))
+            refused = RequestRefused(id=request.id, code="failed", reason=explain(group))
         finally:
             self._requests.pop(request.id, None)
         if refused is not None:
             await self._tell(refused)
         elif scope.cancelled_caught:
-            await self._tell(Done(id=request.id, text="cancelled"))
+            await self._tell(RequestDone(id=request.id, text="cancelled"))
 
     async def _subscribe(self, wish: Subscribe, scope: trio.CancelScope) -> None:
         with scope:
@@ -154,7 +154,7 @@ class Session:
                 self._stream.part(viewer)
 
     async def _refuse(self, request: int, code: Code, reason: str) -> None:
-        await self._tell(Refused(id=request, code=code, reason=reason))
+        await self._tell(RequestRefused(id=request, code=code, reason=reason))
 
     async def _tell(self, message: ServerMessage) -> None:
         await self._send(protocol.encode(message).decode())

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import trio
 
 import liqod
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.queue import RunningQueue
 from liqod.model.view.rows import Queue, Task, Traffic, Watching
 from liqod.runtime.log import PEER
@@ -170,11 +170,11 @@ def queues(registry: Registry) -> tuple[Queue, ...]:
 
 def watches(registry: Registry) -> tuple[Watching, ...]:
     """All watches."""
-    rows = (_watch(informer) for informer in registry.of(Informer))
+    rows = (_watch(informer) for informer in registry.of(SharedInformer))
     return tuple(sorted(rows, key=lambda row: (row.server, row.kind, row.namespace)))
 
 
-def _watch(informer: Informer) -> Watching:
+def _watch(informer: SharedInformer) -> Watching:
     silence = trio.current_time() - informer.last_contact
     return Watching(
         kind=informer.kind.plural,

@@ -20,7 +20,7 @@ DaemonSet liqod-keeper on this node?"
 class Begun:
     """A program that the keeper has begun; what :class:`subprocess.Popen` says of one."""
 
-    def __init__(self, keeper: "Keeper", process: int) -> None:
+    def __init__(self, keeper: "KeeperClient", process: int) -> None:
         self.pid = process
         self.returncode: int | None = None
         self._keeper = keeper
@@ -36,7 +36,7 @@ class Begun:
         self._keeper.kill(self.pid)
 
 
-class Keeper:
+class KeeperClient:
     """The keeper at a socket. Each call raises OSError where it does not answer, or refuses."""
 
     def __init__(self, path: str) -> None:
@@ -141,7 +141,7 @@ _attended: dict[str, int] = {}
 """Locks that this process holds, by the keeper's socket: the kernel releases them with it."""
 
 
-def keeper() -> Keeper | None:
+def keeper() -> KeeperClient | None:
     """The keeper of this daemon; None on a host, where none is needed."""
     path = os.environ.get(VARIABLE, "")
-    return Keeper(path) if path else None
+    return KeeperClient(path) if path else None

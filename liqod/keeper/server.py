@@ -27,7 +27,7 @@ ASKER: Final = 5.0
 """Seconds for whoever connects to say what is wanted."""
 
 
-class Program:
+class KeptProgram:
     """One that was begun: its command line, and what it has ended with."""
 
     def __init__(self, process: int, words: Sequence[str]) -> None:
@@ -53,11 +53,11 @@ class Program:
                 time.sleep(0.005)
 
 
-class Keeper:
+class KeeperServer:
     """Keeps programs by their process ids, and namespaces by their names."""
 
     def __init__(self) -> None:
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[int, KeptProgram] = {}
         self._namespaces: dict[str, int] = {}
         self._lock: Path | None = None
 
@@ -118,14 +118,14 @@ class Keeper:
             setsid=True,
         )
         # One that has ended is remembered until its number is another's.
-        self._programs[process] = Program(process, words)
+        self._programs[process] = KeptProgram(process, words)
         return process
 
     def _status(self, process: int) -> int | None:
         program = self._programs.get(process)
         return program.poll() if program is not None else -1
 
-    def _end(self, meant: Callable[[Program], bool]) -> None:
+    def _end(self, meant: Callable[[KeptProgram], bool]) -> None:
         for program in [one for one in self._programs.values() if meant(one)]:
             program.end()
             del self._programs[program.process]
@@ -244,7 +244,7 @@ def main() -> None:
     # As process 1 of a container, signals without a handler do not end it.
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    Keeper().serve(place)
+    KeeperServer().serve(place)
 
 
 if __name__ == "__main__":

@@ -45,12 +45,12 @@ class Look(msgspec.Struct, frozen=True):
     ago: float | None = None
 
 
-class _Spec(msgspec.Struct, frozen=True):
+class _RenewalFields(msgspec.Struct, frozen=True):
     renewed: Any = msgspec.field(name="f:renewTime", default=None)
 
 
 class _Fields(msgspec.Struct, frozen=True):
-    spec: _Spec = msgspec.field(name="f:spec", default=_Spec())
+    spec: _RenewalFields = msgspec.field(name="f:spec", default=_RenewalFields())
 
 
 class _Owner(msgspec.Struct, frozen=True):
@@ -58,13 +58,13 @@ class _Owner(msgspec.Struct, frozen=True):
     fields: _Fields = msgspec.field(name="fieldsV1", default=_Fields())
 
 
-class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+class _LeaseMeta(msgspec.Struct, frozen=True, rename="camel"):
     creation_timestamp: str = ""
     managed_fields: tuple[_Owner, ...] = ()
 
 
 class _Written(msgspec.Struct, frozen=True):
-    metadata: _Meta = _Meta()
+    metadata: _LeaseMeta = _LeaseMeta()
 
 
 class _Listed(msgspec.Struct, frozen=True):

@@ -8,10 +8,10 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.memoryquota import Stub
-from liqod.kube.cache.store import Index, Key, Store, StoreChange
+from liqod.kube.cache.store import Index, IndexedStore, Key, StoreChange
 from liqod.kube.client import Client
 from liqod.kube.definitions import is_defined
 from liqod.kube.queue import K, KeyedQueue
@@ -75,18 +75,18 @@ class Watched(Generic[K]):
         self._counted = counted
         self._client = client
         self._wait = wait
-        self._informer: Informer | None = None
+        self._informer: SharedInformer | None = None
         self._queue: KeyedQueue[K] | None = None
         self._ends: dict[str | None, Callable[[], None]] = {}
 
     @property
-    def informer(self) -> Informer:
+    def informer(self) -> SharedInformer:
         """The informer that follows the kind, while the controller runs."""
         assert self._informer is not None, "the controller does not run"
         return self._informer
 
     @property
-    def store(self) -> Store:
+    def store(self) -> IndexedStore:
         """The store of the kind's known objects."""
         return self.informer.store
 
@@ -152,7 +152,7 @@ class Watched(Generic[K]):
         """Open the informer until the stack ends, not yet observed; it may not have synced."""
         self._queue = queue
         if self._client is not None:
-            self._informer = Informer(self._client, self.kind, self._selection, **self._how)
+            self._informer = SharedInformer(self._client, self.kind, self._selection, **self._how)
             nursery.start_soon(self._informer.run)
             return
         shared = informers.share(

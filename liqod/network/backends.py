@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from liqod.errors import NetworkError, PluginError
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.plugins.callguard import CallGuard
 from liqod.plugins.providers import (
     Place,
@@ -47,7 +47,7 @@ ORDINARY = BackendTimings()
 """Those of a daemon."""
 
 
-Backend = Callable[[Names], Tunnel]
+Backend = Callable[[PeerNames], Tunnel]
 """How a tunnel is had, for the names of a peer; nothing changes on the machine. Raises
 PluginError."""
 
@@ -64,7 +64,7 @@ def backend(
         gauge: the wall.
     """
 
-    def build(names: Names) -> Tunnel:
+    def build(names: PeerNames) -> Tunnel:
         place = Place(interface=names.tunnel, namespace=names.namespace)
         return walled(provider, settings, services, place, gauge, names.peer_id)
 

@@ -21,7 +21,7 @@ from liqod.errors import LiqodError, NetworkError
 from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import Wire, wire_of
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import OUTER_ADDRESS, PROXY_PORT, Names
+from liqod.network.dataplane.names import OUTER_ADDRESS, PROXY_PORT, PeerNames
 from liqod.runtime.connectionlimit import ConnectionLimiter, serve_one
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Notifier
@@ -129,7 +129,7 @@ class ConnectProxy:
         self._listeners = listeners or VethListeners()
         self._seldom = Seldom()
 
-    async def run(self, names: Names, healed: Callable[[], Awaitable[None]]) -> NoReturn:
+    async def run(self, names: PeerNames, healed: Callable[[], Awaitable[None]]) -> NoReturn:
         """Serve one peer until cancelled.
 
         Args:

@@ -13,7 +13,7 @@ from liqod.errors import LiqodError
 from liqod.network.backends import Backend
 from liqod.network.connectproxy import ConnectProxy
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.failover.role import Role
 from liqod.network.gateway.gatewayplan import Listening
 from liqod.network.overlay.ways import NodeReachability
@@ -63,7 +63,7 @@ NOWHERE = GatewayHost(problem="this daemon joins no networks")
 """Of a daemon that was not asked to."""
 
 
-async def take_down(machine: GatewayHost, names: Names) -> None:
+async def take_down(machine: GatewayHost, names: PeerNames) -> None:
     """Have nothing of a peer's on this machine, by its names alone.
 
     Raises:

@@ -14,7 +14,7 @@ from liqod.model.crossing.addresses import parse
 from liqod.network.backends import Backend, backend
 from liqod.network.connectproxy import ConnectProxy, ProxyTimings, place_of
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.failover.role import Role
 from liqod.network.gateway.gatewayplan import Listening
 from liqod.network.gatewayhost import GatewayHost
@@ -29,7 +29,7 @@ from liqod.runtime.supervise import Failure, Supervision
 
 FOLDER: Final = "/run/liqod-network"
 """Where backends keep what must last until the machine starts anew."""
-NOBODY: Final = Names("liqod", "nobody")
+NOBODY: Final = PeerNames("liqod", "nobody")
 """By these names it is asked what a backend lacks here; nothing is made."""
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.gateway import keysecrets
 from liqod.network.gatewayhost import GatewayHost, take_down
 from liqod.telemetry.events import NetworkSwept
@@ -64,7 +64,7 @@ class NetworkGarbageCollector(Controller[str]):
         selector = f"{labels.TENANT_NAMESPACE}={labels.TRUE},{labels.REMOTE_CLUSTER_ID}={peer}"
         if await client.list(NAMESPACES, Selection(labels=selector), decode=Partial):
             return None
-        await take_down(self._machine, Names(self._context.cluster_id, peer))
+        await take_down(self._machine, PeerNames(self._context.cluster_id, peer))
         await keysecrets.forget(client, peer, own)
         self._context.hub.publish(NetworkSwept(peer=peer, did="taken down"))
         return None

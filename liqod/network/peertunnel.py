@@ -27,7 +27,7 @@ from liqod.network.connectproxy import Healings
 from liqod.network.dataplane import peerplan
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.entrances import has_proxy
-from liqod.network.dataplane.names import Names, Side
+from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.failover.endpointhandover import hear
 from liqod.network.gateway import keysecrets
 from liqod.network.gateway.connections import Connections, TunnelState
@@ -86,7 +86,7 @@ class PeerTunnel:
         self._connections = connections
         self._api = api
         self._leads = leads
-        self._names = Names(peer.context.cluster_id, peer.id)
+        self._names = PeerNames(peer.context.cluster_id, peer.id)
         self._tunnel: Tunnel | None = None
         self._backend = ""
         self._up: DesiredTunnel | None = None

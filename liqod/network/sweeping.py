@@ -22,7 +22,7 @@ from liqod.errors import LiqodError
 from liqod.kube.selection import Selection
 from liqod.network.backends import Backend, backend
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.failover.fence import Fence
 from liqod.network.gatewayhost import GatewayHost, take_down
 from liqod.network.hostcapabilities import FOLDER
@@ -75,7 +75,7 @@ async def sweep(
     return swept
 
 
-async def known(context: ClusterContext, working: Collection[str]) -> list[Names]:
+async def known(context: ClusterContext, working: Collection[str]) -> list[PeerNames]:
     """All peers of which anything exists: a tenant namespace, a tunnel's key, a ForeignCluster,
     a task that runs.
 
@@ -92,7 +92,7 @@ async def known(context: ClusterContext, working: Collection[str]) -> list[Names
     ids = {each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "") for each in found}
     clusters = await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
     ids |= {each.spec.cluster_id for each in clusters} | set(working)
-    return [Names(context.cluster_id, each) for each in sorted(ids) if each]
+    return [PeerNames(context.cluster_id, each) for each in sorted(ids) if each]
 
 
 async def sweep_once(

@@ -78,7 +78,7 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Store(Protocol):
-    """A snapshot that follows the API server (:class:`liqod.kube.cache.store.Store` is one)."""
+    """A snapshot that follows the API server (as :class:`liqod.kube.cache.store.IndexedStore`)."""
 
     def decode(self, key: tuple[str, str], type: type[Any], /) -> Any:
         """One object, decoded, or None."""
@@ -86,7 +86,7 @@ class Store(Protocol):
 
 
 class Informer(Protocol):
-    """A shared watch of one kind (:class:`liqod.kube.cache.informer.Informer` is one)."""
+    """A shared watch of one kind (as :class:`liqod.kube.cache.informer.SharedInformer`)."""
 
     @property
     def store(self) -> Store:

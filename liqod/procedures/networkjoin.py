@@ -42,8 +42,8 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
     RANGES_REFUSED,
-    Endpoint,
     GatewayClient,
+    GatewayEndpoint,
     GatewayServer,
     Ranges,
 )
@@ -256,7 +256,7 @@ async def _gateways(
         server, GATEWAY_SERVERS, gateway_server(server.peer, server.liqo, asked), made
     )
     told = await _accepted(server, GATEWAY_SERVERS, GatewayServer, name)
-    endpoint = asked.dialled(told.status.endpoint or Endpoint())
+    endpoint = asked.dialled(told.status.endpoint or GatewayEndpoint())
     if relay is not None:
         endpoint = await relay.behind(endpoint, asked, client.client, server.id)
     where = ", ".join(endpoint.addresses)
@@ -441,7 +441,9 @@ async def _accepted(site: Site, kind: Kind, type_: type[R], name: str) -> R:
         return found if is_told(found) or pending(found) else None
 
     def is_told(found: R) -> bool:
-        endpoint = found.status.endpoint if isinstance(found, GatewayServer) else Endpoint(("-",))
+        endpoint = (
+            found.status.endpoint if isinstance(found, GatewayServer) else GatewayEndpoint(("-",))
+        )
         return endpoint is not None and bool(endpoint.addresses)
 
     def pending(found: R) -> str:

@@ -10,8 +10,8 @@ from liqod.apimachinery.meta import ObjectMeta
 from liqod.resources.networking import (
     GROUP,
     VERSION,
-    Endpoint,
     GatewayClient,
+    GatewayEndpoint,
     GatewayServer,
     Ranges,
 )
@@ -57,12 +57,12 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
         """The backend of the tunnel, as far as one side knows."""
         return self.backend or WIREGUARD
 
-    def dialled(self, told: Endpoint) -> Endpoint:
+    def dialled(self, told: GatewayEndpoint) -> GatewayEndpoint:
         """Where the client dials, of what the server tells."""
         first = told.port if told.port is not None else next(iter(told.ports), PORT)
         addresses = (self.client_address,) if self.client_address else told.addresses
         port = self.client_port or first
-        return Endpoint(addresses=addresses, port=port, protocol=told.protocol or "UDP")
+        return GatewayEndpoint(addresses=addresses, port=port, protocol=told.protocol or "UDP")
 
 
 def configuration(described: str, ranges: Ranges) -> Json:
@@ -87,7 +87,7 @@ def gateway_server(peer: str, liqo: str, asked: NetworkOptions) -> Json:
 
 
 def gateway_client(
-    peer: str, liqo: str, asked: NetworkOptions, endpoint: Endpoint, websocket: int = 0
+    peer: str, liqo: str, asked: NetworkOptions, endpoint: GatewayEndpoint, websocket: int = 0
 ) -> Json:
     """The gateway that dials.
 

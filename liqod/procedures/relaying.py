@@ -14,7 +14,7 @@ from liqod.model.network.ranges import ClusterCidrs, translate
 from liqod.network.ipam.relays import PREFIX
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.resources import CONFIGURATIONS, IP, IPS, Configuration
-from liqod.resources.networking import GATEWAY_CLIENTS, Endpoint, GatewayClient
+from liqod.resources.networking import GATEWAY_CLIENTS, GatewayClient, GatewayEndpoint
 from liqod.runtime.polling import poll_until
 
 PEER: Final = labels.REMOTE_CLUSTER_ID
@@ -34,8 +34,8 @@ class Relay(msgspec.Struct, frozen=True):
     liqo: str = labels.LIQO_NAMESPACE
 
     async def behind(
-        self, told: Endpoint, asked: NetworkOptions, client: Client, server: str
-    ) -> Endpoint:
+        self, told: GatewayEndpoint, asked: NetworkOptions, client: Client, server: str
+    ) -> GatewayEndpoint:
         """Where a gateway is dialled, the relay last.
 
         Args:
@@ -89,7 +89,9 @@ class Relay(msgspec.Struct, frozen=True):
                 f"the side that dials has not joined its network with {hub}: first do so"
             )
         to_hub = (each for each in dialled if each.metadata.labels.get(PEER) == hub)
-        addresses = {one for each in to_hub for one in (each.spec.endpoint or Endpoint()).addresses}
+        addresses = {
+            one for each in to_hub for one in (each.spec.endpoint or GatewayEndpoint()).addresses
+        }
         if behind and any(one in behind[1] for one in addresses):
             raise ConfigError(
                 f"the tunnel to {hub} may itself go by {server}: each would wait for the other"

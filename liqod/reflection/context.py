@@ -14,8 +14,8 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownnetworks import OwnNetworks
 from liqod.consumer.link import ProviderPeer
 from liqod.consumer.remotes import Remotes
-from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.informer import SharedInformer
+from liqod.kube.cache.store import IndexedStore
 from liqod.model.network.apiaddress import remapped_api_server
 from liqod.plugins.contracts import (
     Absence,
@@ -91,7 +91,7 @@ class Context:
         self.dependencies = Dependencies()
         self.reflectors: dict[str, Reflector] = {}
         self.namespaces: dict[str, MappedNamespace] = {}
-        self.wide: dict[Kind, Informer] = {}
+        self.wide: dict[Kind, SharedInformer] = {}
         self.opened: dict[Kind, trio.Event] = {}
         self.mapping = NamespaceMapping()
         self.nodes: dict[str, VirtualNode] = {}
@@ -160,14 +160,14 @@ class Context:
         now = trio.current_time()
         return now - self.unmapped.setdefault(namespace, now)
 
-    def store(self, kind: Kind, namespace: str) -> Store | None:
+    def store(self, kind: Kind, namespace: str) -> IndexedStore | None:
         """The local store in which objects of a kind and namespace are."""
         informer = self.wide.get(kind)
         if informer is None and (mapped := self.namespaces.get(namespace)) is not None:
             informer = mapped.local(kind)
         return None if informer is None else informer.store
 
-    def local(self, reflector: Reflector, mapped: MappedNamespace | None) -> Informer | None:
+    def local(self, reflector: Reflector, mapped: MappedNamespace | None) -> SharedInformer | None:
         """The informer of a reflector's own objects, once it is open."""
         if reflector.scope is Scope.NODE:
             return self.wide.get(reflector.kind)
@@ -227,13 +227,13 @@ class State(NamedTuple):
 
 
 # Read at each event of an object, so these are no Partial, which takes a quarter longer.
-class _Meta(msgspec.Struct, rename="camel"):
+class _VersionMeta(msgspec.Struct, rename="camel"):
     uid: str = ""
     resource_version: str = ""
 
 
 class _Object(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    metadata: _VersionMeta = msgspec.field(default_factory=_VersionMeta)
 
 
 _object = msgspec.json.Decoder(_Object)

@@ -23,9 +23,9 @@ from liqod.consumer.link import ProviderPeer
 from liqod.consumer.namespaces import unoffloadable
 from liqod.consumer.namespaces.unoffloadable import UnoffloadableNamespaces
 from liqod.consumer.remotes import Remotes
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.nodeindex import node_index
-from liqod.kube.cache.store import Store, StoreChange
+from liqod.kube.cache.store import IndexedStore, StoreChange
 from liqod.kube.client import Client
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import EVERY, Selection
@@ -193,7 +193,7 @@ class Engine:
             self.context.elsewhere = found
             self._renamed()
 
-    def _read(self, maps: Informer, nodes: Informer) -> None:
+    def _read(self, maps: SharedInformer, nodes: SharedInformer) -> None:
         """Take in what the map and the nodes say, and have reconciled again what that concerns."""
         context, tenant = self.context, self.peer.tenant_namespace
         before = (context.mapping, context.nodes)
@@ -385,7 +385,7 @@ class Engine:
             session.wake()
 
 
-def _in(store: Store, namespace: str, kind: type[T]) -> list[T]:
+def _in(store: IndexedStore, namespace: str, kind: type[T]) -> list[T]:
     """The objects of a namespace, decoded."""
     found = (store.decode(key, kind) for key in store.indexed("namespace", namespace))
     return [each for each in found if each is not None]

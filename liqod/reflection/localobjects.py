@@ -12,7 +12,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
 from liqod.errors import AlreadyExists, Conflict
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 from liqod.kube.client import Client
 from liqod.kube.ensure import ensure
 from liqod.plugins.contracts import Json
@@ -83,7 +83,7 @@ async def make(
     wanted: Json,
     source: Json,
     reflector: str,
-    store: Store,
+    store: IndexedStore,
     lately: Lately,
 ) -> None:
     """Make one object here be as wanted, also where another peer's engine made it.
@@ -128,7 +128,7 @@ async def sweep(
     reflector: str,
     peer: str,
     wanted: set[str],
-    store: Store,
+    store: IndexedStore,
 ) -> None:
     """Remove what was made here from an object for a peer, and is no longer wanted."""
     own = source["metadata"]

@@ -11,8 +11,8 @@ import trio
 from liqod.apimachinery import labels as marks
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.kube.cache.informer import SUSPECT_ABOVE, SUSPECT_GRACE, Informer
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.informer import SUSPECT_ABOVE, SUSPECT_GRACE, SharedInformer
+from liqod.kube.cache.store import IndexedStore
 from liqod.kube.client import Client
 from liqod.plugins.contracts import Reflector
 from liqod.reflection.remotecache import RemoteCache
@@ -49,12 +49,12 @@ class MappedNamespace:
         self.remote_namespace = remote_namespace
         self.client = client
         self.caches = caches
-        self.locals: dict[tuple[Kind, str], Informer] = {}
+        self.locals: dict[tuple[Kind, str], SharedInformer] = {}
         self.ready: dict[str, float] = {}
         self.met: set[str] = set()
         self._empty: dict[str, tuple[float, str | None]] = {}
 
-    def local(self, kind: Kind, labels: str = "") -> Informer | None:
+    def local(self, kind: Kind, labels: str = "") -> SharedInformer | None:
         """The local informer of a kind in this namespace, once it is open."""
         return self.locals.get((kind, labels))
 
@@ -65,7 +65,7 @@ class MappedNamespace:
         reasons += [self.caches[remote.kind].suspect for remote in reflector.remote]
         return next((reason for reason in reasons if reason is not None), None)
 
-    def suspiciously_empty(self, reflector: Reflector, store: Store) -> str | None:
+    def suspiciously_empty(self, reflector: Reflector, store: IndexedStore) -> str | None:
         """The reason why a start that sees nothing here proves nothing yet; None normally.
 
         Where we have just begun, nothing was known here before. That not one is here of the many

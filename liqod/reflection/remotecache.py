@@ -19,7 +19,7 @@ import trio
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial, newer
 from liqod.consumer.degradations import Degradation
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
@@ -104,7 +104,7 @@ class RemoteCache:
             for remote in reflector.remote
             if remote.kind == kind and remote.debounce is not None
         }
-        self._informer: Informer | None = None
+        self._informer: SharedInformer | None = None
         self._sources: dict[str, Source] = {}
         self._names: dict[Source, set[str]] = {}
         self._written: dict[str, _PendingWrite] = {}
@@ -295,7 +295,7 @@ class RemoteCache:
                 await self._awake.wait()
         self._empty = False
         self.used.set()
-        informer = self._informer = Informer(
+        informer = self._informer = SharedInformer(
             self._client,
             self.kind,
             Selection(

@@ -18,7 +18,7 @@ import trio
 
 from liqod.apimachinery.kinds import SERVICE_ACCOUNTS, Kind
 from liqod.errors import PermanentError, PluginError
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 from liqod.kube.client import Client
 from liqod.model.objects.homeapi import life
 from liqod.model.objects.partial import TokenRequest
@@ -136,7 +136,7 @@ class LiveView:
         now: str,
         ahead: float = 0.0,
         refusals: tuple[Refusal, ...],
-        stores: Callable[[Kind, str], Store | None],
+        stores: Callable[[Kind, str], IndexedStore | None],
         remote: Mapping[Any, tuple[Json, ...]],
         gone: Mapping[Kind, bytes] = MappingProxyType({}),
         answers: Callable[[Need], Any],
@@ -189,7 +189,7 @@ class LiveView:
         self.used.add(need)
         return self._answers(need)
 
-    def _store_of(self, kind: Kind, namespace: str | None) -> tuple[Store | None, str]:
+    def _store_of(self, kind: Kind, namespace: str | None) -> tuple[IndexedStore | None, str]:
         if kind not in self._reads:
             raise PluginError(f"{self._reflector} does not declare that it reads {kind.name}")
         where = (namespace or self.names.namespace) if kind.namespaced else ""

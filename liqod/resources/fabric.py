@@ -191,7 +191,7 @@ class AppliedStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
     conditions: tuple[HostCondition, ...] = ()
 
 
-class Route(Base, frozen=True, omit_defaults=True, rename="camel"):
+class FabricRoute(Base, frozen=True, omit_defaults=True, rename="camel"):
     """One route."""
 
     dst: Prefix
@@ -206,7 +206,7 @@ class Route(Base, frozen=True, omit_defaults=True, rename="camel"):
 class RouteRule(Base, frozen=True, omit_defaults=True, rename="camel"):
     """One policy rule and its routes."""
 
-    routes: tuple[Route, ...]
+    routes: tuple[FabricRoute, ...]
     src: Prefix = ""
     dst: Prefix = ""
     iif: str = ""

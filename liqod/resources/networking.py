@@ -169,7 +169,7 @@ class Connection(Resource, frozen=True, omit_defaults=True, rename="camel"):
     status: ConnectionStatus = ConnectionStatus()
 
 
-class Endpoint(Base, frozen=True, omit_defaults=True, rename="camel"):
+class GatewayEndpoint(Base, frozen=True, omit_defaults=True, rename="camel"):
     """Where a gateway is reached; one of ``port`` and ``ports``."""
 
     addresses: tuple[str, ...] = ()
@@ -218,7 +218,7 @@ class GatewayServerStatus(Base, frozen=True, omit_defaults=True, rename="camel")
         backends: kinds of tunnels that this cluster makes, where the one asked for is none of them.
     """
 
-    endpoint: Annotated[Endpoint | None, schema(**_ENDPOINT_RULES)] = None
+    endpoint: Annotated[GatewayEndpoint | None, schema(**_ENDPOINT_RULES)] = None
     internal_endpoint: InternalEndpoint | None = None
     secret_ref: ObjectRef | None = None
     server_ref: ObjectRef | None = None
@@ -238,7 +238,7 @@ class GatewayServer(Resource, frozen=True, omit_defaults=True, rename="camel"):
 class GatewayClientSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
     """The gateway that dials."""
 
-    endpoint: Annotated[Endpoint | None, schema(**_ENDPOINT_RULES)] = None
+    endpoint: Annotated[GatewayEndpoint | None, schema(**_ENDPOINT_RULES)] = None
     mtu: int = 0
     secret_ref: LocalRef | None = None
     client_template_ref: ObjectRef | None = None
@@ -280,7 +280,7 @@ class WgGatewayStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
 
     secret_ref: ObjectRef | None = None
     internal_endpoint: InternalEndpoint | None = None
-    endpoint: Annotated[Endpoint | None, schema(**_ENDPOINT_RULES)] = None
+    endpoint: Annotated[GatewayEndpoint | None, schema(**_ENDPOINT_RULES)] = None
 
 
 class WgGatewayServer(Resource, frozen=True, omit_defaults=True, rename="camel"):

@@ -182,7 +182,7 @@ class ShadowPod(Resource, frozen=True, omit_defaults=True, rename="camel"):
     status: ShadowPodStatus = ShadowPodStatus()
 
 
-class EndpointPort(Base, frozen=True, omit_defaults=True, rename="camel"):
+class ShadowEndpointPort(Base, frozen=True, omit_defaults=True, rename="camel"):
     """``discovery/v1 EndpointPort``; an absent port means all of them."""
 
     name: str | None = None
@@ -202,7 +202,7 @@ class EndpointTemplate(Base, frozen=True, omit_defaults=True, rename="camel"):
 
     address_type: str = ""
     endpoints: Annotated[list[dict[str, Any]] | None, schema(maxItems=MAX_ENDPOINTS)] = None
-    ports: tuple[EndpointPort, ...] = ()
+    ports: tuple[ShadowEndpointPort, ...] = ()
 
 
 class ShadowEndpointSliceSpec(Base, frozen=True, omit_defaults=True, rename="camel"):

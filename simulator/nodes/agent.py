@@ -16,7 +16,7 @@ import trio
 from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, SECRETS
 from liqod.errors import AlreadyExists, Conflict, Invalid, LiqodError, NotFound
 from liqod.kube import times
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.queue import KeyedQueue
@@ -363,7 +363,7 @@ async def run_nodes(
         labels=labels,
         tells=tells,
     )
-    pods = Informer(client, PODS, keep=_is_bound)
+    pods = SharedInformer(client, PODS, keep=_is_bound)
 
     def notice(change: StoreChange) -> None:
         agent.notice(change.key, change.new)

@@ -22,7 +22,7 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.errors import LiqodError, NotFound, PluginError
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.text import is_fit
 from liqod.plugins import loader
@@ -48,7 +48,7 @@ class _NoObjects:
     """An informer of a cluster that is empty."""
 
     def __init__(self) -> None:
-        self.store = Store()
+        self.store = IndexedStore()
 
     def subscribe(self, handler: Any) -> Any:
         return lambda: None

@@ -5,7 +5,7 @@ import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.errors import Unreachable
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.selection import Selection
@@ -41,7 +41,7 @@ async def test_an_api_server_that_restarts_and_freezes(new_control_plane) -> Non
     plane = await trio.to_thread.run_sync(new_control_plane, "kube-restart")
     given = read(plane)
     async with Client(given, deadline=2) as client, trio.open_nursery() as nursery:
-        informer = Informer(client, CONFIG_MAPS, Selection("default"))
+        informer = SharedInformer(client, CONFIG_MAPS, Selection("default"))
         await nursery.start(informer.run)
         await client.create(CONFIG_MAPS, config_map("kept"), "default")
         await until(lambda: ("default", "kept") in informer.store)

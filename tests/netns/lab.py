@@ -22,7 +22,7 @@ from pathlib import Path
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.network.dataplane.kernel.apply import change
 from liqod.network.dataplane.kernel.namespaces import enter
-from liqod.network.dataplane.names import INSIDE_TABLE, Names, Side
+from liqod.network.dataplane.names import INSIDE_TABLE, PeerNames, Side
 from liqod.network.dataplane.peerplan import PeerPlan, plan
 
 MTU = 1340
@@ -70,7 +70,7 @@ class Cluster:
     """
 
     def __init__(self, lab: Lab, own: str, peer: str, side: Side) -> None:
-        self.names = Names(own, peer)
+        self.names = PeerNames(own, peer)
         self.node = f"{own}-node"
         self.host = f"{own}-host"
         self._lab = lab

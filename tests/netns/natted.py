@@ -23,7 +23,7 @@ from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.network import ipam
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel.namespaces import enter
-from liqod.network.dataplane.names import Names, Side
+from liqod.network.dataplane.names import PeerNames, Side
 from liqod.procedures import kubeconfigpeering
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
@@ -69,7 +69,7 @@ class Natted(msgspec.Struct, frozen=True):
         """All namespaces at the hub through which its peers' packets go."""
         ends = (self.rome.member.id, self.milan.member.id)
         hub = self.hub.member.id
-        return (self.hub.node, *(Names(hub, end).namespace for end in ends))
+        return (self.hub.node, *(PeerNames(hub, end).namespace for end in ends))
 
     async def join(self, one: Site, other: Site, *, relayed: bool = False) -> Joining:
         """Join two networks; the gateway of the other is dialled."""
@@ -120,7 +120,7 @@ async def natted(program: str, folder: Path, settings: str) -> AsyncIterator[Nat
         lab.close()
         for own in ids.values():
             for peer in ids.values():
-                run("ip", "netns", "delete", Names(own, peer).namespace, check=False)
+                run("ip", "netns", "delete", PeerNames(own, peer).namespace, check=False)
 
 
 def _sites(

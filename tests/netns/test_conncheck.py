@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import trio
 
-from liqod.network.dataplane.names import TUNNEL_ADDRESSES, Names, Side
+from liqod.network.dataplane.names import TUNNEL_ADDRESSES, PeerNames, Side
 from liqod.network.probing.conncheck import Prober, ProbeResult
 from liqod.network.probing.icmp import largest_packet
 from tests.kube_cases import until
@@ -17,7 +17,7 @@ from tests.testbed.netns import Networks
 
 pytestmark = pytest.mark.netns
 
-ROME, MILAN = Names("rome-probes", "milan-probes"), Names("milan-probes", "rome-probes")
+ROME, MILAN = PeerNames("rome-probes", "milan-probes"), PeerNames("milan-probes", "rome-probes")
 LOSES = """
 table netdev t {{
   chain c {{

@@ -18,10 +18,10 @@ import trio.testing
 
 from liqod.errors import NetworkError
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
-from liqod.netlink import Refused
+from liqod.netlink import NetlinkRefused
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel import namespaces
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan, plan
 from tests.testbed.machine import run
 from tests.testbed.netns import Networks, inside, state
@@ -44,7 +44,7 @@ def seen(number: int = 0) -> ClusterCidrs:
     )
 
 
-def planned(names: Names, number: int = 0) -> PeerPlan:
+def planned(names: PeerNames, number: int = 0) -> PeerPlan:
     """The plan of a peer with the same addresses as ours."""
     theirs = msgspec.structs.replace(OWN, external=("10.70.3.0/24", "fd00:10:70::/112"))
     ranges = PeerRanges(own=OWN, peer=theirs, seen=seen(number), lent={})
@@ -60,9 +60,9 @@ class Gateway:
         self.datapath = KernelDatapath(self.own_id, self.node)
         self._networks = networks
 
-    async def begin(self, peer: str = "milan") -> Names:
+    async def begin(self, peer: str = "milan") -> PeerNames:
         """A peer with a tunnel that carries nothing."""
-        names = Names(self.own_id, peer)
+        names = PeerNames(self.own_id, peer)
         self._networks.adopt(names.namespace)
         await self.datapath.begin(names)
         inside(names.namespace, f"ip tuntap add {names.tunnel} mode tun")
@@ -216,7 +216,7 @@ async def _applied_anew(gateway: Gateway, want: PeerPlan) -> None:
     while True:
         try:
             await gateway.datapath.apply(want)
-        except Refused as error:
+        except NetlinkRefused as error:
             if error.errno != errno.ENODEV:
                 raise
             await trio.sleep(0.1)
@@ -270,12 +270,12 @@ async def test_what_is_left_of_forgotten_peers_is_swept(
 KILLED = """
 import sys, trio
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from tests.netns.test_datapath import planned
 
 async def main():
     own, node = sys.argv[1:]
-    names = Names(own, "milan")
+    names = PeerNames(own, "milan")
     datapath = KernelDatapath(own, node)
     print("begins", flush=True)
     while True:
@@ -303,7 +303,7 @@ async def test_whatever_a_killed_daemon_leaves_is_swept(
     gateway: Gateway, networks: Networks
 ) -> None:
     before = state(gateway.node)
-    names = Names(gateway.own_id, "milan")
+    names = PeerNames(gateway.own_id, "milan")
     networks.adopt(names.namespace)
     for _ in range(5):
         await trio.to_thread.run_sync(killed, gateway.own_id, gateway.node)
@@ -323,7 +323,7 @@ async def until(so: Callable[[], bool]) -> None:
 async def test_a_namespace_of_another_owner_is_not_adopted(
     gateway: Gateway, networks: Networks
 ) -> None:
-    names = Names(gateway.own_id, "milan")
+    names = PeerNames(gateway.own_id, "milan")
     networks.adopt(names.namespace)
     await namespaces.make(names.namespace, "liqod somebody-else/milan")
     before = state(gateway.node)

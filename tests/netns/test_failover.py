@@ -31,7 +31,7 @@ from liqod.model import ids
 from liqod.network import ipam
 from liqod.network.dataplane import nodeplan
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.nodeplan import Overlay, OverlayNode
 from liqod.network.failover import membership
 from liqod.network.failover.election import DURATION, GRACE
@@ -321,7 +321,7 @@ async def site(program: str, folder: Path, side: str = "server") -> AsyncIterato
     finally:
         lab.close()
         for own, peer in (names, names[::-1], (f"{names[1]}2", names[0])):
-            run("ip", "netns", "delete", Names(own, peer).namespace, check=False)
+            run("ip", "netns", "delete", PeerNames(own, peer).namespace, check=False)
 
 
 async def alias_of(member: Member, peer: str) -> str:

@@ -17,7 +17,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.kube.selection import Selection
 from liqod.network.dataplane.kernel.namespaces import enter
-from liqod.network.dataplane.names import PROXY_PORT, Names
+from liqod.network.dataplane.names import PROXY_PORT, PeerNames
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
 from liqod.runtime.account import PROXY, SHARED
 from tests.netns.lab import run
@@ -44,7 +44,7 @@ def places(networks: Networks) -> dict[str, str]:
     for name, place in found.items():
         run("ip", "-n", place, "addr", "add", f"{ADDRESSES[name]}/24", "dev", "net0")
         run("ip", "-n", place, "link", "set", "net0", "up")
-        networks.adopt(Names(name, next(each for each in ADDRESSES if each != name)).namespace)
+        networks.adopt(PeerNames(name, next(each for each in ADDRESSES if each != name)).namespace)
     return found
 
 

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from liqod.network.dataplane.kernel.namespaces import enter
-from liqod.network.dataplane.names import Names, Side
+from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.probing.conncheck import PeerHello, Prober, ProbeResult
 from tests.netns.lab import run
 from tests.netns.test_faults import QUICK, known
@@ -39,7 +39,7 @@ class NotingProber(Prober):
     def __init__(
         self,
         verdicts: list[bool],
-        names: Names,
+        names: PeerNames,
         side: Side,
         heard: Callable[[ProbeResult], None],
         tells: Callable[[], PeerHello],

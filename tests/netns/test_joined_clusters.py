@@ -26,7 +26,7 @@ from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.network import ipam
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.gateway.gatewayplan import Listening
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.probing.conncheck import Prober
@@ -67,7 +67,7 @@ class Site:
         self.member = member
         self.node = node
         self.pod = pod
-        self.names = Names(member.id, peer)
+        self.names = PeerNames(member.id, peer)
 
     async def reaches(self, last: int, *, times: int = 3) -> int:
         """How many of some echo requests from the pod to the peer's pod are answered."""
@@ -121,7 +121,7 @@ def machine_of(
     wanted = {"program": program, "kernel": False}
     settings = msgspec.convert(wanted, WIREGUARD.config_type)
 
-    def build(provider: TunnelProvider, settings: object, names: Names) -> Tunnel:
+    def build(provider: TunnelProvider, settings: object, names: PeerNames) -> Tunnel:
         place = Place(interface=names.tunnel, namespace=names.namespace, underlay=node)
         return provider.build(settings, services, place)
 
@@ -221,7 +221,7 @@ async def two(
         lab.close()
         shutil.rmtree(short)
         for own, peer in (names, names[::-1]):
-            run("ip", "netns", "delete", Names(own, peer).namespace, check=False)
+            run("ip", "netns", "delete", PeerNames(own, peer).namespace, check=False)
 
 
 async def test_pods_of_two_clusters_reach_each_other_until_they_part(

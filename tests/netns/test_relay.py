@@ -14,7 +14,7 @@ import trio
 from liqod.kube.client import Client
 from liqod.model import ids
 from liqod.network.dataplane.kernel.namespaces import enter
-from liqod.network.dataplane.names import INSIDE_TABLE, Names
+from liqod.network.dataplane.names import INSIDE_TABLE, PeerNames
 from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS
 from liqod.resources.networking import (
@@ -105,7 +105,7 @@ async def nothing_is_read(three: Natted) -> None:
     """A pod's data is nowhere on the relay; in its own clusters it is, which proves the search."""
     secret = os.urandom(16).hex().encode()
     alias = await three.rome.alias(6)
-    at_home = (Names(three.milan.member.id, three.rome.member.id).namespace,)
+    at_home = (PeerNames(three.milan.member.id, three.rome.member.id).namespace,)
 
     def say() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
@@ -124,8 +124,8 @@ async def nothing_else_is_let_through(three: Natted) -> None:
     """By the relay's address another gateway is reached, and nothing else of anybody."""
     rome, milan, hub = three.rome, three.milan, three.hub
     relay, port = await relayed_at(three)
-    at_hub = Names(hub.member.id, rome.member.id).namespace
-    at_milan = Names(milan.member.id, hub.member.id).namespace
+    at_hub = PeerNames(hub.member.id, rome.member.id).namespace
+    at_milan = PeerNames(milan.member.id, hub.member.id).namespace
 
     async def tries(place: str, address: str, to: int, kind: str) -> None:
         with pytest.raises(TimeoutError):
@@ -145,7 +145,7 @@ async def nothing_else_is_let_through(three: Natted) -> None:
             await tries(hub.node, f"{gateway}.0", to, kind)
         assert packets(at_milan, INSIDE_TABLE, "strangers") >= before + 5
         # Rome's gateway dials, so that nothing is let in there.
-        at_rome = Names(rome.member.id, hub.member.id).namespace
+        at_rome = PeerNames(rome.member.id, hub.member.id).namespace
         before = packets(at_rome, INSIDE_TABLE, "strangers")
         await tries(hub.node, f"{await external(hub, rome.member.id)}.0", 12345, "udp")
         assert packets(at_rome, INSIDE_TABLE, "strangers") > before
@@ -183,7 +183,7 @@ async def a_relay_comes_back(three: Natted) -> None:
 async def a_flood_is_cut(three: Natted) -> None:
     """One who sends more than was agreed loses it there, and no other peer of the relay's does."""
     relay, port = await relayed_at(three)
-    at_hub = Names(three.hub.member.id, three.rome.member.id).namespace
+    at_hub = PeerNames(three.hub.member.id, three.rome.member.id).namespace
     before = packets(at_hub, INSIDE_TABLE, "flooded")
 
     def flood() -> None:
@@ -218,7 +218,7 @@ async def a_better_way_is_taken(three: Natted) -> None:
     rule = f"insert rule ip nat through ip daddr {direct} udp dport {port} accept"
     run("nft", *rule.split(), namespace=three.nats["m"])
 
-    at_hub = Names(three.hub.member.id, rome.member.id).namespace
+    at_hub = PeerNames(three.hub.member.id, rome.member.id).namespace
 
     async def taken() -> bool:
         counted = packets(at_hub, INSIDE_TABLE, "relayed")

@@ -17,7 +17,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.network import sweeping
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.timings import NetworkTimings
 from simulator import EmbeddedCluster
@@ -43,8 +43,10 @@ async def leading(networks: Networks) -> AsyncIterator[tuple[Any, Client, Kernel
         nursery.cancel_scope.cancel()
 
 
-async def begin(kernel: KernelDatapath, networks: Networks, own: str, peer: str, at: int) -> Names:
-    names = Names(own, peer)
+async def begin(
+    kernel: KernelDatapath, networks: Networks, own: str, peer: str, at: int
+) -> PeerNames:
+    names = PeerNames(own, peer)
     networks.adopt(names.namespace)
     await kernel.begin(names)
     inside(names.namespace, f"ip tuntap add {names.tunnel} mode tun")
@@ -107,7 +109,7 @@ def test_uninstall_leaves_no_namespace_rule_process_or_socket(
     own, node = f"rome-{networks.make('x')[1:7]}", networks.make("node")
     before = state(node)
     kernel = KernelDatapath(own, node)
-    names = Names(own, "milan")
+    names = PeerNames(own, "milan")
     networks.adopt(names.namespace)
     trio.run(kernel.begin, names)
     entering = ["nsenter", f"--net=/run/netns/{node}"]

@@ -18,7 +18,7 @@ from liqod.errors import NetworkError
 from liqod.identity import tunnelkeys
 from liqod.network.dataplane.kernel.namespaces import inside
 from liqod.plugins.network import processes
-from liqod.plugins.network.websocket import WEBSOCKET, WebSocket
+from liqod.plugins.network.websocket import WEBSOCKET, WebsocketTunnel
 from liqod.plugins.network.websocketprogram import MODULE
 from liqod.plugins.providers import Place
 from simulator.suites import TunnelContract
@@ -196,7 +196,7 @@ def test_the_servers_of_two_peers_share_a_port():
         await both.join()
         ours, theirs = tunnelkeys.generate(), tunnelkeys.generate()
         names = {gateway.side: f"{gateway.inside}2" for gateway in both.both}
-        made: list[WebSocket] = []
+        made: list[WebsocketTunnel] = []
         try:
             for gateway in both.both:
                 ip("netns", "add", names[gateway.side])
@@ -207,7 +207,7 @@ def test_the_servers_of_two_peers_share_a_port():
                     underlay=gateway.underlay,
                 )
                 tunnel = WEBSOCKET.build(WEBSOCKET.config_type(), gateway.services, place)
-                assert isinstance(tunnel, WebSocket)
+                assert isinstance(tunnel, WebsocketTunnel)
                 made.append(tunnel)
                 changed = {"private_key": own.private, "public_key": own.public}
                 await tunnel.up(both.spec(gateway.side, peer_public_key=other.public, **changed))
@@ -291,11 +291,11 @@ def test_where_more_is_sent_than_goes_through_what_arrives_is_young():
     between(body)
 
 
-async def is_gone(tunnel: WebSocket) -> bool:
+async def is_gone(tunnel: WebsocketTunnel) -> bool:
     return await tunnel.status() is None
 
 
-async def stands(tunnel: WebSocket) -> bool:
+async def stands(tunnel: WebsocketTunnel) -> bool:
     status = await tunnel.status()
     return status is not None and status.handshake_age is not None
 

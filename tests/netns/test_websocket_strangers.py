@@ -14,7 +14,7 @@ import trio
 from liqod.identity import tunnelkeys
 from liqod.identity.tunnelcertificates import pinned
 from liqod.plugins.network.websocketd.listening import PROVED_WITHIN
-from liqod.plugins.network.websocketd.session import Failed, Session
+from liqod.plugins.network.websocketd.session import ConnectionFailed, TunnelSession
 from liqod.plugins.network.websocketd.tls import context
 from liqod.runtime.account import CALLERS, SHARED, SHARES, TUNNEL_SHARES
 from simulator.suites.gateways import Gateway
@@ -96,7 +96,7 @@ def test_who_has_only_seen_the_name_on_the_wire_is_refused():
         one, other = tunnelkeys.generate(), tunnelkeys.generate()
         forged = pinned("client", one.private, one.public, other.public).identity
         for identity in (forged, pins(both, "server").identity):
-            with pytest.raises(Failed, match="does not take this one's certificate"):
+            with pytest.raises(ConnectionFailed, match="does not take this one's certificate"):
                 await opened(both, identity)
         assert await both.echo(b"?")
 
@@ -110,9 +110,9 @@ def test_an_older_tls_is_not_spoken():
         how = context("client", mine.identity, mine.peer)
         how.minimum_version = how.maximum_version = ssl.TLSVersion.TLSv1_2
         stream = await dialled(both)
-        session = Session("client", how, f"{mine.name}.x", stream, stream.socket, "x")
+        session = TunnelSession("client", how, f"{mine.name}.x", stream, stream.socket, "x")
         async with stream:
-            with pytest.raises(Failed, match="PROTOCOL"):
+            with pytest.raises(ConnectionFailed, match="PROTOCOL"):
                 await session.open()
 
     between(body)

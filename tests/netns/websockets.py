@@ -17,9 +17,9 @@ from websockets.uri import WebSocketURI
 from liqod.identity.tunnelcertificates import Pinned, pinned
 from liqod.network.dataplane.kernel.namespaces import inside
 from liqod.plugins.network.websocket import WEBSOCKET
-from liqod.plugins.network.websocketd.session import SPEAKS, Session
+from liqod.plugins.network.websocketd.session import SPEAKS, TunnelSession
 from liqod.plugins.network.websocketd.tls import context
-from liqod.plugins.network.websocketprogram import Program
+from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import Side, TunnelStatus
 from simulator.suites import TunnelContract
 from simulator.suites.gateways import UNDERLAY, Gateway
@@ -53,9 +53,9 @@ async def why(both: Gateways, side: str, *words: str, seconds: float = 8.0) -> s
             await trio.sleep(0.02)
 
 
-def program_of(gateway: Gateway) -> Program:
+def program_of(gateway: Gateway) -> TunnelProcess:
     """The program of a gateway's tunnel, past the wall that a daemon has around it."""
-    return Program(gateway.services, gateway.place, gateway.place.interface)
+    return TunnelProcess(gateway.services, gateway.place, gateway.place.interface)
 
 
 async def status_of(both: Gateways, side: Side) -> TunnelStatus:
@@ -91,12 +91,12 @@ async def dialled(both: Gateways) -> trio.SocketStream:
     return trio.SocketStream(trio.socket.from_stdlib_socket(made))
 
 
-async def opened(both: Gateways, identity: str | None = None) -> Session:
+async def opened(both: Gateways, identity: str | None = None) -> TunnelSession:
     """A session with the server, of the peer's own or with another identity."""
     mine = pins(both, "client")
     how = context("client", identity or mine.identity, mine.peer)
     stream = await dialled(both)
-    session = Session("client", how, f"{mine.name}.x", stream, stream.socket, "x")
+    session = TunnelSession("client", how, f"{mine.name}.x", stream, stream.socket, "x")
     try:
         with trio.fail_after(5):
             await session.open()

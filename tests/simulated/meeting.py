@@ -50,7 +50,7 @@ async def key_of(member: Member) -> str:
 
 async def invite(host: Member, **more: Any) -> InvitationToken:
     """An invitation of a cluster's."""
-    wanted = invitations.InvitationSpec(
+    wanted = invitations.InvitationParameters(
         addresses=(address_of(host),), key=await key_of(host), **{"lifetime": 600, **more}
     )
     token, _ = await invitations.invite(host.admin, "liqo", wanted)

@@ -20,7 +20,7 @@ import trio
 
 from liqod.apimachinery.kinds import PODS
 from liqod.errors import LiqodError
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
@@ -175,7 +175,7 @@ class Sampler:
         self._mark = secrets.token_hex(2)
         self._ready: dict[str, trio.Event] = {}
         self._began: dict[str, float] = {}
-        self.informer = Informer(client, PODS, Selection(namespace))
+        self.informer = SharedInformer(client, PODS, Selection(namespace))
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Watch the pods until cancelled."""

@@ -20,7 +20,7 @@ from liqod.cluster.memorylimits import (
 )
 from liqod.config import GuestSettings
 from liqod.kube.cache.memoryquota import NOBODY, MemoryQuota
-from liqod.kube.cache.store import Store, StoreChange
+from liqod.kube.cache.store import IndexedStore, StoreChange
 from liqod.model.peering.quota import pod_cost
 from liqod.provider.workloads.graceperiods import GracePeriods
 from liqod.provider.workloads.shadow import GuestPod, Shadow, ShadowPlan, decide
@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_not_kept_either():
 
 
 def test_a_flood_is_held_in_a_few_hundred_bytes_each():
-    store = Store(trim=trim_to(LIMIT))
+    store = IndexedStore(trim=trim_to(LIMIT))
     for number in range(100):
         store.put(("shop-rome", f"huge-{number}"), shadow_pod(f"huge-{number}", 10**6))
     assert sum(len(store.get(key) or b"") for key in store) < 100 * 500

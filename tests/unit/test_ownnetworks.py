@@ -7,11 +7,11 @@ import trio
 import trio.testing
 
 from liqod.cluster.ownnetworks import own_networks
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
 
 
-class FakeInformer(Informer):
+class FakeInformer(SharedInformer):
     def __init__(self) -> None:
         self.handlers: list[Any] = []
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from liqod.cli.progress import Progress
+from liqod.cli.progress import ProgressDisplay
 from liqod.runtime.progress import Step, name_of
 
 
 def test_the_detail_of_a_step_is_shown_and_is_no_step_of_its_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    progress = Progress()
+    progress = ProgressDisplay()
     progress("wait for milan")
     progress(Step("wait for milan", "it does not answer"))
     assert (progress.step, progress.name) == (

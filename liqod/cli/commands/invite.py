@@ -78,7 +78,7 @@ async def invite(
     async with frame.client() as client:
         frame.progress("make the invitation")
         pair = await cluster_keys(client, liqo_namespace)
-        wanted = invitations.InvitationSpec(
+        wanted = invitations.InvitationParameters(
             addresses=said or await presence.met_at(client, liqo_namespace),
             key=keys.print_of(pair.public),
             lifetime=lifetime,

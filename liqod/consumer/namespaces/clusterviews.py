@@ -16,7 +16,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.namespaces.offloadplan import ClusterView, VirtualNodeView
 from liqod.consumer.nodes import nodeplan
-from liqod.kube.cache.store import Key, Store
+from liqod.kube.cache.store import IndexedStore, Key
 from liqod.model.crossing import refusednames
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Node
@@ -37,7 +37,9 @@ class ClusterViews:
         maps: all NamespaceMaps.
     """
 
-    def __init__(self, virtual_nodes: Store, nodes: Store, maps: Store) -> None:
+    def __init__(
+        self, virtual_nodes: IndexedStore, nodes: IndexedStore, maps: IndexedStore
+    ) -> None:
         self._virtual_nodes = virtual_nodes
         self._nodes = nodes
         self._maps = maps

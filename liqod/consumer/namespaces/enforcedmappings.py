@@ -12,7 +12,7 @@ from liqod.apimachinery import labels
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.namespaces.clusterviews import ClusterViews
 from liqod.consumer.namespaces.unoffloadable import UnoffloadableNamespaces
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 from liqod.resources import NamespaceOffloading
 
 
@@ -30,7 +30,7 @@ class EnforcedMappings:
         self,
         consumer: str,
         views: ClusterViews,
-        offloadings: Store,
+        offloadings: IndexedStore,
         unoffloadable: UnoffloadableNamespaces,
     ) -> None:
         self._consumer = consumer

@@ -9,7 +9,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.namespaces import offloadplan
 from liqod.errors import NotFound
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 from liqod.model.objects import webhook
 from liqod.resources import NamespaceOffloading
 
@@ -22,7 +22,7 @@ class NamespaceLabels:
         namespaces: all namespaces, as they are watched.
     """
 
-    def __init__(self, context: ClusterContext, namespaces: Store) -> None:
+    def __init__(self, context: ClusterContext, namespaces: IndexedStore) -> None:
         self._context = context
         self._client = context.client
         self._namespaces = namespaces

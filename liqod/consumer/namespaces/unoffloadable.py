@@ -6,7 +6,7 @@ judged by its name alone.
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
-from liqod.kube.cache.store import Store, StoreChange
+from liqod.kube.cache.store import IndexedStore, StoreChange
 from liqod.model.crossing.exclusions import namespace_stays
 
 _MARKS = (labels.TENANT_NAMESPACE.encode(), labels.REMOTE_CLUSTER_ID.encode())
@@ -20,7 +20,7 @@ class UnoffloadableNamespaces:
         namespaces: all namespaces, as they are watched.
     """
 
-    def __init__(self, own: str, namespaces: Store) -> None:
+    def __init__(self, own: str, namespaces: IndexedStore) -> None:
         self._own = own
         self._namespaces = namespaces
 

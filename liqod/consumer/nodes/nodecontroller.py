@@ -23,7 +23,7 @@ from liqod.consumer.nodes.nodeevents import NodeEvent
 from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
 from liqod.kube import recorder, times
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.deletion import set_finalizers
@@ -65,8 +65,8 @@ class NodeController(Controller[str]):
         self,
         peer: ProviderPeer,
         name: str,
-        virtual_nodes: Store,
-        nodes: Store,
+        virtual_nodes: IndexedStore,
+        nodes: IndexedStore,
         timings: ConsumerTimings = ORDINARY,
     ) -> None:
         self._peer, self._timings = peer, timings

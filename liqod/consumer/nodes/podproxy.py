@@ -16,7 +16,7 @@ from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import NotFound, Overloaded, Unreachable
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.nodeindex import node_index
 from liqod.kube.http.cpubudget import CpuBudget
 from liqod.kube.http.proxies import CHANNEL
@@ -57,7 +57,7 @@ class OffloadedPods(NamedTuple):
 
     nodes: Callable[[], Mapping[str, VirtualNode]]
     namespaces: Callable[[], Mapping[str, str]]
-    pods: Callable[[], Informer | None]
+    pods: Callable[[], SharedInformer | None]
 
 
 class PodProxy:

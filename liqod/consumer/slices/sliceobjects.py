@@ -10,7 +10,7 @@ from liqod.apimachinery.meta import owner_reference
 from liqod.consumer.slices import sanitized
 from liqod.errors import ProtocolError
 from liqod.identity import certificaterequests, certificates, keys
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 from liqod.model import ids
 from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
@@ -158,7 +158,7 @@ def denied_here(message: str, reason: str, now: str) -> dict[str, Any]:
     return {"conditions": denied}
 
 
-def rules_of(slices: Store) -> tuple[Rules | None, ...]:
+def rules_of(slices: IndexedStore) -> tuple[Rules | None, ...]:
     """The restrictions that the providers of this cluster's slices declare for guests."""
     found = slices.values(ResourceSlice)
     return tuple(

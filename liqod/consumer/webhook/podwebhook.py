@@ -24,8 +24,8 @@ from liqod.consumer.webhook.pvclookup import claims_of
 from liqod.consumer.webhook.timings import ORDINARY, WebhookTimings
 from liqod.consumer.webhook.webhookcontroller import WebhookController
 from liqod.errors import ConfigError, ProtocolError
-from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.informer import SharedInformer
+from liqod.kube.cache.store import IndexedStore
 from liqod.kube.http import tls
 from liqod.kube.http.listener import listen, wildcard
 from liqod.kube.http.server import HttpRequest, HttpResponse, Limits, Open
@@ -69,8 +69,8 @@ class PodWebhook:
         self._context, self._account, self._timings = context, callers, timings
         self._open_listeners = open_listeners
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._offloadings: Store | None = None
-        self._slices: Store | None = None
+        self._offloadings: IndexedStore | None = None
+        self._slices: IndexedStore | None = None
         self._told = Seldom()
         self.port = 0
         self.controller: WebhookController | None = None
@@ -155,7 +155,7 @@ class PodWebhook:
             return HttpResponse(400, str(error)[:1024].encode())
         return HttpResponse(200, body, {"content-type": "application/json"})
 
-    def _secret(self) -> AbstractAsyncContextManager[Informer]:
+    def _secret(self) -> AbstractAsyncContextManager[SharedInformer]:
         selection = f"metadata.name={certificate.SECRET}"
         return self._context.informers.share(
             SECRETS, Selection(self._context.namespace, fields=selection), wait=False

@@ -45,7 +45,7 @@ TRIES: Final = 20
 """How often redeeming is tried where others redeem the same one at the same time."""
 
 
-class InvitationSpec(msgspec.Struct, frozen=True, kw_only=True):
+class InvitationParameters(msgspec.Struct, frozen=True, kw_only=True):
     """The properties of an invitation that is to be made.
 
     Attributes:
@@ -70,7 +70,7 @@ class InvitationSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def invite(
-    client: Client, namespace: str, wanted: InvitationSpec
+    client: Client, namespace: str, wanted: InvitationParameters
 ) -> tuple[InvitationToken, str]:
     """Make an invitation; returns the line to hand over, and when it ends.
 

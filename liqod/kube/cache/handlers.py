@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from liqod.apimachinery.kinds import Kind
-from liqod.kube.cache.store import Store, StoreChange
+from liqod.kube.cache.store import IndexedStore, StoreChange
 
 Handler = Callable[[StoreChange], None]
 
@@ -19,7 +19,7 @@ class Handlers:
         store: what is known of it.
     """
 
-    def __init__(self, kind: Kind, store: Store) -> None:
+    def __init__(self, kind: Kind, store: IndexedStore) -> None:
         self._kind = kind
         self._store = store
         self._handlers: dict[str | None, dict[object, Handler]] = {}

@@ -32,7 +32,7 @@ from liqod.kube.cache.listcheck import find_existing
 from liqod.kube.cache.memoryquota import StoreUsage
 from liqod.kube.cache.relist import Relist
 from liqod.kube.cache.relistbackoff import RelistBackoff
-from liqod.kube.cache.store import Index, Store
+from liqod.kube.cache.store import Index, IndexedStore
 from liqod.kube.cache.troublelog import TroubleLog
 from liqod.kube.client import Client
 from liqod.kube.selection import EVERY, Selection
@@ -67,7 +67,7 @@ class _Doubtful(TransientError):
     """A list that is not believed yet."""
 
 
-class Informer:
+class SharedInformer:
     """Follows the objects of one kind, all or selected. ``run`` does the work.
 
     Args:
@@ -104,7 +104,7 @@ class Informer:
         self.selection = selection
         if part is None and client.budget is not None:
             part = client.budget.part()
-        self.store = Store(indexes, partial=partial, keep=keep, trim=trim, part=part)
+        self.store = IndexedStore(indexes, partial=partial, keep=keep, trim=trim, part=part)
         self.last_contact = float("-inf")
         self.suspect: str | None = None
         self.problem: str | None = None
@@ -171,7 +171,7 @@ class Informer:
     ) -> NoReturn:
         """Follow until cancelled; started once synced. Failures are retried, with back-off."""
         try:
-            with registry.current().of(Informer).holding(self):
+            with registry.current().of(SharedInformer).holding(self):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._follow)
                     await self._synced.wait()

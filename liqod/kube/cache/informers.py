@@ -8,7 +8,7 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.memoryquota import MemoryQuota, Stub
 from liqod.kube.cache.store import Index
 from liqod.kube.client import Client
@@ -21,7 +21,7 @@ Wanted = tuple[object, ...]
 class _Shared:
     """An informer, its users, and what ends it."""
 
-    def __init__(self, informer: Informer) -> None:
+    def __init__(self, informer: SharedInformer) -> None:
         self.informer = informer
         self.users = 0
         self.scope = trio.CancelScope()
@@ -63,7 +63,7 @@ class Informers:
         counted: Stub | None = None,
         partial: type[Any] = Partial,
         wait: bool = True,
-    ) -> AsyncIterator[Informer]:
+    ) -> AsyncIterator[SharedInformer]:
         """An informer of that selection, synced unless ``wait`` is false.
 
         All who ask for the same selection (``indexes`` aside, which add up) get the same one. While
@@ -76,7 +76,7 @@ class Informers:
         wanted = (kind, selection, keep, trim, counted, partial)
         shared = self._shared.get(wanted)
         if shared is None:
-            informer = Informer(
+            informer = SharedInformer(
                 self.client,
                 kind,
                 selection,
@@ -99,14 +99,14 @@ class Informers:
                 del self._shared[wanted]
                 shared.scope.cancel()
 
-    def find(self, kind: Kind, selection: Selection = EVERY) -> Informer | None:
+    def find(self, kind: Kind, selection: Selection = EVERY) -> SharedInformer | None:
         """An informer of that selection, if somebody has one open."""
         for shared in self._shared.values():
             if (shared.informer.kind, shared.informer.selection) == (kind, selection):
                 return shared.informer
         return None
 
-    def all(self) -> list[Informer]:
+    def all(self) -> list[SharedInformer]:
         """The informers that are open now."""
         return [shared.informer for shared in self._shared.values()]
 

@@ -13,14 +13,16 @@ from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
 from liqod.apimachinery.objects import UNREADABLE
 from liqod.errors import PermanentError
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 from liqod.kube.client import Client
 
 MOST_CHECKED: Final = 3
 """How many objects are asked for, at most; all would be many requests for one answer."""
 
 
-async def find_existing(client: Client, kind: Kind, store: Store, *, selected: bool) -> str | None:
+async def find_existing(
+    client: Client, kind: Kind, store: IndexedStore, *, selected: bool
+) -> str | None:
     """The name of a known object that is there after all; None where nothing tells.
 
     Args:

@@ -10,19 +10,19 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import Key, StoreChange
 
 Told = Callable[[Key], None]
 
 
 # Read at each event, and of objects of any kind, so this is no Pod.
-class _Spec(msgspec.Struct, rename="camel"):
+class _BoundSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
 
 class _Bound(msgspec.Struct):
-    spec: _Spec = msgspec.field(default_factory=_Spec)
+    spec: _BoundSpec = msgspec.field(default_factory=_BoundSpec)
 
 
 _bound = msgspec.json.Decoder(_Bound)
@@ -39,7 +39,7 @@ def node_of(body: bytes) -> str:
 class NodeIndex:
     """The objects of one informer by node."""
 
-    def __init__(self, informer: Informer) -> None:
+    def __init__(self, informer: SharedInformer) -> None:
         self._nodes: dict[str, set[Key]] = {}
         self._told: dict[str, set[Told]] = {}
         informer.subscribe(self._changed)
@@ -86,10 +86,10 @@ class NodeIndex:
                 told(change.key)
 
 
-_placements: WeakKeyDictionary[Informer, NodeIndex] = WeakKeyDictionary()
+_placements: WeakKeyDictionary[SharedInformer, NodeIndex] = WeakKeyDictionary()
 
 
-def node_index(informer: Informer) -> NodeIndex:
+def node_index(informer: SharedInformer) -> NodeIndex:
     """The one placement of an informer; it lives as long as the informer."""
     found = _placements.get(informer)
     if found is None:

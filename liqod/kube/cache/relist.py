@@ -1,7 +1,7 @@
 """A complete list on its way into a store."""
 
 from liqod.apimachinery.objects import Key, Slim
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 
 
 class Relist:
@@ -15,7 +15,7 @@ class Relist:
         left_out: how many there is no room for.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: IndexedStore) -> None:
         self.found: dict[Key, bytes] = {}
         self.left_out = 0
         self._store = store

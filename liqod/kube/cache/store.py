@@ -15,7 +15,7 @@ from liqod.apimachinery.objects import UNREADABLE, Key
 from liqod.errors import ProtocolError
 from liqod.kube.cache.memoryquota import StoreUsage
 
-__all__ = ["Index", "Key", "Store", "StoreChange"]
+__all__ = ["Index", "IndexedStore", "Key", "StoreChange"]
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class StoreChange(NamedTuple):
     listed: bool = False
 
 
-class Store:
+class IndexedStore:
     """The objects of one informer. Only the informer changes it.
 
     Args:

@@ -36,7 +36,7 @@ ContainerKey = tuple[str, str]
 """UID of the pod, and name of the container."""
 
 
-class _Container(msgspec.Struct, frozen=True):
+class _MeteredContainer(msgspec.Struct, frozen=True):
     name: str = ""
     usage: dict[str, str | int] = {}
 
@@ -46,7 +46,7 @@ class PodMetrics(msgspec.Struct, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     timestamp: str = ""
-    containers: tuple[_Container, ...] = ()
+    containers: tuple[_MeteredContainer, ...] = ()
 
 
 class Sample(msgspec.Struct, frozen=True):

@@ -24,22 +24,22 @@ _STATED: Final = ("cpu", "memory")
 
 
 # No PodSpec: of a consumer's spec nothing but what is counted decides.
-class _Resources(msgspec.Struct, frozen=True):
+class _QuotaResources(msgspec.Struct, frozen=True):
     requests: dict[str, int | str] | None = None
     limits: dict[str, int | str] | None = None
 
 
-class _Container(msgspec.Struct, frozen=True, rename="camel"):
+class _QuotaContainer(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
-    resources: _Resources | None = None
+    resources: _QuotaResources | None = None
     restart_policy: str | None = None
 
 
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    containers: tuple[_Container, ...] | None = None
-    init_containers: tuple[_Container, ...] | None = None
+class _QuotaPodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    containers: tuple[_QuotaContainer, ...] | None = None
+    init_containers: tuple[_QuotaContainer, ...] | None = None
     overhead: dict[str, int | str] | None = None
-    resources: _Resources | None = None
+    resources: _QuotaResources | None = None
 
 
 def pod_cost(spec: Mapping[str, Any], running: Running | None = None) -> Amounts:
@@ -97,26 +97,26 @@ def complaint(spec: Mapping[str, Any], enforcement: str) -> str:
     return ""
 
 
-def _read(spec: Mapping[str, Any]) -> _Spec:
+def _read(spec: Mapping[str, Any]) -> _QuotaPodSpec:
     try:
-        return msgspec.convert(spec, type=_Spec)
+        return msgspec.convert(spec, type=_QuotaPodSpec)
     except msgspec.ValidationError as error:
         raise ConfigError(f"this is no pod spec: {error}") from error
 
 
-def _held(container: _Container, running: Running) -> Amounts:
+def _held(container: _QuotaContainer, running: Running) -> Amounts:
     """The larger of a container's requests and the resources that it has now."""
     asked, now = _requests(container.resources), running.get(container.name)
     if now is None:
         return asked
     try:
-        had = _requests(msgspec.convert(now, type=_Resources))
+        had = _requests(msgspec.convert(now, type=_QuotaResources))
     except msgspec.ValidationError as error:
         raise ConfigError(f"these are no resources: {error}") from error
     return quantities.largest([asked, had])
 
 
-def _requests(resources: _Resources | None) -> Amounts:
+def _requests(resources: _QuotaResources | None) -> Amounts:
     """Requests of a container, from its limits where it states none; never below 0."""
     if resources is None:
         return {}

@@ -18,8 +18,8 @@ from liqod.resources.fabric import APPLIED, REACHABLE, InternalFabric, InternalN
 from liqod.resources.networking import (
     ClusterRanges,
     Connection,
-    Endpoint,
     GatewayClient,
+    GatewayEndpoint,
     GatewayServer,
     StandardCondition,
 )
@@ -336,7 +336,7 @@ def _first(found: Sequence[Any]) -> Any:
     return next(iter(good or found), None)
 
 
-def _endpoints(endpoint: Endpoint | None) -> tuple[str, ...]:
+def _endpoints(endpoint: GatewayEndpoint | None) -> tuple[str, ...]:
     if endpoint is None:
         return ()
     port = endpoint.port if endpoint.port is not None else next(iter(endpoint.ports), 0)

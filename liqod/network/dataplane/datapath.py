@@ -19,7 +19,7 @@ from liqod.network.dataplane import names as called
 from liqod.network.dataplane.kernel import capabilities, container, links, namespaces, nft
 from liqod.network.dataplane.kernel.apply import apply, compare
 from liqod.network.dataplane.kernel.events import Monitor, Touched, hear
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import KernelChange, Namespace, Owned
 
@@ -83,7 +83,7 @@ class KernelDatapath:
         for attended in self._attended.values():
             attended.node(touched)
 
-    async def begin(self, names: Names) -> None:
+    async def begin(self, names: PeerNames) -> None:
         """Have a peer's network namespace, in which its tunnel is to be.
 
         Raises:
@@ -130,7 +130,7 @@ class KernelDatapath:
         there = (each.within(plan.names.namespace) for each in inside)
         return [each.text for each in (*node, *there)]
 
-    async def wait_disturbed(self, names: Names) -> None:
+    async def wait_disturbed(self, names: PeerNames) -> None:
         """Wait until something of a peer's has changed since it was applied, by whomever.
 
         Each call continues where the last one ended: what happens between two is not missed. So
@@ -153,7 +153,7 @@ class KernelDatapath:
             # The namespace was made anew or taken away, or nothing is heard of the node any more.
             pass
 
-    async def remove(self, names: Names) -> list[str]:
+    async def remove(self, names: PeerNames) -> list[str]:
         """Have nothing of a peer's on this machine any more; what was removed.
 
         Raises:
@@ -189,7 +189,7 @@ class KernelDatapath:
                 changes += [each.text for each in gone]
         return changes
 
-    async def leftovers(self, known: Collection[Names]) -> list[Names]:
+    async def leftovers(self, known: Collection[PeerNames]) -> list[PeerNames]:
         """Garbage of this cluster's peers that are not known: of a crash, or of a forgotten one.
 
         Only what carries this cluster's mark is found, so that nothing of another daemon's on the
@@ -212,7 +212,7 @@ class KernelDatapath:
             if mark.startswith(prefix) and digits not in kept
         ]
 
-    async def sweep(self, known: Collection[Names]) -> list[str]:
+    async def sweep(self, known: Collection[PeerNames]) -> list[str]:
         """Remove what is here of peers of this cluster that are not known; what was removed.
 
         Raises:
@@ -223,7 +223,7 @@ class KernelDatapath:
             changes += await self.remove(names)
         return changes
 
-    async def _attend(self, names: Names) -> "_Attended":
+    async def _attend(self, names: PeerNames) -> "_Attended":
         """The peer's monitor, which observes from its opening on, whether anybody waits or not."""
         attended = self._attended.get(names.hash)
         if attended is None:
@@ -241,7 +241,7 @@ class KernelDatapath:
             attended.monitor.close()
 
 
-class UnknownPeerNames(Names, frozen=True):
+class UnknownPeerNames(PeerNames, frozen=True):
     """Names of a peer of which no more is known than what was found.
 
     Attributes:

@@ -82,7 +82,7 @@ where caches of the cluster's DNS listen, and of the clouds' metadata."""
 DIGITS: Final = 8
 
 
-class Names(msgspec.Struct, frozen=True):
+class PeerNames(msgspec.Struct, frozen=True):
     """The names of a peer's objects on this machine.
 
     Attributes:

@@ -11,7 +11,7 @@ from typing import Final
 from liqod.model.network.ranges import Entrance, PeerRanges
 from liqod.network.dataplane import names
 from liqod.network.dataplane.families import Family, families, family_of, first, of_family
-from liqod.network.dataplane.names import INSIDE, Names, Side
+from liqod.network.dataplane.names import INSIDE, PeerNames, Side
 
 ADDRESS: Final[dict[Family, str]] = {4: "ip", 6: "ip6"}
 TYPE: Final[dict[Family, str]] = {4: "ipv4_addr", 6: "ipv6_addr"}
@@ -39,7 +39,7 @@ RELAYED: Final = "relayed"
 """Counter of what went by an entrance with a rate."""
 
 
-def inside(called: Names, ranges: PeerRanges, side: Side, mtu: int) -> str:
+def inside(called: PeerNames, ranges: PeerRanges, side: Side, mtu: int) -> str:
     """The table of a peer's own namespace."""
     tunnel = f'"{called.tunnel}"'
     return "\n".join(
@@ -89,7 +89,7 @@ def inside(called: Names, ranges: PeerRanges, side: Side, mtu: int) -> str:
     )  # fmt: skip
 
 
-def node(called: Names, ranges: PeerRanges) -> str:
+def node(called: PeerNames, ranges: PeerRanges) -> str:
     """The peer's table in the gateway's own namespace."""
     veth = f'"{called.veth}"'
     used = _families(ranges)

@@ -22,7 +22,7 @@ import msgspec
 from liqod.model.network.ranges import PeerRanges
 from liqod.network.dataplane import names, nftables
 from liqod.network.dataplane.families import Family, families, of_family
-from liqod.network.dataplane.names import INSIDE, Names, Side
+from liqod.network.dataplane.names import INSIDE, PeerNames, Side
 from liqod.network.dataplane.values import (
     Address,
     ForeignLink,
@@ -52,7 +52,7 @@ class PeerPlan(msgspec.Struct, frozen=True):
         inside: all of its own namespace, ``names.namespace``.
     """
 
-    names: Names
+    names: PeerNames
     node: Namespace
     inside: Namespace
 
@@ -80,7 +80,7 @@ class PeerPlan(msgspec.Struct, frozen=True):
 
 
 def plan(
-    called: Names,
+    called: PeerNames,
     ranges: PeerRanges,
     side: Side,
     mtu: int,
@@ -112,7 +112,7 @@ def plan(
     return PeerPlan(called, node, _inside(called, ranges, side, mtu, carries))
 
 
-def _node(called: Names, ranges: PeerRanges, mtu: int, carries: int) -> Namespace:
+def _node(called: PeerNames, ranges: PeerRanges, mtu: int, carries: int) -> Namespace:
     """The peer's part of the gateway's own namespace, where only aliases are known of it."""
     aliases = (*ranges.seen.pod, *ranges.seen.external)
     used = families(*aliases)
@@ -142,7 +142,7 @@ def _node(called: Names, ranges: PeerRanges, mtu: int, carries: int) -> Namespac
     )
 
 
-def _inside(called: Names, ranges: PeerRanges, side: Side, mtu: int, carries: int) -> Namespace:
+def _inside(called: PeerNames, ranges: PeerRanges, side: Side, mtu: int, carries: int) -> Namespace:
     """The peer's own namespace: two interfaces, and what comes from one leaves by the other."""
     used = families(*ranges.seen.pod, *ranges.seen.external)
     other, least = OTHER[side], carries if carries < mtu else 0

@@ -6,7 +6,7 @@ It waits for values that the leader has not published yet (a port, keys).
 from typing import Final
 
 from liqod.network.gateway import gatewayplan, keysecrets, publickeys
-from liqod.network.gateway.gatewayplan import Object, Refusal
+from liqod.network.gateway.gatewayplan import GatewayRefusal, Object
 from liqod.network.gateway.gateways import Gateways, every
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.resources.networking import GatewayServer, PublicKey
@@ -24,7 +24,7 @@ class StandbyGateways(Gateways):
         await super().reconcile(key)
         return AGAIN if self._ends.now.waits == UNTOLD else None
 
-    def _port(self, chosen: Object | None) -> int | Refusal:
+    def _port(self, chosen: Object | None) -> int | GatewayRefusal:
         return gatewayplan.told_port(chosen) if isinstance(chosen, GatewayServer) else 0
 
     async def _accept(self, one: Object, port: int) -> None:
@@ -38,5 +38,5 @@ class StandbyGateways(Gateways):
         taken = publickeys.taken(found, self._peer.id, place, keys.public)
         self._ends.know(self._ends_of(one, port, keys, taken))
 
-    async def _refuse(self, one: Object, why: Refusal) -> None:
+    async def _refuse(self, one: Object, why: GatewayRefusal) -> None:
         """The leader says so."""

@@ -12,7 +12,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta, owner_reference
 from liqod.model import ids
 from liqod.model.crossing.addresses import family
-from liqod.network.gateway.gatewayplan import Gateway, Refusal
+from liqod.network.gateway.gatewayplan import Gateway, GatewayRefusal
 from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
 
 Json = dict[str, Any]
@@ -40,7 +40,7 @@ class Exposed(msgspec.Struct, frozen=True):
     uid: str = ""
     addresses: tuple[str, ...] = ()
     port: int = 0
-    why: Refusal | None = None
+    why: GatewayRefusal | None = None
 
 
 def is_wanted(server: GatewayServer) -> bool:
@@ -80,9 +80,9 @@ def exposed(
     if any(given):
         return Exposed(uid, tuple(filter(None, given)), port)
     if live["metadata"].get("finalizers") or age < TAKEN_UP_WITHIN:
-        why = Refusal(PENDING, "the Service waits for an address of its load balancer")
+        why = GatewayRefusal(PENDING, "the Service waits for an address of its load balancer")
         return Exposed(uid, why=why)
-    why = Refusal(
+    why = GatewayRefusal(
         NOBODY,
         "nobody here makes load balancers for Services: peers are told the node's own address; "
         "ask for NodePort or ClusterIP instead",

@@ -93,12 +93,12 @@ class GatewayDeployments(Controller[str]):
         wanted = deployment(self._peer.id, place, ends.gateway)
         live = self._deployments.store.get((place, name))
         await ensure(self._client, DEPLOYMENTS, wanted, live=live)
-        for pod in self._pods.store.values(Pod):
+        for pod in self._pods.store.values(GatewayPod):
             if pod.metadata.namespace == place and pod.metadata.deletion_timestamp is None:
                 await self._tell(pod)
         return None
 
-    async def _tell(self, pod: "Pod") -> None:
+    async def _tell(self, pod: "GatewayPod") -> None:
         """Have a pod say how the gateway is."""
         found = pod.status.conditions
         told = conditions.dated(ready(self._connections.way), found, times.now())
@@ -120,7 +120,7 @@ class _Status(msgspec.Struct, frozen=True):
     conditions: tuple[Json, ...] = ()
 
 
-class Pod(msgspec.Struct, frozen=True):
+class GatewayPod(msgspec.Struct, frozen=True):
     """A pod that represents a tunnel, for reading."""
 
     metadata: ObjectMeta

@@ -24,8 +24,8 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     GROUP,
     VERSION,
-    Endpoint,
     GatewayClient,
+    GatewayEndpoint,
     GatewayServer,
 )
 
@@ -72,7 +72,7 @@ _NAME = re.compile(
 )
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class GatewayRefusal(msgspec.Struct, frozen=True):
     """Why a gateway is not.
 
     Attributes:
@@ -177,7 +177,7 @@ def age(one: Object) -> tuple[str, bool, str, str]:
 
 def judged(
     found: Iterable[Object], peer: str, here: LocalFacts
-) -> tuple[Object | None, dict[str, Refusal]]:
+) -> tuple[Object | None, dict[str, GatewayRefusal]]:
     """The one that counts, and by UID why the others do not.
 
     Args:
@@ -186,12 +186,14 @@ def judged(
         here: what decides.
     """
     chosen: Object | None = None
-    refused: dict[str, Refusal] = {}
+    refused: dict[str, GatewayRefusal] = {}
     for one in sorted(found, key=age):
         problem = refusal(one, peer, here)
         if problem is None and chosen is not None:
             first = f"{chosen.KIND.name} {chosen.metadata.name}"
-            problem = Refusal("AnotherIsFirst", f"{first} is there since before: one peer, one way")
+            problem = GatewayRefusal(
+                "AnotherIsFirst", f"{first} is there since before: one peer, one way"
+            )
         if problem is not None:
             refused[one.metadata.uid] = problem
         else:
@@ -199,7 +201,7 @@ def judged(
     return chosen, refused
 
 
-def elsewhere(one: Object, peer: str, namespace: str) -> Refusal:
+def elsewhere(one: Object, peer: str, namespace: str) -> GatewayRefusal:
     """Why a gateway outside of its peer's tenant namespace is none.
 
     `liqoctl create` makes it in the namespace of the kubeconfig where it is told no other.
@@ -208,30 +210,30 @@ def elsewhere(one: Object, peer: str, namespace: str) -> Refusal:
         f"gateways of {peer} belong into the namespace {namespace}: delete this one, and make it "
         f"there (liqoctl create {one.KIND.name.lower()} … -n {namespace})"
     )
-    return Refusal(OTHER_NAMESPACE, message)
+    return GatewayRefusal(OTHER_NAMESPACE, message)
 
 
-def refusal(one: Object, peer: str, here: LocalFacts) -> Refusal | None:
+def refusal(one: Object, peer: str, here: LocalFacts) -> GatewayRefusal | None:
     """Why a gateway cannot be; None where it can."""
     if here.problem:
-        return Refusal(CANNOT_JOIN, f"the network cannot be joined here: {here.problem}")
+        return GatewayRefusal(CANNOT_JOIN, f"the network cannot be joined here: {here.problem}")
     marked = one.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
     if marked != peer:
         whose = f"of {marked!r}" if marked else "without the label of a peer"
         message = f"it is a gateway {whose}, in the tenant namespace of {peer}"
-        return Refusal("ForeignPeer", message)
+        return GatewayRefusal("ForeignPeer", message)
     backend = backend_of(one, here)
-    if isinstance(backend, Refusal):
+    if isinstance(backend, GatewayRefusal):
         return backend
     if one.spec.mtu and not LEAST_MTU <= one.spec.mtu <= MOST_MTU:
         message = f"mtu {one.spec.mtu}: {LEAST_MTU} to {MOST_MTU} can be"
-        return Refusal("MtuOutOfRange", message)
+        return GatewayRefusal("MtuOutOfRange", message)
     if isinstance(one, GatewayServer):
         return _server(one, here, backend)
     return _client(one, here)
 
 
-def backend_of(one: Object, here: LocalFacts) -> str | Refusal:
+def backend_of(one: Object, here: LocalFacts) -> str | GatewayRefusal:
     """The backend that the template means."""
     side = side_of(one)
     named = one.spec.server_template_ref if isinstance(one, GatewayServer) else None
@@ -248,23 +250,23 @@ def backend_of(one: Object, here: LocalFacts) -> str | Refusal:
     )
     if not ours:
         shown = f"{ref.kind or 'no kind'} {ref.namespace}/{ref.name}"
-        return Refusal(
+        return GatewayRefusal(
             "ForeignTemplate",
             f"it names the template {shown}; {TEMPLATES[side]} {here.namespace}/<backend>-{side} "
             "is what this cluster has",
         )
     if backend not in here.backends:
         known = ", ".join(sorted(here.backends)) or "none"
-        return Refusal(NOT_MADE, f"tunnels by {backend!r}: this cluster makes {known}")
+        return GatewayRefusal(NOT_MADE, f"tunnels by {backend!r}: this cluster makes {known}")
     return backend
 
 
-def _server(one: GatewayServer, here: LocalFacts, backend: str) -> Refusal | None:
+def _server(one: GatewayServer, here: LocalFacts, backend: str) -> GatewayRefusal | None:
     endpoint = one.spec.endpoint
     if endpoint is None:
         return None
     if endpoint.service_type == "ExternalName":
-        return Refusal("ServiceType", "a gateway cannot be an ExternalName")
+        return GatewayRefusal("ServiceType", "a gateway cannot be an ExternalName")
     found = (endpoint.port, *endpoint.ports, endpoint.node_port, *endpoint.node_ports)
     named = [port for port in found if port is not None]
     how = here.backends[backend]
@@ -273,7 +275,7 @@ def _server(one: GatewayServer, here: LocalFacts, backend: str) -> Refusal | Non
     kept = next(closed, None)
     if kept is not None and not _ports(named):
         said = f"{how.transport} port {kept} is kept for other programs"
-        return Refusal("PortKept", said)
+        return GatewayRefusal("PortKept", said)
     return _ports(named)
 
 
@@ -282,25 +284,31 @@ def _kept(port: int, how: Listening, ours: Container[int] = ()) -> bool:
     return port != how.port and (port < LEAST_PORT or port in KEPT or port in ours)
 
 
-def _client(one: GatewayClient, here: LocalFacts) -> Refusal | None:
-    endpoint = one.spec.endpoint or Endpoint()
+def _client(one: GatewayClient, here: LocalFacts) -> GatewayRefusal | None:
+    endpoint = one.spec.endpoint or GatewayEndpoint()
     if not endpoint.addresses or first_port(endpoint) is None:
-        return Refusal("NoEndpoint", "it does not say where the peer's gateway is")
+        return GatewayRefusal("NoEndpoint", "it does not say where the peer's gateway is")
     if len(endpoint.addresses) > ENDPOINTS:
-        return Refusal("TooManyEndpoints", f"{len(endpoint.addresses)} addresses: {ENDPOINTS} do")
+        return GatewayRefusal(
+            "TooManyEndpoints", f"{len(endpoint.addresses)} addresses: {ENDPOINTS} do"
+        )
     problem = _ports(port for port in (endpoint.port, *endpoint.ports) if port is not None)
     if problem is not None:
         return problem
     for address in endpoint.addresses:
         why = endpoint_problem(address, here)
         if why is not None:
-            return Refusal("BadEndpoint", f"the peer's gateway at {address!r}: {why}")
+            return GatewayRefusal("BadEndpoint", f"the peer's gateway at {address!r}: {why}")
     return None
 
 
-def _ports(ports: Iterable[int]) -> Refusal | None:
+def _ports(ports: Iterable[int]) -> GatewayRefusal | None:
     wrong = next((port for port in ports if not 1 <= port <= 65535), None)
-    return None if wrong is None else Refusal("PortOutOfRange", f"port {wrong}: 1 to 65535 can be")
+    return (
+        None
+        if wrong is None
+        else GatewayRefusal("PortOutOfRange", f"port {wrong}: 1 to 65535 can be")
+    )
 
 
 def endpoint_problem(address: str, here: LocalFacts) -> str | None:
@@ -318,7 +326,7 @@ def endpoint_problem(address: str, here: LocalFacts) -> str | None:
     return None
 
 
-def first_port(endpoint: Endpoint) -> int | None:
+def first_port(endpoint: GatewayEndpoint) -> int | None:
     """The port of an endpoint, or the first of its ports."""
     return endpoint.port if endpoint.port is not None else next(iter(endpoint.ports), None)
 
@@ -344,7 +352,7 @@ def asked_port(one: GatewayServer, usual: int = PORT) -> tuple[int, bool]:
 
 def port_of(
     one: GatewayServer, others: Iterable[GatewayServer], how: Listening = USUAL
-) -> int | Refusal:
+) -> int | GatewayRefusal:
     """Where a server listens: as before, where it may, else where nobody else does.
 
     Two that took the same at once both see it; the younger one moves.
@@ -367,13 +375,13 @@ def port_of(
     had = told_port(one)
     if exact:
         if asked in taken and (had != asked or taken[asked] < age(one)):
-            return Refusal("PortTaken", f"port {asked} is another peer's on this machine")
+            return GatewayRefusal("PortTaken", f"port {asked} is another peer's on this machine")
         return asked
     near = range(asked, min(asked + PORTS, 65536))
     if had in near and (had not in taken or taken[had] > age(one)):
         return had
     free = next((port for port in near if port not in taken and not _kept(port, how)), 0)
-    return free or Refusal("PortTaken", f"no port from {asked} on is free on this machine")
+    return free or GatewayRefusal("PortTaken", f"no port from {asked} on is free on this machine")
 
 
 def _hinders(other: GatewayServer, one: GatewayServer, how: Listening) -> bool:
@@ -430,7 +438,7 @@ def told_port(one: GatewayServer) -> int:
 
 def endpoints_of(one: GatewayClient) -> tuple[str, ...]:
     """``address:port`` of each address of the peer's gateway."""
-    endpoint = one.spec.endpoint or Endpoint()
+    endpoint = one.spec.endpoint or GatewayEndpoint()
     port = first_port(endpoint) or PORT
     return tuple(
         f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

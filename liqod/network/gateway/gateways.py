@@ -17,7 +17,7 @@ from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial
 from liqod.identity.tunnelkeys import TunnelKeys
 from liqod.kube import times
-from liqod.kube.cache.store import Store, StoreChange
+from liqod.kube.cache.store import IndexedStore, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
@@ -32,10 +32,10 @@ from liqod.network.gateway.gatewayplan import (
     ACCEPTED,
     CANNOT_JOIN,
     Gateway,
+    GatewayRefusal,
     Listening,
     LocalFacts,
     Object,
-    Refusal,
 )
 from liqod.network.gateway.publickeys import PeerKey
 from liqod.network.gateway.tunnelendpoints import NO_GATEWAY, TunnelEndpoints
@@ -141,7 +141,7 @@ class Gateways(Controller[str]):
         live = [one for one in found if not one.leaving]
         chosen, refused = gatewayplan.judged(live, self._peer.id, self._here)
         port = self._port(chosen)
-        if isinstance(port, Refusal) and chosen is not None:
+        if isinstance(port, GatewayRefusal) and chosen is not None:
             refused[chosen.metadata.uid], chosen, port = port, None, 0
         for one in live:
             if one is not chosen:
@@ -175,12 +175,12 @@ class Gateways(Controller[str]):
         found += every(self._clients.store, GatewayClient)
         return [one for one in found if self._is_stray(one) and not one.leaving]
 
-    def _port(self, chosen: Object | None) -> int | Refusal:
+    def _port(self, chosen: Object | None) -> int | GatewayRefusal:
         """Where it listens; a client anywhere."""
         if not isinstance(chosen, GatewayServer):
             return 0
         if not self._addresses:
-            return Refusal(
+            return GatewayRefusal(
                 CANNOT_JOIN,
                 "no address of this machine is known at which peers reach it: say [network] "
                 "advertise in the configuration",
@@ -293,14 +293,14 @@ class Gateways(Controller[str]):
         transport = self._listening(one).transport
         return {"addresses": addresses_, "port": port, "protocol": transport}, told
 
-    async def _refuse(self, one: Object, why: Refusal) -> None:
+    async def _refuse(self, one: Object, why: GatewayRefusal) -> None:
         status: Json = {"conditions": [_condition(one, ACCEPTED, why, "")]}
         if why.reason == gatewayplan.NOT_MADE:
             status["backends"] = sorted(self._here.backends)
         if await self._write(one, status):
             self._tell(one, why)
 
-    def _tell(self, one: Object, why: Refusal | None) -> None:
+    def _tell(self, one: Object, why: GatewayRefusal | None) -> None:
         reason = why.message if why is not None else ""
         self._peer.report(GatewayJudged(kind=one.KIND.name, name=one.name, waits=reason))
 
@@ -318,7 +318,7 @@ class Gateways(Controller[str]):
         return bool(patch)
 
 
-def _condition(one: Object, type_: str, why: Refusal | None, good: str) -> dict[str, Any]:
+def _condition(one: Object, type_: str, why: GatewayRefusal | None, good: str) -> dict[str, Any]:
     status, reason, message = ("True", type_, good)
     if why is not None:
         status, reason, message = ("False", why.reason, why.message[:1024])
@@ -331,7 +331,7 @@ def _told(one: Object) -> list[Json]:
     return found
 
 
-def every(store: Store, type_: type[R], namespace: str = "") -> list[R]:
+def every(store: IndexedStore, type_: type[R], namespace: str = "") -> list[R]:
     """The objects of a kind in a store, in one namespace or in all."""
     return [one for one in store.values(type_) if not namespace or one.namespace == namespace]
 

@@ -12,7 +12,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.identity import tunnelkeys
-from liqod.network.gateway.gatewayplan import Refusal
+from liqod.network.gateway.gatewayplan import GatewayRefusal
 from liqod.resources.networking import PublicKey
 
 NONE_YET: Final = "NoPublicKey"
@@ -28,7 +28,7 @@ class PeerKey(msgspec.Struct, frozen=True):
     """
 
     key: bytes = b""
-    refusal: Refusal | None = None
+    refusal: GatewayRefusal | None = None
 
 
 def taken(
@@ -60,20 +60,20 @@ def taken(
                 f"; that in {stray.namespace} counts for nobody: delete it, and make it there "
                 f"(liqoctl create publickey … -n {namespace})"
             )
-        return PeerKey(refusal=Refusal(NONE_YET, waits))
+        return PeerKey(refusal=GatewayRefusal(NONE_YET, waits))
     one = found[0]
     key = one.spec.public_key
     problem = tunnelkeys.problem_of(key)
     if problem is not None:
-        return PeerKey(refusal=Refusal("BadPublicKey", f"PublicKey {one.name}: {problem}"))
+        return PeerKey(refusal=GatewayRefusal("BadPublicKey", f"PublicKey {one.name}: {problem}"))
     if key == own:
         return PeerKey(
-            refusal=Refusal("OwnPublicKey", f"PublicKey {one.name} is this cluster's own")
+            refusal=GatewayRefusal("OwnPublicKey", f"PublicKey {one.name} is this cluster's own")
         )
     before = min((each for each in known if each.spec.public_key == key), key=_age)
     if before.namespace != namespace:
         message = f"PublicKey {one.name} is that of {peer_of(before) or before.namespace} already"
-        return PeerKey(refusal=Refusal("AnothersPublicKey", message))
+        return PeerKey(refusal=GatewayRefusal("AnothersPublicKey", message))
     return PeerKey(key)
 
 

@@ -35,7 +35,7 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     RANGES_REFUSED,
     ClusterRanges,
-    Endpoint,
+    GatewayEndpoint,
     GatewayServer,
 )
 
@@ -156,7 +156,7 @@ class PeerCIDRs(Controller[str]):
             for each in self._servers.store.values(GatewayServer)
             if each.namespace != self._peer.tenant_namespace
             and conditions.holds(each.status.conditions, ACCEPTED)
-            and (each.status.endpoint or Endpoint()).protocol in ("", "UDP")
+            and (each.status.endpoint or GatewayEndpoint()).protocol in ("", "UDP")
         )
         return {port for each in found if (port := told_port(each))}
 

@@ -30,7 +30,7 @@ from msgspec import Meta
 from liqod.errors import NetworkError
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.network.dataplane.kernel import namespaces
-from liqod.network.dataplane.names import PROBE_PORT, TUNNEL_ADDRESSES, Names, Side
+from liqod.network.dataplane.names import PROBE_PORT, TUNNEL_ADDRESSES, PeerNames, Side
 from liqod.network.probing.icmp import TOKEN, Echoes, echoes
 from liqod.network.probing.liveness import DEADLINE, STALL, Liveness
 from liqod.runtime.tokenbucket import TokenBucket
@@ -164,7 +164,7 @@ class Prober:
 
     def __init__(
         self,
-        names: Names,
+        names: PeerNames,
         side: Side,
         heard: Callable[[ProbeResult], None],
         tells: Callable[[], PeerHello] = PeerHello,

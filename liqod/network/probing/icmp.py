@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from liqod.network.dataplane.kernel import namespaces
-from liqod.network.dataplane.names import TUNNEL_ADDRESSES, Names, Side
+from liqod.network.dataplane.names import TUNNEL_ADDRESSES, PeerNames, Side
 
 IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, PMTUDISC_PROBE = 10, 23, 3
 SMALLEST_MTU: Final = 576
@@ -133,7 +133,7 @@ async def echoes(namespace: str | None, source: str) -> AsyncIterator[Echoes]:
 
 
 async def largest_packet(
-    names: Names,
+    names: PeerNames,
     side: Side,
     mtu: int,
     *,

@@ -20,7 +20,7 @@ import trio
 from liqod.errors import LiqodError, NetworkError, PluginError
 from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.model.network.ranges import PeerRanges
-from liqod.network.dataplane.names import Names, Side
+from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.dataplane.peerplan import LEAST_MTU
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.probing.conncheck import ProbeResult
@@ -98,7 +98,7 @@ class PathMetrics:
 
     def __init__(
         self,
-        names: Names,
+        names: PeerNames,
         gauge: KernelPathProbe | None,
         turned: Callable[[], None],
         goes: Callable[[TunnelStatus], None] = lambda status: None,

@@ -12,7 +12,13 @@ from typing import Final
 from liqod.netlink import NETFILTER, Netlink
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel import legacytables, links, ruleset
-from liqod.network.dataplane.names import INSIDE_TABLE, TUNNEL_ADDRESSES, VETH_PREFIX, Names, Side
+from liqod.network.dataplane.names import (
+    INSIDE_TABLE,
+    TUNNEL_ADDRESSES,
+    VETH_PREFIX,
+    PeerNames,
+    Side,
+)
 from liqod.network.dataplane.nftables import COUNTERS
 from liqod.network.probing import packettap
 from liqod.network.probing.icmp import PATIENCE, echoes, largest_packet, other_end
@@ -39,7 +45,7 @@ class KernelPathProbe:
     def __init__(self, kernel: KernelDatapath) -> None:
         self._kernel = kernel
 
-    async def largest(self, names: Names, side: Side, mtu: int, slow: float) -> int | None:
+    async def largest(self, names: PeerNames, side: Side, mtu: int, slow: float) -> int | None:
         """Bytes of the largest packet that passes a tunnel; None where none comes back.
 
         Less than the MTU is believed only where a packet of that size is lost once more.
@@ -58,7 +64,7 @@ class KernelPathProbe:
             return mtu
         return found
 
-    async def passes(self, names: Names, side: Side, size: int, slow: float) -> bool:
+    async def passes(self, names: PeerNames, side: Side, size: int, slow: float) -> bool:
         """True if a packet of a size passes a tunnel. Raises as :meth:`largest`."""
         async with echoes(names.namespace, TUNNEL_ADDRESSES[side]) as asking:
             return await asking.passes(other_end(side), size, PATIENCE + SLACK * slow)
@@ -155,7 +161,7 @@ class KernelPathProbe:
 
         return await self._kernel.within("", look)
 
-    async def dropped(self, names: Names) -> dict[str, int]:
+    async def dropped(self, names: PeerNames) -> dict[str, int]:
         """Packets that both of a peer's tables have dropped, by :data:`COUNTERS`.
 
         Raises:

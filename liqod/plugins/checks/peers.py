@@ -204,7 +204,7 @@ class _Resource(msgspec.Struct):
     name: str = ""
 
 
-class _Resources(msgspec.Struct):
+class _ResourceList(msgspec.Struct):
     resources: tuple[_Resource, ...] = ()
 
 
@@ -224,7 +224,7 @@ async def _served(asker: Asker, group: str) -> frozenset[str]:
         found = await asker.read(f"/apis/{group}")
     except NotFound:
         return frozenset()
-    listed = msgspec.json.decode(found, type=_Resources).resources
+    listed = msgspec.json.decode(found, type=_ResourceList).resources
     return frozenset(each.name for each in listed)
 
 

@@ -53,7 +53,7 @@ Sighted = Callable[[Sighting], None]
 log = logging.getLogger(__name__)
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ClusterProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the plugin: the namespaces of the profiles that it reads and writes.
 
     Attributes:
@@ -141,7 +141,7 @@ class ClusterProfiles:
     """
 
     def __init__(
-        self, settings: Settings, services: Services, check_every: float = CHECK_EVERY
+        self, settings: ClusterProfileSettings, services: Services, check_every: float = CHECK_EVERY
     ) -> None:
         self._settings, self._check_every = settings, check_every
         self._services = services
@@ -211,7 +211,7 @@ class ClusterProfiles:
             await trio.sleep(self._check_every)
 
 
-def build(settings: Settings, services: Services) -> ClusterProfiles:
+def build(settings: ClusterProfileSettings, services: Services) -> ClusterProfiles:
     """Made once the daemon leads."""
     return ClusterProfiles(settings, services)
 
@@ -219,4 +219,8 @@ def build(settings: Settings, services: Services) -> ClusterProfiles:
 @hookimpl
 def liqod_discovery() -> list[DiscoveryProvider]:
     """One way of seeing clusters: an inventory in this cluster."""
-    return [DiscoveryProvider(name=NAME, build=build, config_type=Settings, on_request=True)]
+    return [
+        DiscoveryProvider(
+            name=NAME, build=build, config_type=ClusterProfileSettings, on_request=True
+        )
+    ]

@@ -47,7 +47,7 @@ Sighted = Callable[[Sighting], None]
 log = logging.getLogger(__name__)
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DnsSrvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where to look.
 
     Attributes:
@@ -176,7 +176,7 @@ class DnsSrv:
         resolver: asks; dnspython's, if not given.
     """
 
-    def __init__(self, settings: Settings, resolver: DnsResolver | None = None) -> None:
+    def __init__(self, settings: DnsSrvSettings, resolver: DnsResolver | None = None) -> None:
         self._settings = settings
         self._resolver = resolver or DnsResolver(settings.nameservers)
         self._seen: dict[tuple[str, str], Sighting] = {}
@@ -297,7 +297,7 @@ def _target(record: Any) -> tuple[str, int] | None:
     return (name, int(record.port)) if good else None
 
 
-def build(settings: Settings, services: Services) -> DnsSrv:
+def build(settings: DnsSrvSettings, services: Services) -> DnsSrv:
     """Made once the daemon leads. Raises ConfigError where dnspython is missing."""
     return DnsSrv(settings)
 
@@ -305,4 +305,4 @@ def build(settings: Settings, services: Services) -> DnsSrv:
 @hookimpl
 def liqod_discovery() -> list[DiscoveryProvider]:
     """One way of seeing clusters: a list in DNS."""
-    return [DiscoveryProvider(name=NAME, build=build, config_type=Settings, on_request=True)]
+    return [DiscoveryProvider(name=NAME, build=build, config_type=DnsSrvSettings, on_request=True)]

@@ -1,9 +1,9 @@
 """Sees the clusters in the same network that announce themselves by mDNS, and announces this one.
 
 Each daemon announces ``<cluster>._liqod._tcp.local.``: the port where it takes the handshake, its
-addresses, and its advert in the TXT record. It does so again every :attr:`Settings.every` seconds,
-and what is not announced again within three of these times has gone. Nobody has to ask for it, so
-that a thousand clusters say a thousand things in that time, not a million.
+addresses, and its advert in the TXT record. It does so again every :attr:`MdnsSettings.every`
+seconds, and what is not announced again within three of these times has gone. Nobody has to ask
+for it, so that a thousand clusters say a thousand things in that time, not a million.
 """
 
 import logging
@@ -56,7 +56,7 @@ Opening = Callable[[Sequence[str], Callable[[], None]], "Edge"]
 log = logging.getLogger(__name__)
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MdnsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How mDNS is used.
 
     Attributes:
@@ -80,7 +80,7 @@ class Mdns:
     """
 
     def __init__(
-        self, settings: Settings, services: Services, opening: Opening | None = None
+        self, settings: MdnsSettings, services: Services, opening: Opening | None = None
     ) -> None:
         self._settings = settings
         self._services = services
@@ -230,7 +230,7 @@ def sighting(heard: "MdnsService") -> Sighting | None:
     )
 
 
-def build(settings: Settings, services: Services) -> Mdns:
+def build(settings: MdnsSettings, services: Services) -> Mdns:
     """Made once the daemon leads."""
     return Mdns(settings, services)
 
@@ -238,4 +238,4 @@ def build(settings: Settings, services: Services) -> Mdns:
 @hookimpl
 def liqod_discovery() -> list[DiscoveryProvider]:
     """One way of seeing clusters: listening to the network."""
-    return [DiscoveryProvider(name=NAME, build=build, config_type=Settings, on_request=True)]
+    return [DiscoveryProvider(name=NAME, build=build, config_type=MdnsSettings, on_request=True)]

@@ -52,7 +52,7 @@ class MdnsService(msgspec.Struct, frozen=True):
     ttl: float
 
 
-class _Told(msgspec.Struct):
+class _Announcement(msgspec.Struct):
     """The records of a service in one packet.
 
     Attributes:
@@ -117,7 +117,7 @@ class Edge(RecordUpdateListener):
         self._lock = threading.Lock()
         self._news: dict[str, News] = {}
         self._known: dict[str, _Known] = {}
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, _Announcement] = {}
         self._hosts: dict[str, set[bytes]] = {}
         self._asked = 0
         self._zeroconf = zeroconf
@@ -236,7 +236,7 @@ class Edge(RecordUpdateListener):
                 continue
             if not name.endswith(f".{TYPE}"):
                 continue
-            told = self._told.setdefault(name, _Told())
+            told = self._told.setdefault(name, _Announcement())
             told.changed |= record.is_expired(now) or (kind == _PTR and update.old is None)
             if kind == _SRV:
                 told.server, told.service = record.server_key, hash(record)
@@ -260,7 +260,7 @@ class Edge(RecordUpdateListener):
             with self._lock:  # nobody is woken for it
                 self._news.setdefault(name, RENEWED)
 
-    def _look_into(self, name: str, told: _Told, prints: tuple[int, int, int]) -> None:
+    def _look_into(self, name: str, told: _Announcement, prints: tuple[int, int, int]) -> None:
         """Read a service from zeroconf's cache; ask for all of it where a part is missing there."""
         zc = self._zeroconf
         if zc is None:

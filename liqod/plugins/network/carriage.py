@@ -20,7 +20,7 @@ from liqod.plugins.network.endpoints import SILENCE
 from liqod.plugins.network.proxies import targets
 from liqod.plugins.network.websocketd.datagrams import HOST
 from liqod.plugins.network.websocketd.wanted import Wanted
-from liqod.plugins.network.websocketprogram import Program
+from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Carriage:
     Args:
         services: of the daemon.
         place: of the tunnel's interface.
-        proxy, proxy_ca: as :class:`liqod.plugins.network.websocket.Settings` has them.
+        proxy, proxy_ca: as :class:`liqod.plugins.network.websocket.WebsocketSettings` has them.
 
     Attributes:
         why: why there is none, where there is to be one.
@@ -55,7 +55,7 @@ class Carriage:
         self._proxy, self._proxy_ca = proxy, proxy_ca
         self._folder = Path(services.folder)
         self._name = f"{place.interface}-udp"
-        self._program = Program(services, place, self._name)
+        self._program = TunnelProcess(services, place, self._name)
         self.why = self.where = self.failed = ""
 
     async def have(self, spec: TunnelSpec, local: int) -> str:

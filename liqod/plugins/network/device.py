@@ -13,7 +13,7 @@ EVERYTHING = ("0.0.0.0/0", "::/0")
 """All addresses: packets of one peer alone are taken, and filters before and behind it decide."""
 
 
-class Peer(msgspec.Struct, frozen=True, kw_only=True):
+class WireGuardPeer(msgspec.Struct, frozen=True, kw_only=True):
     """The other side, as the interface has it.
 
     Attributes:
@@ -34,7 +34,7 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     sent: int = 0
 
 
-class Device(msgspec.Struct, frozen=True, kw_only=True):
+class WireGuardDevice(msgspec.Struct, frozen=True, kw_only=True):
     """The interface. Its private key is compared while it is read, and not kept.
 
     Attributes:
@@ -47,7 +47,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     keyed: bool = False
     port: int = 0
     mark: int = 0
-    peers: tuple[Peer, ...] = ()
+    peers: tuple[WireGuardPeer, ...] = ()
 
 
 class PeerChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ def _as_used(key: bytes) -> bytes:
 
 
 def change(
-    device: Device, spec: TunnelSpec, endpoint: str | None, asking: bytes = b""
+    device: WireGuardDevice, spec: TunnelSpec, endpoint: str | None, asking: bytes = b""
 ) -> Change | None:
     """The change that makes an interface as a spec says; None where it is so.
 
@@ -119,7 +119,7 @@ def change(
         # Without a peer it sends nothing, and whatever comes is nobody's.
         if spec.quiet or each.public_key not in (spec.peer_public_key, asking)
     ]
-    here = wanted or Peer(public_key=spec.peer_public_key)
+    here = wanted or WireGuardPeer(public_key=spec.peer_public_key)
     made = PeerChange(
         public_key=spec.peer_public_key,
         endpoint=endpoint if endpoint != here.endpoint else None,

@@ -37,7 +37,7 @@ MOST = 16
 """Candidates that are tried at all: a name may have many addresses, and another says which."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class EndpointStep(msgspec.Struct, frozen=True, kw_only=True):
     """The next action of the selection.
 
     Attributes:
@@ -84,7 +84,7 @@ class Race:
         silent: float,
         handshake: float,
         now: float,
-    ) -> Step:
+    ) -> EndpointStep:
         """The next step.
 
         Args:
@@ -95,7 +95,7 @@ class Race:
             now: the time in seconds.
         """
         if not candidates:
-            return Step(again=inf)
+            return EndpointStep(again=inf)
         answered = handshake <= now - self._began and now - self._began < CONFIRMED
         if current and silent < SILENCE and handshake < inf:
             self._slot, self._left = FIRST_SLOT, 0
@@ -104,7 +104,7 @@ class Race:
         self._note_loss(current, now)
         waits = self._began + self._slot - now
         if current and (answered or waits > 0):
-            return Step(again=max(waits, 0.1) if not answered else SILENCE)
+            return EndpointStep(again=max(waits, 0.1) if not answered else SILENCE)
         return self._next(candidates, current, now)
 
     def begin(self, now: float) -> float:
@@ -116,17 +116,17 @@ class Race:
         """Another candidate is there: it is tried at once, where nothing comes."""
         self._began = -inf
 
-    def answered(self, endpoint: str, current: str, now: float) -> Step:
+    def answered(self, endpoint: str, current: str, now: float) -> EndpointStep:
         """Where the first answer of a race came from, empty for nowhere; the step after it."""
         self._understood = self._understood or bool(endpoint)
         if not endpoint or endpoint == current:
-            return Step(again=max(self._began + self._slot - now, 0.1))
+            return EndpointStep(again=max(self._began + self._slot - now, 0.1))
         self._began = now
-        return Step(endpoint=endpoint, afresh=True, again=self._slot)
+        return EndpointStep(endpoint=endpoint, afresh=True, again=self._slot)
 
     def heard(
         self, answering: Collection[str], candidates: Sequence[str], current: str, now: float
-    ) -> Step:
+    ) -> EndpointStep:
         """Take note of the endpoints that answered; the step after it."""
         self._understood = self._understood or bool(answering)
         better = candidates[: _rank(candidates, current)]
@@ -139,11 +139,11 @@ class Race:
             if self._streak.get(each, 0) >= min(SURE << self._lost.get(each, 0), SURE_MOST):
                 self._taken, self._better_pause = (each, now), BETTER_FIRST
                 self._better_at = now + BETTER_FIRST
-                return Step(endpoint=each, firm=True, again=BETTER_FIRST)
+                return EndpointStep(endpoint=each, firm=True, again=BETTER_FIRST)
         self._better_at = now + SURE_PAUSE
-        return Step(again=SURE_PAUSE)
+        return EndpointStep(again=SURE_PAUSE)
 
-    def _next(self, candidates: Sequence[str], current: str, now: float) -> Step:
+    def _next(self, candidates: Sequence[str], current: str, now: float) -> EndpointStep:
         at = candidates.index(current) + 1 if current in candidates else 0
         self._left -= 1
         if self._left < 0:
@@ -154,34 +154,34 @@ class Race:
         self._began = now
         race = tuple(candidates) if len(candidates) > 1 else ()
         tried = candidates[at % len(candidates)]
-        return Step(endpoint=tried, afresh=True, again=self._slot, race=race)
+        return EndpointStep(endpoint=tried, afresh=True, again=self._slot, race=race)
 
-    def _improve(self, candidates: Sequence[str], current: str, now: float) -> Step:
+    def _improve(self, candidates: Sequence[str], current: str, now: float) -> EndpointStep:
         if self._taken is not None and now - self._taken[1] > HELD:
             self._lost.pop(self._taken[0], None)
             self._taken = None
         rank = _rank(candidates, current)
         if rank == 0:
             self._better_at, self._better_pause = None, BETTER_FIRST
-            return Step(again=inf)
+            return EndpointStep(again=inf)
         if self._better_at is None:
             self._better_at = now + self._better_pause
         if now < self._better_at:
-            return Step(again=self._better_at - now)
+            return EndpointStep(again=self._better_at - now)
         # Whether a server that is there knows questions, it says itself.
         known = () if self._understood else (current,)
-        return Step(again=self._better_pause, ask=(*candidates[:rank], *known))
+        return EndpointStep(again=self._better_pause, ask=(*candidates[:rank], *known))
 
-    def _roam(self, better: Sequence[str], now: float) -> Step:
+    def _roam(self, better: Sequence[str], now: float) -> EndpointStep:
         """Try a better one under way, in turn, for the best may be out of reach for good."""
         self._better = (self._better + 1) % len(better)
         again = self._wait(now, BETTER_TRIED).again
-        return Step(endpoint=better[self._better], again=again)
+        return EndpointStep(endpoint=better[self._better], again=again)
 
-    def _wait(self, now: float, most: float) -> Step:
+    def _wait(self, now: float, most: float) -> EndpointStep:
         self._better_pause = min(self._better_pause * 2, most)
         self._better_at = now + self._better_pause
-        return Step(again=self._better_pause)
+        return EndpointStep(again=self._better_pause)
 
     def _note_loss(self, current: str, now: float) -> None:
         """Silence: where it follows soon on the taking of a better one, that is trusted less."""
@@ -212,7 +212,7 @@ def ranked(candidates: Sequence[str], near: Iterable[str]) -> list[str]:
     return sorted(candidates, key=is_far)
 
 
-class Names:
+class EndpointResolver:
     """Addresses of endpoints that are named, looked up again when they may have changed."""
 
     def __init__(self) -> None:

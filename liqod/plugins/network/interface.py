@@ -21,7 +21,8 @@ class Interface:
         host: the machine.
         place: where the interface is to be.
 
-    Everything here raises :class:`~liqod.netlink.Refused`, or OSError, where the kernel refuses.
+    Everything here raises :class:`~liqod.netlink.NetlinkRefused`, or OSError, where the kernel
+    refuses.
     """
 
     def __init__(self, host: Host, place: Place) -> None:

@@ -15,7 +15,7 @@ from liqod.netlink import (
     CREATE,
     EXCLUSIVE,
     Netlink,
-    Refused,
+    NetlinkRefused,
     attribute,
     attributes,
     nest,
@@ -68,7 +68,7 @@ def find(name: str) -> Link | None:
     try:
         with Netlink() as netlink:
             return read(netlink.get(_GET, _NOTHING + text(_NAME, name)))
-    except Refused as error:
+    except NetlinkRefused as error:
         if error.errno == errno.ENODEV:
             return None
         raise
@@ -120,7 +120,7 @@ def delete(name: str) -> bool:
     try:
         with Netlink() as netlink:
             netlink.request(_DELETE, 0, _NOTHING + text(_NAME, name))
-    except Refused as error:
+    except NetlinkRefused as error:
         if error.errno == errno.ENODEV:
             return False
         raise

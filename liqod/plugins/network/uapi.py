@@ -14,7 +14,7 @@ from typing import Any
 
 import trio
 
-from liqod.plugins.network.device import Change, Device, Peer, same_key
+from liqod.plugins.network.device import Change, WireGuardDevice, WireGuardPeer, same_key
 
 FOLDER = Path("/var/run/wireguard")
 """Where every implementation puts its sockets; it is the machine's, whatever the namespace."""
@@ -29,7 +29,7 @@ def path(interface: str) -> Path:
     return FOLDER / f"{interface}.sock"
 
 
-async def read(interface: str, private_key: bytes = b"") -> Device:
+async def read(interface: str, private_key: bytes = b"") -> WireGuardDevice:
     """How an interface is.
 
     Args:
@@ -85,7 +85,7 @@ def encoded(change: Change) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def parsed(text: str, private_key: bytes = b"") -> Device:
+def parsed(text: str, private_key: bytes = b"") -> WireGuardDevice:
     """An answer as a value. Keys that are not known are passed over: implementations differ.
 
     Raises:
@@ -117,12 +117,12 @@ def parsed(text: str, private_key: bytes = b"") -> Device:
         raise OSError(errno.EPROTO, "the answer has no end")
     if number:
         raise OSError(abs(number), os.strerror(abs(number)))
-    return Device(keyed=keyed, port=port, mark=mark, peers=found)
+    return WireGuardDevice(keyed=keyed, port=port, mark=mark, peers=found)
 
 
-def _peer(said: dict[str, Any]) -> Peer:
+def _peer(said: dict[str, Any]) -> WireGuardPeer:
     whole, part = said.get("last_handshake_time_sec", 0), said.get("last_handshake_time_nsec", 0)
-    return Peer(
+    return WireGuardPeer(
         public_key=said["public_key"],
         endpoint=said.get("endpoint", ""),
         keepalive=int(said.get("persistent_keepalive_interval", 0)),

@@ -14,7 +14,7 @@ from liqod.errors import ConfigError, NetworkError
 from liqod.netlink import attribute, attributes, number, read_number
 from liqod.plugins.contracts import NoSettings
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.network.endpoints import Names, Race, joined
+from liqod.plugins.network.endpoints import EndpointResolver, Race, joined
 from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.links import Link
 from liqod.plugins.network.rights import NET_ADMIN, may
@@ -33,7 +33,7 @@ MACS: dict[Side, str] = {"server": "0a:18:71:78:00:01", "client": "0a:18:71:78:0
 _VNI, _REMOTE, _LEARNING, _PORT, _REMOTE6 = 1, 2, 7, 15, 16
 
 
-class Vxlan:
+class VxlanTunnel:
     """One tunnel.
 
     Args:
@@ -45,7 +45,7 @@ class Vxlan:
     def __init__(self, settings: NoSettings, services: TunnelServices, place: Place) -> None:
         self._place = place
         self._interface = Interface(services.host, place)
-        self._race, self._names = Race(), Names()
+        self._race, self._names = Race(), EndpointResolver()
 
     async def problem(self) -> str | None:
         """As :meth:`liqod.plugins.providers.Tunnel.problem`."""
@@ -135,7 +135,7 @@ def remote_of(link: Link) -> str:
 
 VXLAN = TunnelProvider(
     name="vxlan",
-    build=Vxlan,
+    build=VxlanTunnel,
     encrypted=False,
     on_request=True,
     # 20 or 40 for IP, 8 for UDP, 8 of its own, 14 for Ethernet.

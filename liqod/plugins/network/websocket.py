@@ -23,7 +23,7 @@ from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.rights import NET_ADMIN, is_device, may
 from liqod.plugins.network.websocketd.packets import MOST_SEGMENTS, open_device
 from liqod.plugins.network.websocketd.wanted import VERSION, Wanted
-from liqod.plugins.network.websocketprogram import Program
+from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import (
     Place,
     TunnelProvider,
@@ -36,7 +36,7 @@ PORT = 443
 TUN = Path("/dev/net/tun")
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WebsocketSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The plugin's table of the configuration.
 
     Attributes:
@@ -57,7 +57,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"proxy: {problem}")
 
 
-class WebSocket:
+class WebsocketTunnel:
     """One tunnel.
 
     Args:
@@ -66,12 +66,12 @@ class WebSocket:
         place: where the interface is to be.
     """
 
-    def __init__(self, settings: Settings, services: TunnelServices, place: Place) -> None:
+    def __init__(self, settings: WebsocketSettings, services: TunnelServices, place: Place) -> None:
         self._settings = settings
         self._host, self._folder = services.host, Path(services.folder)
         self._place = place
         self._interface = Interface(services.host, place)
-        self._program = Program(services, place, place.interface)
+        self._program = TunnelProcess(services, place, place.interface)
         self._hurried = False
 
     async def problem(self) -> str | None:
@@ -164,7 +164,7 @@ class WebSocket:
 
 WEBSOCKET = TunnelProvider(
     name="websocket",
-    build=WebSocket,
+    build=WebsocketTunnel,
     encrypted=True,
     # A stream has no packets of its own to be bound to.
     overhead=0,
@@ -173,7 +173,7 @@ WEBSOCKET = TunnelProvider(
     shared_port=True,
     stands_by=True,
     order=50,
-    config_type=Settings,
+    config_type=WebsocketSettings,
 )
 
 

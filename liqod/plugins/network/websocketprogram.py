@@ -19,7 +19,7 @@ import trio
 from liqod.plugins.network import processes
 from liqod.plugins.network.uapi import other
 from liqod.plugins.network.websocketd import wanted
-from liqod.plugins.network.websocketd.wanted import Request, Wanted
+from liqod.plugins.network.websocketd.wanted import TunnelRequest, Wanted
 from liqod.plugins.providers import Place, TunnelServices
 
 MODULE: Final = "liqod.plugins.network.websocketd"
@@ -31,7 +31,7 @@ _FORMER: Final = ".control"
 """Suffix of the sockets of an older release's processes, of which each tunnel had one."""
 
 
-class Program:
+class TunnelProcess:
     """The part of one tunnel in the machine's process.
 
     Args:
@@ -54,7 +54,7 @@ class Program:
     async def status(self) -> dict[str, Any] | None:
         """How the tunnel is, whoever began it; None where there is none, or nobody answers."""
         try:
-            found = await self._ask(Request(wanted.STATUS, self._name))
+            found = await self._ask(TunnelRequest(wanted.STATUS, self._name))
         except OSError:
             return None
         is_there = "digest" in found or found.get("version") != wanted.VERSION
@@ -76,27 +76,27 @@ class Program:
         if found is not None and found.get("version") == wanted.VERSION:
             if found["digest"] == what.digest:
                 return found
-            return await self._ask(Request(wanted.BE, self._name, what))
+            return await self._ask(TunnelRequest(wanted.BE, self._name, what))
         await self._retire()
         async with self._turn:
             file = await device() if device is not None else None
             try:
                 await self._have_process()
-                return await self._ask(Request(wanted.BE, self._name, what), file)
+                return await self._ask(TunnelRequest(wanted.BE, self._name, what), file)
             finally:
                 if file is not None:
                     os.close(file)
 
     async def hurry(self) -> None:
         """Have it dial anew at once. Raises OSError."""
-        await self._ask(Request(wanted.HURRY, self._name))
+        await self._ask(TunnelRequest(wanted.HURRY, self._name))
 
     async def end(self) -> None:
         """End the tunnel, and with the last one the process. Idempotent."""
         await self._retire()
         async with self._turn:
             try:
-                left = (await self._ask(Request(wanted.END, self._name))).get("tunnels", 0)
+                left = (await self._ask(TunnelRequest(wanted.END, self._name))).get("tunnels", 0)
             except OSError:
                 left = 0
             if not left:
@@ -117,7 +117,7 @@ class Program:
             OSError: it cannot be begun.
         """
         with suppress(OSError):
-            found = await self._ask(Request(wanted.STATUS, self._name))
+            found = await self._ask(TunnelRequest(wanted.STATUS, self._name))
             if found.get("version") == wanted.VERSION:
                 return
         await self._end_process()
@@ -151,7 +151,7 @@ class Program:
                 await processes.end(process, named=self._name)
             former.unlink(missing_ok=True)
 
-    async def _ask(self, request: Request, file: int | None = None) -> dict[str, Any]:
+    async def _ask(self, request: TunnelRequest, file: int | None = None) -> dict[str, Any]:
         """The process's answer. Raises OSError, without the text of the request."""
         answer = b""
         try:

@@ -9,8 +9,14 @@ import struct
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
 
-from liqod.netlink import Netlink, Refused, attribute, nest, number, pairs, text
-from liqod.plugins.network.device import Change, Device, Peer, PeerChange, same_key
+from liqod.netlink import Netlink, NetlinkRefused, attribute, nest, number, pairs, text
+from liqod.plugins.network.device import (
+    Change,
+    PeerChange,
+    WireGuardDevice,
+    WireGuardPeer,
+    same_key,
+)
 
 GENERIC = 16
 """The netlink family of families that are known by name."""
@@ -30,7 +36,7 @@ def known() -> bool:
         return _family(netlink) is not None
 
 
-def read(interface: str, private_key: bytes = b"") -> Device:
+def read(interface: str, private_key: bytes = b"") -> WireGuardDevice:
     """How an interface is. Raises NetworkError."""
     body = struct.pack("=BBH", _GET, _VERSION, 0) + text(_D_NAME, interface)
     with Netlink(GENERIC) as netlink:
@@ -59,10 +65,10 @@ def encoded(interface: str, change: Change) -> list[bytes]:
     return messages + [head + nest(_D_PEERS, nest(0, _peer_message(peer))) for peer in change.peers]
 
 
-def parsed(bodies: Iterable[bytes], private_key: bytes = b"") -> Device:
+def parsed(bodies: Iterable[bytes], private_key: bytes = b"") -> WireGuardDevice:
     """Messages of the kernel as a value; a peer may come in several parts."""
     keyed, port, mark = False, 0, 0
-    peers: dict[bytes, Peer] = {}
+    peers: dict[bytes, WireGuardPeer] = {}
     for body in bodies:
         for kind, value in pairs(body[4:]):
             if kind == _D_PRIVATE:
@@ -77,7 +83,7 @@ def parsed(bodies: Iterable[bytes], private_key: bytes = b"") -> Device:
                     before = peers.get(found.public_key)
                     if before is not None:
                         allowed = tuple(sorted({*before.allowed, *found.allowed}))
-                        found = Peer(
+                        found = WireGuardPeer(
                             public_key=before.public_key,
                             endpoint=before.endpoint,
                             keepalive=before.keepalive,
@@ -87,13 +93,13 @@ def parsed(bodies: Iterable[bytes], private_key: bytes = b"") -> Device:
                             sent=before.sent,
                         )
                     peers[found.public_key] = found
-    return Device(keyed=keyed, port=port, mark=mark, peers=tuple(peers.values()))
+    return WireGuardDevice(keyed=keyed, port=port, mark=mark, peers=tuple(peers.values()))
 
 
 def _number(netlink: Netlink) -> int:
     found = _family(netlink)
     if found is None:
-        raise Refused(errno.EOPNOTSUPP, "the kernel has no WireGuard")
+        raise NetlinkRefused(errno.EOPNOTSUPP, "the kernel has no WireGuard")
     return found
 
 
@@ -102,7 +108,7 @@ def _family(netlink: Netlink) -> int | None:
     try:
         body = struct.pack("=BBH", _GET_FAMILY, 1, 0) + text(_FAMILY_NAME, FAMILY)
         said = dict(pairs(netlink.get(_CONTROL, body), 4))
-    except Refused as error:
+    except NetlinkRefused as error:
         if error.errno == errno.ENOENT:
             return None
         raise
@@ -156,14 +162,14 @@ def _endpoint(value: bytes) -> str:
     return f"[{ip_address(value[8:24])}]:{port}"
 
 
-def _peer(body: bytes) -> Peer:
+def _peer(body: bytes) -> WireGuardPeer:
     said = dict(pairs(body))
     allowed = []
     for _, inner in pairs(said.get(_P_ALLOWED, b"")):
         each = dict(pairs(inner))
         allowed.append(f"{ip_address(each[_A_ADDRESS])}/{each[_A_LENGTH][0]}")
     whole, part = struct.unpack("=qq", said.get(_P_HANDSHAKE, bytes(16)))
-    return Peer(
+    return WireGuardPeer(
         public_key=said[_P_PUBLIC],
         endpoint=_endpoint(said[_P_ENDPOINT]) if _P_ENDPOINT in said else "",
         keepalive=struct.unpack("=H", said.get(_P_KEEPALIVE, bytes(2)))[0],

@@ -23,8 +23,8 @@ from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.network import device, links, processes, uapi, wgnetlink
 from liqod.plugins.network.asking import Asking
 from liqod.plugins.network.carriage import Carriage, Fallback, is_carried
-from liqod.plugins.network.device import Change, Device, Peer, PeerChange
-from liqod.plugins.network.endpoints import SILENCE, Names, Race, Step, ranked
+from liqod.plugins.network.device import Change, PeerChange, WireGuardDevice, WireGuardPeer
+from liqod.plugins.network.endpoints import SILENCE, EndpointResolver, EndpointStep, Race, ranked
 from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.rights import NET_ADMIN, is_device, may
 from liqod.plugins.providers import (
@@ -50,7 +50,7 @@ FIRM, FIRM_LOOKS, FIRM_PAUSE = 8, 50, 0.02
 Engine = Literal["kernel", "userspace"]
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WireGuardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The plugin's table of the configuration.
 
     Attributes:
@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"proxy: {problem}")
 
 
-class WireGuard:
+class WireGuardTunnel:
     """One tunnel.
 
     Args:
@@ -83,7 +83,7 @@ class WireGuard:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: WireGuardSettings,
         services: TunnelServices,
         place: Place,
         *,
@@ -94,7 +94,7 @@ class WireGuard:
         self._place = place
         self._interface = Interface(services.host, place)
         self._kernel_has = kernel_has
-        self._race, self._names = Race(), Names()
+        self._race, self._names = Race(), EndpointResolver()
         self._keys: tuple[TunnelSpec, TunnelKeys] | None = None
         how = (settings.proxy, settings.proxy_ca)
         self._carriage = Carriage(services, place, *how)
@@ -210,16 +210,18 @@ class WireGuard:
         peer = _peer_of(found, spec)
         if spec.quiet or (spec.side == "server" and (peer is not None and peer.endpoint)):
             # Where the client was last heard from is where it is.
-            step = Step(again=inf)
+            step = EndpointStep(again=inf)
         elif spec.last and peer is None:
-            step = Step(endpoint=spec.last, again=self._race.begin(now))
+            step = EndpointStep(endpoint=spec.last, again=self._race.begin(now))
         else:
             return await self._go(engine, spec, found, silent)
         await self._do(engine, spec, step, found)
         soon = await self._fallback.serve(spec, found.port) if spec.side == "server" else inf
         return min(step.again, soon)
 
-    async def _go(self, engine: Engine, spec: TunnelSpec, found: Device, silent: float) -> float:
+    async def _go(
+        self, engine: Engine, spec: TunnelSpec, found: WireGuardDevice, silent: float
+    ) -> float:
         """Send to where the other side is, or may be; seconds until that is looked at again."""
         now, peer = trio.current_time(), _peer_of(found, spec)
         named, pause = await self._names.candidates(spec.endpoints, silent=silent, now=now)
@@ -245,7 +247,7 @@ class WireGuard:
         again = min(step.again, pause, soon)
         return again if candidates or not spec.endpoints else min(again, 1.0)
 
-    async def _raced(self, engine: Engine, spec: TunnelSpec, step: Step) -> Step:
+    async def _raced(self, engine: Engine, spec: TunnelSpec, step: EndpointStep) -> EndpointStep:
         """Ask all while one is tried already, and try the one that answers first."""
         began, tried = time.time(), step.endpoint or ""
 
@@ -259,7 +261,9 @@ class WireGuard:
         await self._do(engine, spec, step, await self._read(engine, spec.private_key))
         return step
 
-    async def _do(self, engine: Engine, spec: TunnelSpec, step: Step, found: Device) -> None:
+    async def _do(
+        self, engine: Engine, spec: TunnelSpec, step: EndpointStep, found: WireGuardDevice
+    ) -> None:
         """Have the interface be as the spec and a step say."""
         asking = b""
         if spec.side == "server":
@@ -302,7 +306,7 @@ class WireGuard:
         """Networks that this machine is on."""
         return await self._host.within(self._place.underlay, links.networks)
 
-    async def _read(self, engine: Engine, private_key: bytes) -> Device:
+    async def _read(self, engine: Engine, private_key: bytes) -> WireGuardDevice:
         interface = self._place.interface
         if engine == "userspace":
             return await uapi.read(interface, private_key)
@@ -332,7 +336,7 @@ class WireGuard:
         return next((found for each in PROGRAMS if (found := shutil.which(each))), None)
 
 
-def _peer_of(found: Device, spec: TunnelSpec) -> Peer | None:
+def _peer_of(found: WireGuardDevice, spec: TunnelSpec) -> WireGuardPeer | None:
     return next((each for each in found.peers if each.public_key == spec.peer_public_key), None)
 
 
@@ -342,14 +346,14 @@ def _said(error: OSError) -> str:
 
 WIREGUARD = TunnelProvider(
     name="wireguard",
-    build=WireGuard,
+    build=WireGuardTunnel,
     encrypted=True,
     # 20 or 40 for IP, 8 for UDP, 32 of its own.
     overhead=80,
     stands_by=True,
     carried=True,
     order=10,
-    config_type=Settings,
+    config_type=WireGuardSettings,
 )
 
 

@@ -45,7 +45,7 @@ _HOSTNAME: Final = re.compile(
 """RFC 1123, as the API server holds it."""
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class IngressSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``[plugins.settings.ingresses]``.
 
     Attributes:
@@ -155,7 +155,7 @@ REFLECTOR = Reflector(
         quota={"count/ingresses.networking.k8s.io": "200"},
         policy=AdmissionPolicy(name="ingresses", validations=(NO_SNIPPETS, OWN_SECRETS)),
     ),
-    config_type=Settings,
+    config_type=IngressSettings,
 )
 
 

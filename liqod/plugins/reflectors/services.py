@@ -45,7 +45,7 @@ NOT_KNOWN: Final = (
 )
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``[plugins.settings.services]``.
 
     Attributes:
@@ -124,7 +124,7 @@ REFLECTOR = Reflector(
             ),
         ),
     ),
-    config_type=Settings,
+    config_type=ServiceSettings,
 )
 
 

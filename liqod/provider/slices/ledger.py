@@ -9,7 +9,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.errors import ConfigError
-from liqod.kube.cache.store import Key, Store, StoreChange
+from liqod.kube.cache.store import IndexedStore, Key, StoreChange
 from liqod.model import ids
 from liqod.model.objects import quantities
 from liqod.model.peering.quota import Running, complaint, pod_cost
@@ -70,7 +70,9 @@ class QuotaLedger:
             logger.warning("pod %s/%s is not counted: %s", *key, error)
             return False
 
-    async def hold_existing(self, namespace: str, shadows: Store, pods: Store) -> None:
+    async def hold_existing(
+        self, namespace: str, shadows: IndexedStore, pods: IndexedStore
+    ) -> None:
         """Book what exists in a namespace, whatever the bounds say."""
         found = frozenset().union(
             *(each.indexed("namespace", namespace) for each in (shadows, pods))

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Node
@@ -29,7 +29,7 @@ class ReadyNodes:
         has: as :func:`liqod.model.peering.capacity.of_nodes`.
     """
 
-    def __init__(self, informer: Informer) -> None:
+    def __init__(self, informer: SharedInformer) -> None:
         self.word = Observable("")
         self.has: Observable[Amounts] = Observable({})
         self._ready: dict[str, bool] = {}
@@ -65,10 +65,10 @@ def _read(body: bytes) -> Node | None:
         return None
 
 
-_known: WeakKeyDictionary[Informer, ReadyNodes] = WeakKeyDictionary()
+_known: WeakKeyDictionary[SharedInformer, ReadyNodes] = WeakKeyDictionary()
 
 
-def ready_nodes(informer: Informer) -> ReadyNodes:
+def ready_nodes(informer: SharedInformer) -> ReadyNodes:
     """The one that sits on an informer; it lives as long as that."""
     found = _known.get(informer)
     if found is None:

@@ -25,7 +25,7 @@ from liqod.cluster.tenancy import is_from, replicas_of
 from liqod.errors import ProtocolError
 from liqod.identity import certificates, keys
 from liqod.kube import recorder, times
-from liqod.kube.cache.store import Store, StoreChange
+from liqod.kube.cache.store import IndexedStore, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all, set_finalizers
 from liqod.kube.selection import Selection
@@ -104,7 +104,7 @@ def accepted(tenant: Tenant, peer: str, here: str, tenant_namespace: str) -> boo
     return proven(tenant)
 
 
-def accepted_tenant(tenants: Store, peer: Peer) -> Tenant | None:
+def accepted_tenant(tenants: IndexedStore, peer: Peer) -> Tenant | None:
     """The Tenant of a peer, if it has passed every check; also one that is drained or cordoned."""
     namespace = peer.tenant_namespace
     tenant = tenants.decode((namespace, peer.id), Tenant)

@@ -12,7 +12,7 @@ from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, LEASES, NODE
 from liqod.cli import inspector
 from liqod.cluster.ownid import known_as, notes
 from liqod.errors import ConfigError
-from liqod.inspect.protocol import Act, ActionPlan, Done, Preview
+from liqod.inspect.protocol import Act, ActionPlan, Preview, RequestDone
 from liqod.kube.definitions import name_of
 from liqod.resources import TENANTS
 from tests.simulated.borrower import eventually
@@ -201,7 +201,7 @@ async def test_a_peer_of_the_configuration_is_peered_with(tmp_path: Path):
                 await viewer.ask(Preview(id=1, verb="peer", subject="oslo"), ActionPlan)
             plan = await viewer.ask(Preview(id=2, verb="peer", subject="milan"), ActionPlan)
             assert plan.command == f"liqod peer --remote-kubeconfig {user} --resource=cpu=3"
-            done = await viewer.ask(Act(id=3, verb="peer", subject="milan"), Done)
+            done = await viewer.ask(Act(id=3, verb="peer", subject="milan"), RequestDone)
             assert done.text == "peered: milan is a node here"
         assert await ready()
 

@@ -143,7 +143,7 @@ async def test_a_decision_for_ever_lets_in_again_and_grants_no_more_than_the_fir
 async def test_who_was_never_let_in_ends_nothing_of_another_by_the_same_id():
     async with reception() as (milan, host, nursery):
         await peeringusers.generate(milan.admin, "rome", here="milan", server="https://x", ca=b"")
-        wanted = invitations.InvitationSpec(
+        wanted = invitations.InvitationParameters(
             addresses=("192.0.2.9:6446",), key="0" * 64, lifetime=600, cluster_id="rome"
         )
         await invitations.invite(milan.admin, "liqo", wanted)
@@ -381,7 +381,9 @@ async def test_who_was_interrupted_before_it_was_written_down_has_used_its_invit
 
 async def invited(milan: Member) -> Ask:
     """A request that brings an invitation."""
-    wanted = invitations.InvitationSpec(addresses=("192.0.2.9:6446",), key="0" * 64, lifetime=600)
+    wanted = invitations.InvitationParameters(
+        addresses=("192.0.2.9:6446",), key="0" * 64, lifetime=600
+    )
     token, _ = await invitations.invite(milan.admin, "liqo", wanted)
     return request(invitation={"id": token.id, "secret": pack(token.secret)})
 

@@ -16,7 +16,7 @@ from liqod.errors import Unreachable
 from liqod.handshake.protocol.encoding import pack
 from liqod.handshake.protocol.messages import Accepted, Cancel, Offer, Report
 from liqod.handshake.requests.borrowrequest import BorrowRequest, key_problem
-from liqod.handshake.requests.invitations import InvitationSpec, invite
+from liqod.handshake.requests.invitations import InvitationParameters, invite
 from liqod.handshake.requests.reverseconnections import ReverseConnections
 from liqod.kube.client import Client
 from liqod.procedures import peeringrequest
@@ -150,7 +150,7 @@ async def test_a_lender_that_was_revoked_comes_back_by_an_invitation_for_its_key
         await rome.admin.patch(NAMESPACES, namespace, mark)
         milan, lenders = somebody("milan"), ReverseConnections(rome.context)
         for key, comes in ("", False), (milan.key, True):
-            wanted = InvitationSpec(
+            wanted = InvitationParameters(
                 addresses=("192.0.2.9:6446",), key=FIRST, lifetime=600, borrow=True
             )
             line, _ = await invite(rome.admin, "liqo", replace(wanted, for_key=key))

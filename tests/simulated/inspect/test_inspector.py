@@ -24,12 +24,12 @@ from liqod.inspect.metrics import FAMILIES
 from liqod.inspect.protocol import (
     Act,
     ActionPlan,
-    Done,
     Examine,
     Findings,
     GetLogs,
     GetObject,
     Preview,
+    RequestDone,
     Text,
     Update,
 )
@@ -291,10 +291,10 @@ async def check_actions(rome: Site, milan: Site) -> None:
         assert plan.destructive
         assert plan.command == "liqod drain tenant rome --yes"
         assert "deletes the slice milan" in plan.changes
-        await looker.ask(Act(id=2, verb="cordon", subject="rome"), Done)
+        await looker.ask(Act(id=2, verb="cordon", subject="rome"), RequestDone)
         (tenant,) = await milan.admin.list(TENANTS)
         assert tenant["spec"]["tenantCondition"] == "Cordoned"
-        await looker.ask(Act(id=3, verb="uncordon", subject="rome"), Done)
+        await looker.ask(Act(id=3, verb="uncordon", subject="rome"), RequestDone)
         assert (await looker.snapshot())[1].pulses["rome"].backlog == 0
         with pytest.raises(ConfigError, match="no tenant oslo"):
             await looker.ask(Preview(id=4, verb="cordon", subject="oslo"), ActionPlan)
@@ -303,11 +303,11 @@ async def check_actions(rome: Site, milan: Site) -> None:
         assert plan.changes == ("deletes shop-rome on milan, with every pod and object in it",)
         await rome.admin.create(NAMESPACES, {"metadata": {"name": "yard"}})
         options = {"selector": "liqo.io/type in (virtual-node)"}
-        await looker.ask(Act(id=2, verb="offload", subject="yard", options=options), Done)
+        await looker.ask(Act(id=2, verb="offload", subject="yard", options=options), RequestDone)
         await eventually(lambda: offloaded(rome, "yard"))
         plan = await looker.ask(Preview(id=3, verb="unpeer", subject="milan"), ActionPlan)
         assert "deletes VirtualNode milan" in plan.changes
-        done = await looker.ask(Act(id=4, verb="unpeer", subject="milan"), Done)
+        done = await looker.ask(Act(id=4, verb="unpeer", subject="milan"), RequestDone)
         assert "unpeered from milan" in done.text
         assert await rome.admin.list(VIRTUAL_NODES) == []
 

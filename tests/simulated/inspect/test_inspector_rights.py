@@ -51,7 +51,7 @@ async def knock(port: int, context: ssl.SSLContext, bearer: str) -> int:
     return int(head.split()[1])
 
 
-async def greeting(port: int, context: ssl.SSLContext, bearer: str) -> protocol.Hello:
+async def greeting(port: int, context: ssl.SSLContext, bearer: str) -> protocol.InspectorHello:
     """The daemon's greeting; who may only look is refused a probe."""
     async with open_websocket_url(
         f"wss://127.0.0.1:{port}{protocol.PATH}",
@@ -59,10 +59,10 @@ async def greeting(port: int, context: ssl.SSLContext, bearer: str) -> protocol.
         extra_headers=[(b"Authorization", f"Bearer {bearer}".encode())],
     ) as client:
         hello = protocol.read_server(await client.get_message())
-        assert isinstance(hello, protocol.Hello)
+        assert isinstance(hello, protocol.InspectorHello)
         await client.send_message(protocol.encode(Examine(id=1, probe=True)).decode())
         answer = protocol.read_server(await client.get_message())
-        forbidden = isinstance(answer, protocol.Refused) and answer.code == "forbidden"
+        forbidden = isinstance(answer, protocol.RequestRefused) and answer.code == "forbidden"
         assert forbidden is not hello.acting
         return hello
 

@@ -15,7 +15,7 @@ from liqod.errors import NetworkError
 from liqod.network.backends import backend
 from liqod.network.dataplane import peerplan
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import Names, Side
+from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import KernelChange, Namespace
 from liqod.network.gateway.gatewayplan import Listening
@@ -60,7 +60,7 @@ class Noting:
     carries: bool = False
     """True if it makes websockets, too, in which the tunnel's datagrams can go."""
 
-    async def begin(self, names: Names) -> None:
+    async def begin(self, names: PeerNames) -> None:
         self.did.append("begin")
 
     async def apply(self, plan: PeerPlan) -> list[KernelChange]:
@@ -69,12 +69,12 @@ class Noting:
         self.did.append("apply")
         return []
 
-    async def wait_disturbed(self, names: Names) -> None:
+    async def wait_disturbed(self, names: PeerNames) -> None:
         disturbed = self.disturbed
         await disturbed.wait()
         self.disturbed = trio.Event()
 
-    async def remove(self, names: Names) -> list[str]:
+    async def remove(self, names: PeerNames) -> list[str]:
         self.did.append("remove")
         return []
 
@@ -135,7 +135,7 @@ class NotedProber(Prober):
     def __init__(
         self,
         machine: Noting,
-        names: Names,
+        names: PeerNames,
         side: Side,
         heard: Callable[[ProbeResult], None],
         tells: Callable[[], PeerHello],
@@ -200,7 +200,7 @@ class Joined:
 async def joined(
     monkeypatch: pytest.MonkeyPatch, *, carries: bool = False
 ) -> AsyncIterator[Joined]:
-    def plan(names: Names, *_: object, **__: object) -> PeerPlan:
+    def plan(names: PeerNames, *_: object, **__: object) -> PeerPlan:
         return PeerPlan(names, Namespace(), Namespace())
 
     monkeypatch.setattr(peerplan, "plan", plan)

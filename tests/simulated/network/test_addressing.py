@@ -6,7 +6,7 @@ from typing import Any
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, SERVICES
 from liqod.errors import NotFound
-from liqod.kube.cache.store import Key, Store
+from liqod.kube.cache.store import IndexedStore, Key
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
 from tests.simulated.addressed import MILAN, SETTINGS, TURIN, gone, networks, node, rome, until
 from tests.simulated.borrower import eventually
@@ -266,15 +266,15 @@ async def test_a_peer_has_lent_only_what_may_be() -> None:
 async def test_of_a_namespace_that_is_not_known_nothing_is_lent(monkeypatch) -> None:
     """Its watch may lag behind that of the IPs: whose it is nobody can say."""
     unknown: set[Key] = {("", MILAN)}
-    decode, has = Store.decode, Store.__contains__
+    decode, has = IndexedStore.decode, IndexedStore.__contains__
     async with rome() as context:
         monkeypatch.setattr(
-            Store,
+            IndexedStore,
             "decode",
             lambda self, key, kind: None if key in unknown else decode(self, key, kind),
         )
         monkeypatch.setattr(
-            Store, "__contains__", lambda self, key: key not in unknown and has(self, key)
+            IndexedStore, "__contains__", lambda self, key: key not in unknown and has(self, key)
         )
         async with context.kept():
             await context.lend("inside", "192.168.1.77", MILAN)

@@ -20,7 +20,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
 from liqod.network.dataplane import peerplan
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import Namespace
 from liqod.network.gatewayhost import GatewayHost
@@ -91,7 +91,7 @@ async def two(
 ) -> AsyncIterator[tuple[Member, Member]]:
     """rome and milan, each with a machine for networks unless it is given one."""
 
-    def plan(names: Names, *_: object, **__: object) -> PeerPlan:
+    def plan(names: PeerNames, *_: object, **__: object) -> PeerPlan:
         return PeerPlan(names, Namespace(), Namespace())
 
     monkeypatch.setattr(peerplan, "plan", plan)

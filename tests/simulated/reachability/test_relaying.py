@@ -13,10 +13,10 @@ from liqod.errors import ConfigError
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.procedures.relaying import Relay
 from liqod.resources import IPS
-from liqod.resources.networking import GATEWAY_CLIENTS, Endpoint
+from liqod.resources.networking import GATEWAY_CLIENTS, GatewayEndpoint
 from tests.simulated.addressed import MILAN, Rome, rome
 
-TOLD = Endpoint(addresses=("192.0.2.7",), port=51840, protocol="UDP")
+TOLD = GatewayEndpoint(addresses=("192.0.2.7",), port=51840, protocol="UDP")
 
 
 async def relays_to(context: Rome, peer: str, address: str) -> None:
@@ -34,7 +34,7 @@ async def relays_to(context: Rome, peer: str, address: str) -> None:
     ("told", "asked", "words"),
     [
         (
-            Endpoint(("192.0.2.7",), 443, protocol="TCP"),
+            GatewayEndpoint(("192.0.2.7",), 443, protocol="TCP"),
             NetworkOptions(backend="websocket"),
             "carry UDP",
         ),
@@ -43,7 +43,7 @@ async def relays_to(context: Rome, peer: str, address: str) -> None:
     ],
 )
 async def test_what_is_in_the_way_is_said(
-    told: Endpoint, asked: NetworkOptions, words: str
+    told: GatewayEndpoint, asked: NetworkOptions, words: str
 ) -> None:
     async with rome() as hub:
         with pytest.raises(ConfigError, match=words):

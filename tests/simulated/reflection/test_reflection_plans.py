@@ -8,7 +8,7 @@ import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, PODS, SECRETS, SERVICE_ACCOUNTS, Kind
 from liqod.errors import Conflict
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 from liqod.plugins import loader
 from liqod.plugins.contracts import (
     NOTHING,
@@ -238,7 +238,7 @@ async def test_what_was_made_here_a_moment_ago_is_not_made_again():
         source = await both.here.create_full(CONFIG_MAPS, {"metadata": {"name": "text"}}, SHOP)
         wanted = {"metadata": {"name": "made", "namespace": SHOP}, "stringData": {"a": "1"}}
         body = localobjects.owned(wanted, CONFIG_MAPS, source, "lines", "milan")
-        unaware, lately = Store(), localobjects.Lately()
+        unaware, lately = IndexedStore(), localobjects.Lately()
         requests = both.here.stats.answers
         before = sum(requests["create", "secrets", code] for code in (201, 409))
         for _ in range(3):

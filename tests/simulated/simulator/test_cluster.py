@@ -16,7 +16,7 @@ from liqod.apimachinery.kinds import (
     Kind,
 )
 from liqod.errors import Expired, Invalid, Overloaded, Unreachable
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
@@ -127,7 +127,7 @@ async def test_faults_by_user(cluster, client):
 
 
 async def test_informer_lives_through_cut_and_expired_watches(cluster, client, nursery):
-    informer = Informer(client, CONFIG_MAPS, Selection("default"))
+    informer = SharedInformer(client, CONFIG_MAPS, Selection("default"))
     await nursery.start(informer.run)
     for number, trouble in enumerate(
         (

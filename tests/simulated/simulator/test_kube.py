@@ -7,7 +7,7 @@ import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES
 from liqod.errors import Overloaded, Unreachable
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.selection import Selection
@@ -36,7 +36,7 @@ async def place(given: Credentials) -> str:
 
 async def test_a_watch_that_is_cut_and_expires(cluster, given, place) -> None:
     async with Client(given) as client, trio.open_nursery() as nursery:
-        informer = Informer(client, CONFIG_MAPS, Selection(place))
+        informer = SharedInformer(client, CONFIG_MAPS, Selection(place))
         await nursery.start(informer.run)
         for number in range(12):
             fault = Fault(verb="watch", cut=1, expire=number % 3 == 0, times=1)

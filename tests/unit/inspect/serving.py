@@ -13,8 +13,8 @@ from liqod.cli.inspector import InspectorClient
 from liqod.inspect import protocol, server
 from liqod.inspect.access import Guest
 from liqod.inspect.answers import Answers
-from liqod.inspect.protocol import Done, GetHistory, GetLogs, RequestError, Text
-from liqod.inspect.session import Session
+from liqod.inspect.protocol import GetHistory, GetLogs, RequestDone, RequestError, Text
+from liqod.inspect.session import InspectorSession
 from liqod.inspect.stream import Stream
 from liqod.inspect.timings import ORDINARY, InspectorTimings
 from liqod.model.view.state import LiveState
@@ -50,7 +50,7 @@ class FakeAnswers(Answers):
                     await tell(Text(id=request.id, text="line\n", last=False))
                     await trio.sleep(0.01)
             case _:
-                await tell(Done(id=request.id, text="done"))
+                await tell(RequestDone(id=request.id, text="done"))
 
 
 @dataclass
@@ -100,7 +100,7 @@ async def serving(
     served = Served(folder / "i.sock", Stream(hub), hub, state(peer()))
 
     async def talk(connection: Any, guest: Guest) -> None:
-        await Session(connection, guest, served.stream, FakeAnswers(uid), timings).run()
+        await InspectorSession(connection, guest, served.stream, FakeAnswers(uid), timings).run()
 
     async def refresh() -> None:
         while True:

@@ -12,7 +12,7 @@ from liqod.errors import Forbidden
 from liqod.inspect import components
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import KEPT, Doctor
-from liqod.inspect.probing import Probes
+from liqod.inspect.probing import CheckProbes
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.headline import first_failing
 from liqod.model.view.state import LiveState
@@ -37,7 +37,7 @@ class Patient:
         self.settings: dict[tuple[str, str], Any] = {}
         self.plugins = PluginHost(Plugins(checks=checks, settings=self.settings))
         stand_in: Any = self
-        self.probes = Probes(context, Components(), self.plugins)
+        self.probes = CheckProbes(context, Components(), self.plugins)
         self.doctor = Doctor(context, self.plugins, stand_in, self.probes)
 
     async def refresh(self) -> None:

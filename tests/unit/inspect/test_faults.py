@@ -16,7 +16,7 @@ from liqod.cli.commands import doctor as doctor_command
 from liqod.cli.report import Seen, overview
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
-from liqod.inspect.probing import Probes
+from liqod.inspect.probing import CheckProbes
 from liqod.inspect.protocol import Examine
 from liqod.model.view import headline, problems
 from liqod.model.view.problems import Problem
@@ -110,7 +110,7 @@ async def examined(fault: Fault) -> tuple[Ladder, ...]:
     plugins = PluginHost(Plugins(checks=tuple(LAYERS)))
     context: Any = SimpleNamespace(hub=Hub(), client=None)
     told: Any = Told()
-    probes = Probes(context, Components(), plugins)
+    probes = CheckProbes(context, Components(), plugins)
     probes.found = lambda peer, check: THERE.probed  # type: ignore[method-assign]
     doctor = Doctor(context, plugins, told, probes)
     await doctor.round()

@@ -10,7 +10,7 @@ from trio_websocket import ConnectionClosed
 from trio_websocket import wrap_client_stream as greet
 
 from liqod.inspect import protocol, server
-from liqod.inspect.protocol import Done, GetTasks, Refused, Subscribe
+from liqod.inspect.protocol import GetTasks, RequestDone, RequestRefused, Subscribe
 from liqod.inspect.timings import InspectorTimings
 from liqod.runtime.account import PARTS, Account
 from tests.unit.inspect.serving import GREETING, PATH, eventually, responds, serving
@@ -154,10 +154,10 @@ async def test_messages_that_cannot_be_read_are_refused_one_by_one(tmp_path: Pat
         for text in ("", "[]", "[" * 50_000, '{"type":"dance"}', '{"type":"tasks"}', "\0"):
             await client.send_message(text)
             message = protocol.read_server(await client.get_message())
-            assert isinstance(message, Refused)
+            assert isinstance(message, RequestRefused)
             assert message.id == -1
         await client.send_message(b'{"type":"tasks","id":1}')
-        assert isinstance(protocol.read_server(await client.get_message()), Done)
+        assert isinstance(protocol.read_server(await client.get_message()), RequestDone)
         nursery.cancel_scope.cancel()
 
 

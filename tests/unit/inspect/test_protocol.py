@@ -19,10 +19,10 @@ CLIENT: tuple[ClientMessage, ...] = (
     protocol.GetLogs(id=5, namespace="shop", pod="web", follow=True),
     protocol.Preview(id=6, verb="unpeer", subject="milan"),
     protocol.Act(id=7, verb="offload", subject="shop", options={"strategy": "Remote"}),
-    protocol.Cancel(id=5),
+    protocol.CancelRequest(id=5),
 )
 SERVER: tuple[ServerMessage, ...] = (
-    protocol.Hello(protocol=1, version="1", cluster_id="rome", started=NOW, at=NOW),
+    protocol.InspectorHello(protocol=1, version="1", cluster_id="rome", started=NOW, at=NOW),
     protocol.StateSnapshot(
         sequence=3, at=NOW, state=state(peer()), lines=(Line(NOW, "info", "x"),)
     ),
@@ -37,9 +37,9 @@ SERVER: tuple[ServerMessage, ...] = (
     protocol.ActionPlan(
         id=6, verb="unpeer", subject="a", changes=("x",), destructive=True, command="c"
     ),
-    protocol.Progress(id=7, step="wait"),
-    protocol.Done(id=7),
-    protocol.Refused(id=7, code="forbidden", reason="read-only"),
+    protocol.ActionProgress(id=7, step="wait"),
+    protocol.RequestDone(id=7),
+    protocol.RequestRefused(id=7, code="forbidden", reason="read-only"),
 )
 
 

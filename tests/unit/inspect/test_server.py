@@ -12,7 +12,16 @@ from liqod.cli import inspector, live
 from liqod.config import InspectorSettings as Settings
 from liqod.errors import ConfigError, Unreachable
 from liqod.inspect import protocol, server
-from liqod.inspect.protocol import Cancel, Done, Examine, GetHistory, GetLogs, Refused, Text, Update
+from liqod.inspect.protocol import (
+    CancelRequest,
+    Examine,
+    GetHistory,
+    GetLogs,
+    RequestDone,
+    RequestRefused,
+    Text,
+    Update,
+)
 from tests.unit.inspect.serving import GREETING, eventually, responds, serving
 from tests.unit.model.states import peer, state
 
@@ -33,14 +42,14 @@ async def test_a_client_is_greeted_and_follows(tmp_path: Path):
 
 async def test_requests_are_answered_refused_and_cancelled(tmp_path: Path):
     async with serving(tmp_path) as served, served.look() as viewer:
-        assert (await viewer.ask(Examine(id=1), Done)).text == "done"
+        assert (await viewer.ask(Examine(id=1), RequestDone)).text == "done"
         with pytest.raises(ConfigError, match="no such metric"):
-            await viewer.ask(GetHistory(id=2, metric="x"), Done)
+            await viewer.ask(GetHistory(id=2, metric="x"), RequestDone)
         await viewer.ask(GetLogs(id=3, namespace="shop", pod="web", follow=True), Text)
-        await viewer.send(Cancel(id=3))
-        while not isinstance(message := await viewer.receive(), Done):
+        await viewer.send(CancelRequest(id=3))
+        while not isinstance(message := await viewer.receive(), RequestDone):
             assert isinstance(message, Text)
-        assert message == Done(id=3, text="cancelled")
+        assert message == RequestDone(id=3, text="cancelled")
 
 
 async def test_too_many_requests_at_once_are_refused(tmp_path: Path):
@@ -48,7 +57,7 @@ async def test_too_many_requests_at_once_are_refused(tmp_path: Path):
         for number in range(protocol.REQUESTS):
             await viewer.send(GetLogs(id=number, namespace="a", pod="b", follow=True))
         await viewer.send(Examine(id=99))
-        while not isinstance(message := await viewer.receive(), Refused):
+        while not isinstance(message := await viewer.receive(), RequestRefused):
             pass
         assert (message.id, message.code) == (99, "busy")
 
@@ -57,7 +66,7 @@ async def test_a_fault_of_ours_costs_that_client_only(tmp_path: Path):
     async with serving(tmp_path) as served:
         with pytest.raises(Unreachable):
             async with served.look() as viewer:
-                await viewer.ask(GetHistory(id=1, metric="bug"), Done)
+                await viewer.ask(GetHistory(id=1, metric="bug"), RequestDone)
         await responds(served)
 
 
@@ -157,7 +166,7 @@ async def test_another_user_may_look_and_not_act(tmp_path: Path):
         command = ["/usr/bin/python3", "-c", OTHER, str(served.path), GREETING.decode()]
         done = await trio.run_process(command, capture_stdout=True)
         hello = protocol.read_server(done.stdout)
-        assert isinstance(hello, protocol.Hello)
+        assert isinstance(hello, protocol.InspectorHello)
         assert not hello.acting
         assert hello.verbs == ()
 

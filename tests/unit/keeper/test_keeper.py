@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from liqod.keeper import wire
-from liqod.keeper.client import Keeper, keeper
+from liqod.keeper.client import KeeperClient, keeper
 
 SLEEP = "1000000.25"
 """The last word of a command names it."""
@@ -57,7 +57,7 @@ def until(holds: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def started(kept: Keeper, *words: str, given: bytes = b"", keep: tuple[int, ...] = ()) -> int:
+def started(kept: KeeperClient, *words: str, given: bytes = b"", keep: tuple[int, ...] = ()) -> int:
     read, write = os.pipe()
     os.write(write, given)
     os.close(write)
@@ -77,7 +77,7 @@ def test_on_a_host_there_is_none(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_program_is_the_keepers_and_ends_by_its_name(place: Path):
-    kept = Keeper(str(place))
+    kept = KeeperClient(str(place))
     process = started(kept, "/bin/sleep", SLEEP)
     assert runs(process)
     # No signal of the daemon's session or group reaches it.
@@ -91,7 +91,7 @@ def test_a_program_is_the_keepers_and_ends_by_its_name(place: Path):
 
 
 def test_one_of_several_can_be_ended(place: Path):
-    kept = Keeper(str(place))
+    kept = KeeperClient(str(place))
     with open(os.devnull) as nothing:
         one, other = (
             kept.start(("/bin/sleep", SLEEP), {}, stdin=nothing.fileno(), keep=()) for _ in "12"
@@ -103,7 +103,7 @@ def test_one_of_several_can_be_ended(place: Path):
 
 
 def test_one_that_ends_by_itself_is_told_of(place: Path):
-    kept = Keeper(str(place))
+    kept = KeeperClient(str(place))
     process = started(kept, "/bin/sleep", SLEEP)
     os.kill(process, signal.SIGKILL)
     until(lambda: kept.status(process) == -signal.SIGKILL)
@@ -111,7 +111,7 @@ def test_one_that_ends_by_itself_is_told_of(place: Path):
 
 
 def test_a_program_gets_its_input_and_files_and_nothing_else(place: Path, tmp_path: Path):
-    kept, output = Keeper(str(place)), tmp_path / "output"
+    kept, output = KeeperClient(str(place)), tmp_path / "output"
     file = os.open(output, os.O_WRONLY | os.O_CREAT)
     started(kept, sys.executable, "-S", "-c", SAYS, str(file), given=b"secret", keep=(file,))
     os.close(file)
@@ -121,7 +121,7 @@ def test_a_program_gets_its_input_and_files_and_nothing_else(place: Path, tmp_pa
 
 
 def test_a_namespace_is_given_to_the_next_daemon(place: Path):
-    kept = Keeper(str(place))
+    kept = KeeperClient(str(place))
     own = os.open("/proc/self/ns/net", os.O_RDONLY)
     kept.keep("liqod-1", own)
     kept.keep("liqod-1", own)
@@ -139,8 +139,8 @@ def test_a_namespace_is_given_to_the_next_daemon(place: Path):
 
 ATTENDS = """
 import sys, time
-from liqod.keeper.client import Keeper
-Keeper(sys.argv[1]).attend()
+from liqod.keeper.client import KeeperClient
+KeeperClient(sys.argv[1]).attend()
 print("here", flush=True)
 time.sleep(1000)
 """
@@ -148,7 +148,7 @@ time.sleep(1000)
 
 
 def test_a_node_that_is_not_the_gateway_any_more_keeps_nothing(place: Path):
-    kept = Keeper(str(place))
+    kept = KeeperClient(str(place))
     process = started(kept, "/bin/sleep", SLEEP)
     own = os.open("/proc/self/ns/net", os.O_RDONLY)
     kept.keep("liqod-1", own)
@@ -173,7 +173,7 @@ def test_a_node_that_is_not_the_gateway_any_more_keeps_nothing(place: Path):
 def test_what_is_no_namespace_is_not_kept(place: Path, tmp_path: Path):
     file = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(OSError, match="only namespaces are kept"):
-        Keeper(str(place)).keep("liqod-1", file)
+        KeeperClient(str(place)).keep("liqod-1", file)
     os.close(file)
 
 
@@ -187,7 +187,7 @@ def test_nonsense_is_refused_and_harms_nobody(place: Path, said: bytes):
         connection.send(said)
         if said:
             assert b"error" in connection.recv(1 << 16)
-    assert Keeper(str(place)).kept() == []
+    assert KeeperClient(str(place)).kept() == []
 
 
 def test_the_socket_is_its_users_alone(place: Path):
@@ -197,7 +197,7 @@ def test_the_socket_is_its_users_alone(place: Path):
 
 def test_a_keeper_that_is_not_there_is_named(tmp_path: Path):
     with pytest.raises(OSError, match="DaemonSet liqod-keeper"):
-        Keeper(str(tmp_path / "keeper.sock")).kept()
+        KeeperClient(str(tmp_path / "keeper.sock")).kept()
 
 
 def test_one_that_begins_again_replaces_what_a_killed_one_left(tmp_path: Path):
@@ -218,6 +218,6 @@ def test_one_that_begins_again_replaces_what_a_killed_one_left(tmp_path: Path):
 
 def _answers(path: Path) -> bool:
     try:
-        return Keeper(str(path)).kept() == []
+        return KeeperClient(str(path)).kept() == []
     except OSError:
         return False

@@ -7,7 +7,7 @@ from typing import Any
 import trio
 
 from liqod.apimachinery.kinds import PODS
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from tests.unit.kube.cluster import Cluster
@@ -17,7 +17,9 @@ from tests.unit.kube.peers import Peer, peer
 class Followed:
     """An informer at work, what its subscriber was told, and the server."""
 
-    def __init__(self, cluster: Cluster, server: Peer, client: Client, informer: Informer) -> None:
+    def __init__(
+        self, cluster: Cluster, server: Peer, client: Client, informer: SharedInformer
+    ) -> None:
         self.cluster = cluster
         self.server = server
         self.client = client
@@ -46,7 +48,7 @@ class Followed:
 @asynccontextmanager
 async def followed(cluster: Cluster, **more: Any) -> AsyncIterator[Followed]:
     async with peer(cluster) as (server, client), trio.open_nursery() as nursery:
-        informer = Informer(client, PODS, **more)
+        informer = SharedInformer(client, PODS, **more)
         found = Followed(cluster, server, client, informer)
         nursery.start_soon(informer.run)
         yield found

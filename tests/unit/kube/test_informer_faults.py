@@ -5,7 +5,7 @@ import trio
 import trio.testing
 
 from liqod.apimachinery.kinds import PODS, SECRETS
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.following import followed, settle
 from tests.unit.kube.peers import Asked, peer, silent
@@ -25,7 +25,7 @@ async def test_pages_that_expire_on_the_way(autojump_clock):
                 await cluster(asked)
 
         server.answer = answer
-        informer = Informer(client, PODS)
+        informer = SharedInformer(client, PODS)
         await nursery.start(informer.run)
         assert len(informer.store) == 1200
         assert not once
@@ -156,7 +156,7 @@ async def test_many_that_follow_one_server_tell_of_its_outage_once(autojump_cloc
     async with peer(cluster) as (server, client), trio.open_nursery() as nursery:
         caplog.set_level("INFO")
         for _ in range(5):
-            await nursery.start(Informer(client, PODS).run)
+            await nursery.start(SharedInformer(client, PODS).run)
         for _ in range(2):
             server.refusing = True
             cluster.cut()
@@ -181,7 +181,7 @@ async def test_a_server_that_starts_kind_by_kind_is_told_of_once(autojump_clock,
     async with peer(answer) as (_, client), trio.open_nursery() as nursery:
         caplog.set_level("INFO")
         for kind in (PODS, SECRETS):
-            await nursery.start(Informer(client, kind).run)
+            await nursery.start(SharedInformer(client, kind).run)
         for _ in range(4):
             starting = True
             cluster.cut()
@@ -196,7 +196,7 @@ async def test_a_server_that_starts_kind_by_kind_is_told_of_once(autojump_clock,
 async def test_the_first_that_is_back_calls_the_others(autojump_clock):
     cluster = Cluster(1)
     async with peer(cluster) as (server, client), trio.open_nursery() as nursery:
-        informers = [Informer(client, PODS) for _ in range(20)]
+        informers = [SharedInformer(client, PODS) for _ in range(20)]
         for informer in informers:
             await nursery.start(informer.run)
         server.refusing = True
@@ -224,7 +224,7 @@ async def test_a_server_that_refuses_all_while_it_starts_is_followed_soon(autoju
 
     cluster = Cluster(1)
     async with peer(answer) as (server, client), trio.open_nursery() as nursery:
-        informer = Informer(client, PODS)
+        informer = SharedInformer(client, PODS)
         await nursery.start(informer.run)
         server.refusing = True
         cluster.cut()
@@ -243,7 +243,7 @@ async def test_a_server_that_refuses_is_asked_now_and_then(autojump_clock):
         await asked.refuse(403, "Forbidden", "pods is forbidden")
 
     async with peer(forbid) as (server, client), trio.open_nursery() as nursery:
-        informer = Informer(client, PODS)
+        informer = SharedInformer(client, PODS)
         nursery.start_soon(informer.run)
         await trio.sleep(600)
         assert 20 < len(server.asked) < 60
@@ -272,7 +272,7 @@ async def test_garbage_for_ever_is_asked_for_now_and_then_and_told_seldom(autoju
         await asked.chunk(b"garbage\n")
 
     async with peer(nonsense) as (server, client), trio.open_nursery() as nursery:
-        informer = Informer(client, PODS)
+        informer = SharedInformer(client, PODS)
         nursery.start_soon(informer.run)
         await trio.sleep(600)
         assert 60 < len(server.asked) < 130

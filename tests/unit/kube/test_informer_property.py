@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from liqod.apimachinery.kinds import PODS
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from tests.unit.kube.cluster import Cluster
@@ -84,7 +84,7 @@ def test_the_store_becomes_what_the_server_has(steps, watch_list, count):
         async with trio.open_nursery() as nursery:
             server = Peer(nursery, cluster)
             client = Client(CREDENTIALS, dial=server.dial)
-            informer = Informer(client, PODS)
+            informer = SharedInformer(client, PODS)
             informer.subscribe(hear)
             nursery.start_soon(informer.run)
             for step in steps:

@@ -7,7 +7,7 @@ from liqod.apimachinery.objects import Key, Slim
 from liqod.errors import ProtocolError
 from liqod.kube.cache.memoryquota import OVERHEAD, MemoryQuota, cost, drop_excess, keep_excess
 from liqod.kube.cache.relist import Relist
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 from liqod.kube.http.cpubudget import CpuBudget
 
 SIZE = 1000
@@ -24,12 +24,12 @@ def small(_: bytes) -> bytes:
     return b"{}"
 
 
-def fill(store: Store, namespace: str, count: int, first: int = 0) -> None:
+def fill(store: IndexedStore, namespace: str, count: int, first: int = 0) -> None:
     for number in range(first, first + count):
         store.put((namespace, f"{number}"), body(number))
 
 
-def whole(store: Store, namespace: str) -> int:
+def whole(store: IndexedStore, namespace: str) -> int:
     """How many objects of a namespace are kept in full."""
     keys = store.indexed("namespace", namespace)
     return sum(len(store.get(key) or b"") == SIZE for key in keys)
@@ -37,7 +37,7 @@ def whole(store: Store, namespace: str) -> int:
 
 def test_what_is_beyond_is_a_stub_and_what_is_far_beyond_is_not_kept(caplog):
     holdings = MemoryQuota(ROOM, "guests.max_bytes")
-    store = Store(part=holdings.part(small))
+    store = IndexedStore(part=holdings.part(small))
     fill(store, "shop", 100)
     assert whole(store, "shop") == 10
     assert 10 < len(store) < 20
@@ -48,7 +48,10 @@ def test_what_is_beyond_is_a_stub_and_what_is_far_beyond_is_not_kept(caplog):
 
 def test_all_namespaces_and_stores_of_a_peer_are_one_sum():
     holdings = MemoryQuota(ROOM, "")
-    pods, slices = Store(part=holdings.part(drop_excess)), Store(part=holdings.part(drop_excess))
+    pods, slices = (
+        IndexedStore(part=holdings.part(drop_excess)),
+        IndexedStore(part=holdings.part(drop_excess)),
+    )
     for space in ("a", "b", "tenant"):
         holdings.belongs(space, "milan")
     fill(pods, "a", 4)
@@ -61,7 +64,7 @@ def test_all_namespaces_and_stores_of_a_peer_are_one_sum():
 
 def test_a_namespace_brings_along_what_was_held_of_it():
     holdings = MemoryQuota(ROOM, "")
-    store = Store(part=holdings.part(drop_excess))
+    store = IndexedStore(part=holdings.part(drop_excess))
     fill(store, "a", 6)
     fill(store, "b", 6)
     holdings.belongs("a", "milan")
@@ -79,7 +82,7 @@ def test_a_namespace_brings_along_what_was_held_of_it():
 
 def test_what_goes_makes_room_and_growing_counts():
     holdings = MemoryQuota(ROOM, "")
-    store = Store(part=holdings.part(small))
+    store = IndexedStore(part=holdings.part(small))
     fill(store, "shop", 11)
     assert whole(store, "shop") == 10
     for number in (3, 4):
@@ -93,7 +96,7 @@ def test_what_goes_makes_room_and_growing_counts():
 
 def test_what_is_not_kept_any_more_is_no_end():
     holdings = MemoryQuota(ROOM, "")
-    store = Store(part=holdings.part(drop_excess))
+    store = IndexedStore(part=holdings.part(drop_excess))
     fill(store, "shop", 10)
     change = store.put(("shop", "0"), body(0, 5 * SIZE))
     assert change is not None
@@ -105,7 +108,10 @@ def test_what_is_not_kept_any_more_is_no_end():
 def test_what_only_counts_is_always_kept():
     holdings = MemoryQuota(ROOM, "")
     holdings.belongs("shop", "milan")
-    made, asked = Store(part=holdings.part(keep_excess)), Store(part=holdings.part(small))
+    made, asked = (
+        IndexedStore(part=holdings.part(keep_excess)),
+        IndexedStore(part=holdings.part(small)),
+    )
     fill(made, "shop", 15)
     assert whole(made, "shop") == 15
     fill(asked, "shop", 1)
@@ -115,7 +121,7 @@ def test_what_only_counts_is_always_kept():
 def test_by_a_label_alone_nobody_has_ever_more_held():
     """A user of this cluster's own, whose objects say that they were made for a peer."""
     holdings = MemoryQuota(ROOM, "")
-    made = Store(part=holdings.part(keep_excess))
+    made = IndexedStore(part=holdings.part(keep_excess))
     fill(made, "theirs", 50)
     assert len(made) == 12
     listed(made, {("theirs", f"more-{number}"): body(number) for number in range(50)})
@@ -124,7 +130,7 @@ def test_by_a_label_alone_nobody_has_ever_more_held():
 
 def test_a_namespace_that_is_called_like_a_peer_is_not_that_peer_s():
     holdings = MemoryQuota(ROOM, "")
-    made = Store(part=holdings.part(keep_excess))
+    made = IndexedStore(part=holdings.part(keep_excess))
     holdings.belongs("of-milan", "milan")
     fill(made, "milan", 10)
     assert holdings.held("milan") == 0
@@ -132,7 +138,7 @@ def test_a_namespace_that_is_called_like_a_peer_is_not_that_peer_s():
     assert holdings.held("milan") > 0
 
 
-def listed(store: Store, bodies: dict[Key, bytes]) -> Relist:
+def listed(store: IndexedStore, bodies: dict[Key, bytes]) -> Relist:
     made = Relist(store)
     for key, each in bodies.items():
         made.add(Slim(key, "1", each))
@@ -141,7 +147,7 @@ def listed(store: Store, bodies: dict[Key, bytes]) -> Relist:
 
 def test_a_list_is_bounded_while_it_comes_in():
     holdings = MemoryQuota(ROOM, "")
-    store = Store(part=holdings.part(small))
+    store = IndexedStore(part=holdings.part(small))
     fill(store, "shop", 8)
     new = {("shop", f"new-{number}"): body(number) for number in range(100)}
     found = listed(store, new)
@@ -154,7 +160,7 @@ def test_a_list_is_bounded_while_it_comes_in():
 
 def test_a_list_that_names_an_object_twice_counts_it_once():
     holdings = MemoryQuota(ROOM, "")
-    store = Store(part=holdings.part(small))
+    store = IndexedStore(part=holdings.part(small))
     found = Relist(store)
     for _ in range(50):
         found.add(Slim(("shop", "1"), "1", body(1)))
@@ -166,14 +172,14 @@ def test_a_list_that_names_an_object_twice_counts_it_once():
 def test_a_store_that_goes_gives_back_what_it_held():
     holdings = MemoryQuota(ROOM, "")
     part = holdings.part(small)
-    fill(Store(part=part), "shop", 5)
+    fill(IndexedStore(part=part), "shop", 5)
     part.leave()
     assert holdings.held("shop") == 0
 
 
 def test_a_provider_that_has_too_much_is_not_followed():
     budget = CpuBudget(MemoryQuota(ROOM, "consumer.max_bytes", owner="milan"))
-    store = Store(part=budget.part())
+    store = IndexedStore(part=budget.part())
     fill(store, "a", 5)
     fill(store, "b", 5)
     with pytest.raises(ProtocolError, match=r"\(consumer\.max_bytes\)"):

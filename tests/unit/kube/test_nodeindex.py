@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.nodeindex import node_index
 from liqod.kube.cache.store import Key, StoreChange
 
 
-class FakeInformer(Informer):
+class FakeInformer(SharedInformer):
     def __init__(self) -> None:
         self.handlers: list[Any] = []
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from liqod.apimachinery.meta import Partial
 from liqod.errors import ProtocolError
-from liqod.kube.cache.store import Store, StoreChange
+from liqod.kube.cache.store import IndexedStore, StoreChange
 from tests.testbed.held import held
 
 KEYS = st.tuples(st.sampled_from(["", "a", "b"]), st.sampled_from("xyz"))
@@ -27,7 +27,7 @@ def label_names(obj: Partial) -> list[str]:
 @given(st.lists(st.tuples(KEYS, st.none() | VALUES), max_size=30), st.integers(0, 30))
 def test_it_is_a_dict_with_indexes(steps, late):
     model: dict[tuple[str, str], bytes] = {}
-    store = Store({"label": label_names})
+    store = IndexedStore({"label": label_names})
     for number, (key, values) in enumerate(steps):
         if number == late:
             store.add_indexes({"late": label_names, "label": label_names})
@@ -53,7 +53,7 @@ def test_it_is_a_dict_with_indexes(steps, late):
 
 
 def test_what_nobody_claims_is_not_kept():
-    store = Store(keep=lambda obj: b"mine" in obj)
+    store = IndexedStore(keep=lambda obj: b"mine" in obj)
     assert store.put(("a", "x"), b'{"no":1}') is None
     assert store.put(("a", "x"), b'{"mine":1}') == StoreChange(("a", "x"), None, b'{"mine":1}')
     assert store.put(("a", "x"), b'{"no":1}') == StoreChange(("a", "x"), b'{"mine":1}', None)
@@ -67,7 +67,7 @@ def test_an_index_of_more_than_metadata():
     class Part(msgspec.Struct):
         spec: Spec = msgspec.field(default_factory=Spec)
 
-    store = Store({"node": lambda obj: [obj.spec.node_name]}, partial=Part)
+    store = IndexedStore({"node": lambda obj: [obj.spec.node_name]}, partial=Part)
     store.put(("a", "x"), b'{"spec":{"nodeName":"n1"}}')
     store.put(("a", "y"), b"{}")
     assert store.indexed("node", "n1") == {("a", "x")}
@@ -81,7 +81,7 @@ def test_decoding_and_what_cannot_be(caplog):
     class Thing(msgspec.Struct):
         n: int
 
-    store = Store()
+    store = IndexedStore()
     store.put(("a", "good"), b'{"n":1}')
     store.put(("a", "bad"), b'{"n":"x"}')
     assert store.decode(("a", "good"), Thing) == Thing(1)
@@ -94,7 +94,7 @@ def test_decoding_and_what_cannot_be(caplog):
 
 
 def test_an_object_that_an_index_cannot_read_is_kept(caplog):
-    store = Store({"label": label_names})
+    store = IndexedStore({"label": label_names})
     assert store.put(("a", "x"), b'{"metadata":{"labels":3}}') is not None
     assert store.indexed("namespace", "a") == {("a", "x")}
     assert "object not indexed" in caplog.text

@@ -6,9 +6,9 @@ from liqod.apimachinery.meta import ObjectMeta
 from liqod.network.gateway.gatewayplan import Listening, LocalFacts
 from liqod.resources.base import ObjectRef
 from liqod.resources.networking import (
-    Endpoint,
     GatewayClient,
     GatewayClientSpec,
+    GatewayEndpoint,
     GatewayServer,
     GatewayServerSpec,
     GatewayServerStatus,
@@ -48,7 +48,7 @@ def server(
     **endpoint: Any,
 ) -> GatewayServer:
     """A GatewayServer; ``told`` is the port that its status says."""
-    where = Endpoint(("192.0.2.1",), told, protocol=protocol) if told else None
+    where = GatewayEndpoint(("192.0.2.1",), told, protocol=protocol) if told else None
     status = GatewayServerStatus(where)
     spec = GatewayServerSpec(
         endpoint=ServerEndpoint(**{"port": 51840, **endpoint}),
@@ -65,7 +65,7 @@ def client(
     **endpoint: Any,
 ) -> GatewayClient:
     spec = GatewayClientSpec(
-        endpoint=Endpoint(addresses, **{"port": 51840, "protocol": "UDP", **endpoint}),
+        endpoint=GatewayEndpoint(addresses, **{"port": 51840, "protocol": "UDP", **endpoint}),
         mtu=1340,
         client_template_ref=ref or template("client"),
     )

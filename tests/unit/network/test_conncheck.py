@@ -12,12 +12,12 @@ import trio
 
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.network.dataplane.kernel import namespaces
-from liqod.network.dataplane.names import Names, Side
+from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.probing import conncheck
 from liqod.network.probing.conncheck import Message, PeerHello, Prober, ProbeResult, read, stamp
 from tests.kube_cases import until
 
-NAMES = Names("rome", "milan")
+NAMES = PeerNames("rome", "milan")
 NOTHING = PeerHello()
 RANGES = ("10.65.0.0/16", "fd00:65::/48")
 

@@ -15,7 +15,7 @@ from liqod.kube.http import proxies
 from liqod.kube.http.wire import SocketWire, Wire
 from liqod.network.connectproxy import ConnectProxy, ProxyTimings, VethListeners, place_of
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.runtime.connectionlimit import ConnectionLimiter
 
 R = TypeVar("R")
@@ -231,9 +231,9 @@ async def test_one_peer_has_so_many_connections_and_others_theirs(
 
     places, soon = ConnectionLimiter(9, of_one=3), ProxyTimings(idle=900.0, half_idle=0.05)
     milan.proxy = ConnectProxy(SERVER, milan.dial, Here("milan"), places, soon, Listeners())
-    names = [Names("milan", peer) for peer in ("rome", "turin")]
+    names = [PeerNames("milan", peer) for peer in ("rome", "turin")]
 
-    async def opened(peer: Names) -> trio.SocketStream:
+    async def opened(peer: PeerNames) -> trio.SocketStream:
         port = sockets[peer.veth].getsockname()[1]
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         await stream.send_all(OPEN)
@@ -291,7 +291,7 @@ async def test_a_listener_is_made_anew_when_the_interface_is_another(
         await heal.wait()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(milan.proxy.run, Names("milan", "rome"), healed)
+        nursery.start_soon(milan.proxy.run, PeerNames("milan", "rome"), healed)
         await trio.testing.wait_all_tasks_blocked(0.01)
         assert len(made) == 1
         index[0] = 2

@@ -5,7 +5,7 @@ import trio
 
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.model.view.networkfacts import NetworkFacts
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.gateway.connections import TunnelState
 from liqod.network.gateway.gatewayplan import Gateway
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
@@ -70,14 +70,14 @@ def test_what_is_not_there_yet_is_waited_for(problem, ends, ranges, waits):
     ("heard", "said"), [(ProbeResult(True), ""), (ProbeResult(False), "TLS ends")]
 )
 def test_what_the_tunnel_says_is_in_its_way_is_shown_while_nothing_comes(heard, said):
-    measures = PathMetrics(Names("rome", "milan"), None, lambda: None)
+    measures = PathMetrics(PeerNames("rome", "milan"), None, lambda: None)
     measures.status = TunnelStatus(path="websocket", why="TLS ends")
     found = facts("", ENDS, RANGES, "", TunnelState("Connecting"), heard, 4.0)
     trio.run(check, found, measures, said)
 
 
 async def test_a_backend_that_breaks_is_told_as_a_fault_of_the_tunnel():
-    measures = PathMetrics(Names("rome", "milan"), None, lambda: None)
+    measures = PathMetrics(PeerNames("rome", "milan"), None, lambda: None)
     measures.broken = "the network rope raised KeyError: 'a'"
     found = facts("", ENDS, RANGES, "", TunnelState("Connecting"), ProbeResult(False), 4.0)
     assert measured(found, measures, "", None).device == measures.broken

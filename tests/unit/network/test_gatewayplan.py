@@ -9,9 +9,9 @@ from liqod.config import Config
 from liqod.configsections import HandshakeSettings, WebhookSettings
 from liqod.network.gateway.gatewayplan import (
     PORT,
+    GatewayRefusal,
     Listening,
     Object,
-    Refusal,
     endpoints_of,
     judged,
     port_of,
@@ -123,7 +123,7 @@ def test_a_node_port_is_had_or_not():
     second = server(meta("turin", 2, "turin", OTHER), node_port=30840)
     assert port_of(first, [first, second]) == 30840
     why = port_of(second, [first, second])
-    assert isinstance(why, Refusal)
+    assert isinstance(why, GatewayRefusal)
     assert why.reason == "PortTaken"
 
 
@@ -199,7 +199,7 @@ def test_one_that_shares_no_port_of_the_same_transport_is_in_the_way():
         meta("turin", 2, "turin", OTHER), template("server", "websocket-server"), port=None
     )
     why = port_of(second, [first, second], how)
-    assert isinstance(why, Refusal)
+    assert isinstance(why, GatewayRefusal)
     assert why.reason == "PortTaken"
 
 

@@ -12,8 +12,8 @@ from liqod.procedures import networkobjects
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.resources.networking import (
     Configuration,
-    Endpoint,
     GatewayClient,
+    GatewayEndpoint,
     GatewayServer,
     PublicKey,
     Ranges,
@@ -52,7 +52,7 @@ def test_liqod_peer_writes_the_same():
     same("Configuration", networkobjects.configuration("milan", ranges))
     asked = NetworkOptions()
     same("GatewayServer", networkobjects.gateway_server("milan", "liqo", asked))
-    endpoint = asked.dialled(Endpoint(("192.0.2.7",), 51840, protocol="UDP"))
+    endpoint = asked.dialled(GatewayEndpoint(("192.0.2.7",), 51840, protocol="UDP"))
     same("GatewayClient", networkobjects.gateway_client("milan", "liqo", asked, endpoint))
     key = read(PublicKey).spec.public_key
     made = networkobjects.public_key("milan", key, read(GatewayServer))
@@ -82,5 +82,5 @@ def test_other_wishes_are_written_where_liqo_has_them():
     }
     assert (spec["mtu"], spec["serverTemplateRef"]["name"]) == (1400, "vxlan-server")
     assert spec["serverTemplateRef"]["namespace"] == "net"
-    told = asked.dialled(Endpoint(("192.0.2.7",), ports=(51840,), protocol="UDP"))
+    told = asked.dialled(GatewayEndpoint(("192.0.2.7",), ports=(51840,), protocol="UDP"))
     assert (told.addresses, told.port) == (("gw.example.org",), 443)

@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.network.dataplane import names
-from liqod.network.dataplane.names import PRIORITIES, Names
+from liqod.network.dataplane.names import PRIORITIES, PeerNames
 
 IDS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 
 
 @given(own=IDS, peer=IDS)
 def test_names_are_within_the_kernels_limits(own: str, peer: str) -> None:
-    found = Names(own, peer)
+    found = PeerNames(own, peer)
     for interface in (found.veth, found.tunnel, names.INSIDE, names.OVERLAY):
         assert 0 < len(interface) <= 15
         assert interface.isalnum()
@@ -30,9 +30,9 @@ def test_both_sides_and_other_peers_have_names_of_their_own(
     one: str, other: str, third: str
 ) -> None:
     if one != other:
-        assert Names(one, other).namespace != Names(other, one).namespace
+        assert PeerNames(one, other).namespace != PeerNames(other, one).namespace
     if other != third:
-        assert Names(one, other).hash != Names(one, third).hash
+        assert PeerNames(one, other).hash != PeerNames(one, third).hash
 
 
 def test_rules_are_asked_in_their_order() -> None:

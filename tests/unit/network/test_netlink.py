@@ -34,7 +34,7 @@ def test_text_and_numbers() -> None:
 
 
 def test_a_refusal_says_what_was_to_be_done() -> None:
-    refused = netlink.Refused(17, "already there")
+    refused = netlink.NetlinkRefused(17, "already there")
     assert str(refused) == "File exists (already there)"
     refused.doing = "link lqx made"
     assert str(refused) == "link lqx made: File exists (already there)"

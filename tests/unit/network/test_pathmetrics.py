@@ -12,7 +12,7 @@ import trio
 
 from liqod.errors import NetworkError, PluginError
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
-from liqod.network.dataplane.names import Names, Side
+from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.probing.conncheck import PeerHello, ProbeResult
 from liqod.network.probing.pathmetrics import PathMetrics, ProbeTarget, alias_of
@@ -21,7 +21,7 @@ from liqod.network.timings import ORDINARY
 from liqod.plugins.checks.network import ARRIVED
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
 
-NAMES = Names("rome", "milan")
+NAMES = PeerNames("rome", "milan")
 RANGES = PeerRanges(
     own=ClusterCidrs(pod=("10.244.0.0/16",)),
     peer=ClusterCidrs(pod=("10.244.0.0/16", "fd00::/64")),
@@ -48,12 +48,12 @@ class Way:
     slow: float = -1.0
     breaks: str = ""
 
-    async def largest(self, names: Names, side: Side, mtu: int, slow: float) -> int | None:
+    async def largest(self, names: PeerNames, side: Side, mtu: int, slow: float) -> int | None:
         self.slow = slow
         self.searched += 1
         return None if self.carries is None else min(self.carries, mtu)
 
-    async def passes(self, names: Names, side: Side, size: int, slow: float) -> bool:
+    async def passes(self, names: PeerNames, side: Side, size: int, slow: float) -> bool:
         return self.carries is not None and size <= self.carries
 
     async def answering(self, pods: Sequence[str]) -> str:
@@ -75,7 +75,7 @@ class Way:
     async def guards(self) -> list[str]:
         return ["ip filter FORWARD"]
 
-    async def dropped(self, names: Names) -> dict[str, int]:
+    async def dropped(self, names: PeerNames) -> dict[str, int]:
         if self.fails:
             raise NetworkError(self.fails)
         return dict(self.counts)

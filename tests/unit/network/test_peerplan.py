@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from liqod.model.network.ranges import ClusterCidrs, Entrance, PeerRanges
 from liqod.network.dataplane import names
 from liqod.network.dataplane.families import families, family_of
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan, plan
 from liqod.network.dataplane.values import Veth
 
@@ -53,12 +53,12 @@ def _filled(each: msgspec.Struct) -> list[str]:
 
 
 def test_a_plan_of_both_families() -> None:
-    found = said(plan(Names("rome", "milan"), BOTH, "server", 1340))
+    found = said(plan(PeerNames("rome", "milan"), BOTH, "server", 1340))
     assert found == SAID.read_text(), found
 
 
 def test_packets_follow_what_the_way_carries_and_interfaces_do_not():
-    found = plan(Names("rome", "milan"), BOTH, "server", 1340, carries=1300)
+    found = plan(PeerNames("rome", "milan"), BOTH, "server", 1340, carries=1300)
     assert {link.mtu for link in (*found.node.links, *found.inside.links)} == {1340}
     ways = [each for each in (*found.node.routes, *found.inside.routes) if each.mtu]
     outward = [each for each in found.inside.routes if each.table == names.OUTWARD_TABLE]
@@ -67,7 +67,7 @@ def test_packets_follow_what_the_way_carries_and_interfaces_do_not():
     assert "maxseg size set 1260" in found.inside.tables[names.INSIDE_TABLE]
     # Nothing below what IPv6 needs, whatever was measured.
     with pytest.raises(ValueError, match="1280"):
-        plan(Names("rome", "milan"), BOTH, "server", 1340, carries=1279)
+        plan(PeerNames("rome", "milan"), BOTH, "server", 1340, carries=1279)
 
 
 @st.composite
@@ -104,7 +104,7 @@ def networks(family: int, length: int | None = None) -> st.SearchStrategy[str]:
 @settings(max_examples=60)
 @given(found=ranges(), side=st.sampled_from(["server", "client"]), mtu=st.integers(1280, 9000))
 def test_every_plan_is_whole(found: PeerRanges, side: names.Side, mtu: int) -> None:
-    made = plan(Names("rome", "milan"), found, side, mtu)
+    made = plan(PeerNames("rome", "milan"), found, side, mtu)
     aliases = (*found.seen.pod, *found.seen.external)
     called = made.names
     # Whatever leads to an alias leads into the peer's table, and from there nowhere else.
@@ -136,8 +136,8 @@ def test_every_plan_is_whole(found: PeerRanges, side: names.Side, mtu: int) -> N
 @settings(max_examples=30)
 @given(found=ranges())
 def test_both_sides_have_one_tunnel(found: PeerRanges) -> None:
-    server = plan(Names("rome", "milan"), found, "server", 1340).inside
-    client = plan(Names("milan", "rome"), found, "client", 1340).inside
+    server = plan(PeerNames("rome", "milan"), found, "server", 1340).inside
+    client = plan(PeerNames("milan", "rome"), found, "client", 1340).inside
     ends = [each.prefix.split("/")[0] for each in server.addresses if each.link.startswith("lqt")]
     ways = [each.via for each in client.routes if each.link.startswith("lqt")]
     assert set(ways) <= set(ends)
@@ -145,4 +145,4 @@ def test_both_sides_have_one_tunnel(found: PeerRanges) -> None:
 
 def test_what_is_too_small_for_a_packet_is_refused() -> None:
     with pytest.raises(ValueError, match="1279"):
-        plan(Names("rome", "milan"), BOTH, "server", 1279)
+        plan(PeerNames("rome", "milan"), BOTH, "server", 1279)

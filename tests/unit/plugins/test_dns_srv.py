@@ -14,7 +14,7 @@ from liqod.plugins.discovery.dns_srv import (
     DnsAnswer,
     DnsResolver,
     DnsSrv,
-    Settings,
+    DnsSrvSettings,
 )
 from liqod.plugins.providers import MOST_ADVERT, Sighting
 from simulator.suites import DiscoveryContract
@@ -60,7 +60,7 @@ class TestDnsSrv(DiscoveryContract):
 
 async def rounds(server: NameServer, count: int = 1, plugin: DnsSrv | None = None, change=None):
     """The sightings of so many rounds, and the seconds after which it would ask again."""
-    made = plugin or DnsSrv(Settings(domains=("example.org",), nameservers=(server.address,)))
+    made = plugin or DnsSrv(DnsSrvSettings(domains=("example.org",), nameservers=(server.address,)))
     seen: list[Sighting] = []
     lasts = 0.0
     for number in range(count):
@@ -137,7 +137,7 @@ async def test_of_a_domain_with_ever_more_records_so_many_are_looked_at():
             made = (dns.rdata.from_text("IN", "SRV", f"0 0 1 h{n}.example.") for n in range(300))
             return DnsAnswer(tuple(made), 60.0, secure=False)
 
-    plugin = DnsSrv(Settings(domains=("example.org",)), Endless())  # type: ignore[arg-type]
+    plugin = DnsSrv(DnsSrvSettings(domains=("example.org",)), Endless())  # type: ignore[arg-type]
     seen: list[Sighting] = []
     await plugin.look("example.org", seen.append)
     assert len(seen) == MOST_TARGETS
@@ -159,7 +159,7 @@ class Counting:
 
 async def test_a_ttl_of_nothing_is_no_reason_to_ask_without_end(autojump_clock):
     resolver = Counting()
-    plugin = DnsSrv(Settings(domains=("example.org",)), resolver)  # type: ignore[arg-type]
+    plugin = DnsSrv(DnsSrvSettings(domains=("example.org",)), resolver)  # type: ignore[arg-type]
     with trio.move_on_after(100):
         await plugin.run(lambda seen: None)
     assert 100 / SOONEST - 2 <= len(resolver.times) <= 100 / SOONEST + 1
@@ -167,7 +167,7 @@ async def test_a_ttl_of_nothing_is_no_reason_to_ask_without_end(autojump_clock):
 
 async def test_where_nothing_can_be_asked_it_says_so(autojump_clock):
     resolver = Counting(fails=True)
-    plugin = DnsSrv(Settings(domains=("a.example", "b.example")), resolver)  # type: ignore[arg-type]
+    plugin = DnsSrv(DnsSrvSettings(domains=("a.example", "b.example")), resolver)  # type: ignore[arg-type]
     with pytest.raises(ExceptionGroup) as raised:
         await plugin.run(lambda seen: None)
     assert raised.group_contains(TransientError, match="no name server answers")
@@ -185,7 +185,7 @@ async def test_while_one_domain_cannot_be_asked_the_others_are_followed(server, 
                 raise TransientError("b.example: no answer")
             return await real.ask(name, kind)
 
-    plugin = DnsSrv(Settings(domains=("example.org", "b.example")), Partly())  # type: ignore[arg-type]
+    plugin = DnsSrv(DnsSrvSettings(domains=("example.org", "b.example")), Partly())  # type: ignore[arg-type]
     for _ in range(5):
         await plugin.look("b.example", lambda seen: None)
     seen, _ = await rounds(server, plugin=plugin)
@@ -205,7 +205,7 @@ async def test_while_one_domain_cannot_be_asked_the_others_are_followed(server, 
 )
 def test_settings_that_cannot_be_are_refused(table, why):
     with pytest.raises(msgspec.ValidationError, match=why):
-        msgspec.convert(table, Settings)
+        msgspec.convert(table, DnsSrvSettings)
 
 
 @pytest.mark.parametrize("server", ["10.0.0.10", "10.0.0.10:5353", "fd00::a", "[fd00::a]:53"])

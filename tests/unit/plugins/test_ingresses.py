@@ -8,7 +8,7 @@ import pytest
 from liqod.apimachinery.kinds import INGRESS_CLASSES, INGRESSES
 from liqod.plugins.contracts import Plan, VirtualNode
 from liqod.plugins.reflectors import ingresses
-from liqod.plugins.reflectors.ingresses import REFLECTOR, Settings
+from liqod.plugins.reflectors.ingresses import REFLECTOR, IngressSettings
 from simulator.suites import NAMES, ReflectorContract, StaticView
 
 Json = dict[str, Any]
@@ -92,7 +92,7 @@ def test_a_class_is_named_for_all_peers_or_for_one(
     classes: dict[str, str], there: str | None, way: Json
 ):
     source = ingress(way) if way else ingress(ingressClassName="nginx")
-    remote = reflected(source, view(settings=Settings(classes=classes)))
+    remote = reflected(source, view(settings=IngressSettings(classes=classes)))
     assert remote["spec"].get("ingressClassName") == there
 
 

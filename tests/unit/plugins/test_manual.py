@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
-from liqod.kube.cache.store import Store, StoreChange
+from liqod.kube.cache.store import IndexedStore, StoreChange
 from liqod.kube.selection import EVERY
 from liqod.plugins.discovery.manual import build, liqod_discovery
 from liqod.plugins.providers import (
@@ -27,7 +27,7 @@ NAME = "kubeconfig-controlplane"
 
 class FakeInformer:
     def __init__(self):
-        self.store = Store()
+        self.store = IndexedStore()
         self.handlers: list[Any] = []
 
     def subscribe(self, handler):

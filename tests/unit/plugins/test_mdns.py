@@ -10,7 +10,7 @@ import trio
 from liqod.errors import TransientError
 from liqod.plugins import loader
 from liqod.plugins.discovery import mdns, texts
-from liqod.plugins.discovery.mdns import LONGEST, SHORTEST, Mdns, Settings, sighting
+from liqod.plugins.discovery.mdns import LONGEST, SHORTEST, Mdns, MdnsSettings, sighting
 from liqod.plugins.discovery.mdnsedge import RENEWED, Edge, MdnsService, News
 from liqod.plugins.providers import Announcement, Services, Sighting
 from simulator.suites import DiscoveryContract
@@ -110,7 +110,7 @@ async def at_once(function: Any, *args: Any, **options: Any) -> Any:
     return function(*args)
 
 
-def plugin_of(settings: Settings | None = None, told: Any = None) -> tuple[Mdns, Any]:
+def plugin_of(settings: MdnsSettings | None = None, told: Any = None) -> tuple[Mdns, Any]:
     """A plugin, and the stand-in by which it would speak."""
     edge: Any = StaticEdge()
 
@@ -121,14 +121,14 @@ def plugin_of(settings: Settings | None = None, told: Any = None) -> tuple[Mdns,
     services = Services(
         cluster_id="rome", share=share, announcement=lambda: told[0] if told else None
     )
-    return Mdns(settings or Settings(), services, opening), edge
+    return Mdns(settings or MdnsSettings(), services, opening), edge
 
 
 @pytest.fixture
 def listening(nursery, monkeypatch):
     monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
 
-    async def made(settings: Settings | None = None, told: Any = None):
+    async def made(settings: MdnsSettings | None = None, told: Any = None):
         plugin, edge = plugin_of(settings, told)
         seen: list[Sighting] = []
         await nursery.start(plugin.run, seen.append)
@@ -181,7 +181,7 @@ async def test_it_announces_again_now_and_then_anew_when_it_changes_and_no_more(
     listening, nursery, autojump_clock
 ):
     told = [Announcement(advert="v1.a", port=6446)]
-    edge, _ = await listening(Settings(every=10), told)
+    edge, _ = await listening(MdnsSettings(every=10), told)
     await trio.sleep(25)
     assert edge.done == [("rome", 6446, 30, "v1.a"), "again", "again"]
     told[0] = Announcement(advert="v1.b", port=7000)

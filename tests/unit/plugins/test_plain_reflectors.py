@@ -117,7 +117,7 @@ def test_the_class_of_a_load_balancer_is_the_peer_s():
     def there(source, classes=None, **options):
         nodes = {"milan": VirtualNode(name="milan", slice="milan", load_balancer_class="offered")}
         names = msgspec.structs.replace(QUIET, nodes=nodes)
-        settings = services.Settings(classes=classes or {})
+        settings = services.ServiceSettings(classes=classes or {})
         seen = StaticView(services.REFLECTOR, names=names, settings=settings, **options)
         [remote] = services.outgoing(source, seen).remote
         return remote["spec"].get("loadBalancerClass")

@@ -21,9 +21,9 @@ from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.errors import ConfigError, LiqodError, NetworkError
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
-from liqod.inspect.probing import Probes
+from liqod.inspect.probing import CheckProbes
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import Names
+from liqod.network.dataplane.names import PeerNames
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost, take_down
 from liqod.network.hostcapabilities import equipped
@@ -149,7 +149,7 @@ def doctor_of(**functions: Any) -> tuple[Doctor, Any]:
     context = context_of(Plugins(checks=(bad, good)))
     facts: Any = Facts()
     return Doctor(
-        context, context.plugins, facts, Probes(context, Components(), context.plugins)
+        context, context.plugins, facts, CheckProbes(context, Components(), context.plugins)
     ), context
 
 
@@ -228,7 +228,7 @@ async def machine(
 SPEC = TunnelSpec(
     side="client", private_key=bytes(32), public_key=bytes(32), peer_public_key=bytes(32)
 )
-MILAN = Names("rome", "milan")
+MILAN = PeerNames("rome", "milan")
 
 
 @pytest.mark.parametrize("how", PLAIN)

@@ -5,7 +5,7 @@ import pytest
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, NODES, SECRETS
 from liqod.errors import PluginError
-from liqod.kube.cache.store import Store
+from liqod.kube.cache.store import IndexedStore
 from liqod.plugins.contracts import NOTHING, Reads, Reflector, RemoteKind, RemoteObject
 from liqod.reflection.view import Dependencies, Dependency, LiveView, ReflectedObject
 from simulator.suites import NAMES
@@ -46,7 +46,7 @@ def secret(name):
 
 @pytest.fixture
 def view():
-    store = Store()
+    store = IndexedStore()
     for name in ("b", "a"):
         store.put(("shop", name), secret(name))
     return LiveView(

@@ -9,15 +9,15 @@ from typing import Any
 from liqod.inspect.protocol import (
     Act,
     ActionPlan,
-    Answer,
-    Done,
+    ActionProgress,
     GetLogs,
     GetObject,
     GetTasks,
+    InspectorRequest,
+    InspectorResponse,
     Preview,
-    Progress,
-    Refused,
-    Request,
+    RequestDone,
+    RequestRefused,
     Tasks,
     Text,
 )
@@ -56,7 +56,7 @@ def several() -> LiveState:
     )
 
 
-def answers(request: Request) -> Sequence[Answer]:
+def answers(request: InspectorRequest) -> Sequence[InspectorResponse]:
     """A daemon that can do everything."""
     match request:
         case Preview(id=number, verb=verb, subject=subject):
@@ -71,16 +71,19 @@ def answers(request: Request) -> Sequence[Answer]:
                 )
             ]
         case Act(id=number):
-            return [Progress(id=number, step="under way"), Done(id=number, text="it is gone")]
+            return [
+                ActionProgress(id=number, step="under way"),
+                RequestDone(id=number, text="it is gone"),
+            ]
         case GetObject(id=number, kind=kind):
             return [Text(id=number, text=f"kind: {kind}\nname: x\x1b[2J\n")]
         case GetLogs(id=number):
             return [Text(id=number, text="one\ntw", last=False), Text(id=number, text="o\n\nthree")]
         case GetTasks(id=number):
             return [Tasks(id=number, tasks=(Task("main", 0),))]
-    return [Refused(id=request.id, code="unknown", reason="what?")]
+    return [RequestRefused(id=request.id, code="unknown", reason="what?")]
 
 
-def asked(screen: Terminal, kind: type[Request]) -> list[Request]:
+def asked(screen: Terminal, kind: type[InspectorRequest]) -> list[InspectorRequest]:
     """The requests of one kind."""
     return [each for each in screen.link.asked if isinstance(each, kind)]

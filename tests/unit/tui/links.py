@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 
-from liqod.inspect.protocol import Answer, Request, ServerMessage
+from liqod.inspect.protocol import InspectorRequest, InspectorResponse, ServerMessage
 from tests.unit.tui.sessions import hello, snapshot
 from tui.link import NotConnected, Receive
 from tui.session import Lost
 
-Reply = Callable[[Request], Sequence[Answer]]
+Reply = Callable[[InspectorRequest], Sequence[InspectorResponse]]
 
 
 class FakeLink:
@@ -23,7 +23,7 @@ class FakeLink:
     name = "rome.sock"
 
     def __init__(self, reply: Reply | None = None) -> None:
-        self.asked: list[Request] = []
+        self.asked: list[InspectorRequest] = []
         self._reply = reply
         self._receive: Receive | None = None
         self._ended = asyncio.Event()
@@ -33,7 +33,9 @@ class FakeLink:
         self._receive = receive
         await self._ended.wait()
 
-    async def ask(self, request: Callable[[int], Request]) -> AsyncGenerator[Answer, None]:
+    async def ask(
+        self, request: Callable[[int], InspectorRequest]
+    ) -> AsyncGenerator[InspectorResponse, None]:
         """The answers of ``reply``."""
         made = request(len(self.asked) + 1)
         self.asked.append(made)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from liqod.inspect.protocol import Hello, ServerMessage, StateSnapshot, Update
+from liqod.inspect.protocol import InspectorHello, ServerMessage, StateSnapshot, Update
 from liqod.model.view.rows import Pulse, WidePeerRow
 from liqod.model.view.state import Delta, LiveState
 from tests.unit.model.states import NOW, state
 from tui.session import Session, reduce
 
 
-def hello(**changes: Any) -> Hello:
+def hello(**changes: Any) -> InspectorHello:
     """A greeting of a daemon that lets this client act."""
     values: dict[str, Any] = {
         "protocol": 1,
@@ -23,7 +23,7 @@ def hello(**changes: Any) -> Hello:
         "acting": True,
         **changes,
     }
-    return Hello(**values)
+    return InspectorHello(**values)
 
 
 def session(*peers: WidePeerRow, **tables: Any) -> Session:

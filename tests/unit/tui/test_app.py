@@ -316,7 +316,7 @@ def test_a_recording_begins_with_what_is_known(tmp_path: Path, monkeypatch) -> N
         await screen.press("w")
         (path,) = (tmp_path / name for name in os.listdir(tmp_path))
         kinds = [type(message).__name__ for message in load(path)]
-        assert kinds == ["Hello", "StateSnapshot", "Update", "Lost"]
+        assert kinds == ["InspectorHello", "StateSnapshot", "Update", "Lost"]
 
     run(scenario)
 

@@ -14,13 +14,13 @@ from websockets.exceptions import ConnectionClosed
 from liqod.inspect.protocol import (
     STOPPING,
     Act,
-    Cancel,
-    Done,
+    ActionProgress,
+    CancelRequest,
     GetLogs,
-    Hello,
+    InspectorHello,
     Preview,
-    Progress,
-    Refused,
+    RequestDone,
+    RequestRefused,
     ServerMessage,
     StateSnapshot,
     Subscribe,
@@ -107,7 +107,7 @@ def test_it_watches_and_hands_on(tmp_path: Path) -> None:
     async def scenario() -> None:
         path = tmp_path / "rome.sock"
         async with daemon(path, handler), viewer(path) as made:
-            await made.until(Hello, StateSnapshot, Update)
+            await made.until(InspectorHello, StateSnapshot, Update)
             assert not any(isinstance(message, Lost) for message in made.came)
 
     asyncio.run(scenario())
@@ -143,7 +143,7 @@ def test_it_says_why_the_connection_is_gone_and_comes_back(tmp_path: Path) -> No
             assert isinstance(made.came[0], Lost)
             assert "no daemon: there is no" in made.came[0].reason
             async with daemon(path, handler):
-                await made.until(Hello, StateSnapshot, Lost, Hello, StateSnapshot)
+                await made.until(InspectorHello, StateSnapshot, Lost, InspectorHello, StateSnapshot)
             reasons = [each.reason for each in made.came if isinstance(each, Lost)]
             assert "the daemon stopped" in reasons
 
@@ -172,9 +172,9 @@ def test_answers_find_who_asked(tmp_path: Path) -> None:
         second, one = asked[1], asked[0]
         assert isinstance(one, Act)
         assert isinstance(second, Preview)
-        await say(connection, Progress(id=one.id, step="half"))
-        await say(connection, Refused(id=second.id, code="missing", reason="no such peer"))
-        await say(connection, Done(id=one.id, text="done"))
+        await say(connection, ActionProgress(id=one.id, step="half"))
+        await say(connection, RequestRefused(id=second.id, code="missing", reason="no such peer"))
+        await say(connection, RequestDone(id=one.id, text="done"))
         await connection.wait_closed()
 
     async def scenario() -> None:
@@ -206,7 +206,7 @@ def test_who_stops_to_listen_says_so(tmp_path: Path) -> None:
         assert isinstance(wanted, GetLogs)
         await say(connection, Text(id=wanted.id, text="one\n", last=False))
         stop = read_client(await connection.recv())
-        assert stop == Cancel(id=wanted.id)
+        assert stop == CancelRequest(id=wanted.id)
         cancelled.set()
         with suppress(ConnectionClosed):
             await connection.wait_closed()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from liqod.inspect.protocol import Hello, ServerMessage, StateSnapshot
+from liqod.inspect.protocol import InspectorHello, ServerMessage, StateSnapshot
 from liqod.model.view.headline import condition
 from tests.testbed.api import wait_until
 from tests.unit.model.states import NOW, peer, state
@@ -89,7 +89,7 @@ def test_it_is_played_to_the_end_and_says_so() -> None:
         came: list[object] = []
         replay = Replay(MINUTE, 0)
         await replay.run(came.append)
-        assert isinstance(came[0], Hello)
+        assert isinstance(came[0], InspectorHello)
         assert isinstance(came[1], StateSnapshot)
         assert isinstance(came[-1], Lost)
         with pytest.raises(NotConnected, match="recording"):
@@ -155,7 +155,7 @@ def test_it_is_paused_and_wound_forward_and_back(tmp_path: Path) -> None:
         came.clear()
         replay.seek(-10)
         await until(NOW + 10)
-        assert isinstance(came[0], Hello)
+        assert isinstance(came[0], InspectorHello)
         assert isinstance(came[1], StateSnapshot)
         assert len(came) == 2 + 3
         replay.seek(1000)
@@ -166,7 +166,7 @@ def test_it_is_paused_and_wound_forward_and_back(tmp_path: Path) -> None:
         replay.seek(-1)
         task = asyncio.create_task(replay.run(came.append))
         await task
-        assert isinstance(came[0], Hello)
+        assert isinstance(came[0], InspectorHello)
         assert isinstance(came[-1], Lost)
 
     asyncio.run(scenario())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from liqod.inspect.protocol import Refused, Series, Tasks
+from liqod.inspect.protocol import RequestRefused, Series, Tasks
 from liqod.model.view.rows import EventRow, Line
 from liqod.model.view.state import LiveState
 from tests.unit.model.states import NOW, peer, state
@@ -90,7 +90,7 @@ def test_another_life_of_the_daemon_is_counted() -> None:
 
 def test_answers_change_nothing_but_the_tasks() -> None:
     known = session(peer("milan"))
-    assert after(Refused(id=1, code="busy", reason="no"), start=known) == known
+    assert after(RequestRefused(id=1, code="busy", reason="no"), start=known) == known
     tree = Tasks(id=2, tasks=())
     assert after(tree, start=known).tasks == tree
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from liqod.errors import NetworkError
-from liqod.netlink import Netlink, Refused
+from liqod.netlink import Netlink, NetlinkRefused
 from liqod.network.dataplane.kernel import flows, links, namespaces, nft, routing, sysctls
 from liqod.network.dataplane.kernel.links import KernelLink
 from liqod.network.dataplane.values import (
@@ -191,7 +191,7 @@ class _Run:
         for said, do in self._old:
             try:
                 self._do(said, do)
-            except Refused as error:
+            except NetlinkRefused as error:
                 # It went with something that was taken away before it, or by another's hand.
                 if error.errno not in _GONE:
                     raise
@@ -221,7 +221,7 @@ class _Run:
             raise NetworkError(f"no namespace {wanted.namespace or path}: {error}") from error
         try:
             links.add_veth(self._netlink, wanted, self._owned.mark, other)
-        except Refused as error:
+        except NetlinkRefused as error:
             if error.errno != errno.EEXIST:
                 raise
             # The other end stands there alone: somebody has given this end another name or place.
@@ -301,7 +301,7 @@ class _Run:
         if not self._only_look:
             try:
                 do()
-            except Refused as error:
+            except NetlinkRefused as error:
                 error.doing = said
                 raise
         self.changes.append(KernelChange(said))

@@ -17,7 +17,7 @@ from liqod.netlink import (
     NESTED,
     NETFILTER,
     Netlink,
-    Refused,
+    NetlinkRefused,
     attribute,
     attributes,
 )
@@ -44,12 +44,12 @@ def forget(prefixes: Iterable[str]) -> int:
         for version in sorted({each.version for each in wanted}):
             try:
                 found = list(_found(netlink, version, wanted))
-            except Refused:
+            except NetlinkRefused:
                 continue
             for body in found:
                 try:
                     netlink.request(SUBSYSTEM << 8 | _DELETE, 0, body)
-                except Refused as error:
+                except NetlinkRefused as error:
                     if error.errno != errno.ENOENT:
                         raise
                     continue  # it has just ended

@@ -17,7 +17,7 @@ from liqod.netlink import (
     EXCLUSIVE,
     REPLACE,
     Netlink,
-    Refused,
+    NetlinkRefused,
     attribute,
     attributes,
     nest,
@@ -81,7 +81,7 @@ def find(netlink: Netlink, name: str) -> KernelLink | None:
             GET_LINK,
             _LINK.pack(0, 0, 0, 0, 0) + text(_NAME, name) + number(_WANTED, _NO_STATISTICS),
         )
-    except Refused as error:
+    except NetlinkRefused as error:
         if error.errno == errno.ENODEV:
             return None
         raise
@@ -180,7 +180,7 @@ def delete_address(netlink: Netlink, address: Address, number_of: int) -> None:
     """Takes an address from a link; one of its network may take those of the same network along."""
     try:
         netlink.request(DELETE_ADDRESS, 0, _an_address(address, number_of))
-    except Refused as error:
+    except NetlinkRefused as error:
         if error.errno != errno.EADDRNOTAVAIL:
             raise
 

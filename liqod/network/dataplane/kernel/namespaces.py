@@ -18,7 +18,7 @@ from typing import TypeVar
 import trio
 
 from liqod.errors import NetworkError
-from liqod.keeper.client import Keeper, keeper
+from liqod.keeper.client import KeeperClient, keeper
 from liqod.netlink import Netlink
 from liqod.network.dataplane.kernel import links, mounts
 from liqod.network.dataplane.kernel.mounts import call, mount
@@ -120,7 +120,7 @@ async def adopt() -> None:
         await inside(None, partial(_adopt, kept))
 
 
-def _adopt(kept: Keeper, only: str = "") -> None:
+def _adopt(kept: KeeperClient, only: str = "") -> None:
     try:
         FOLDER.mkdir(parents=True, exist_ok=True)
         for name in kept.kept():

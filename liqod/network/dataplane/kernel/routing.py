@@ -16,7 +16,7 @@ from liqod.netlink import (
     EXCLUSIVE,
     REPLACE,
     Netlink,
-    Refused,
+    NetlinkRefused,
     attribute,
     attributes,
     nest,
@@ -76,7 +76,7 @@ def routes(netlink: Netlink, tables: Iterable[int], names: Mapping[int, str]) ->
             body = _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + number(_TABLE, table)
             try:
                 answers = netlink.dump(GET_ROUTE, body)
-            except Refused as error:
+            except NetlinkRefused as error:
                 if error.errno == errno.ENOENT:
                     # Nobody has written to that table yet.
                     continue

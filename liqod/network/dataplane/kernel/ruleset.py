@@ -16,7 +16,7 @@ from liqod.netlink import (
     ACK,
     CREATE,
     Netlink,
-    Refused,
+    NetlinkRefused,
     attribute,
     attributes,
     pairs,
@@ -77,7 +77,7 @@ def is_sealed(netlink: Netlink, table: str, written: str, chains: Iterable[str])
     try:
         seal = attributes(netlink.get(_kind(_GET_SET), body), 4).get(_SET_USER_DATA)
         return _comment(seal, _COMMENT_OF_SET) == _seal(netlink, table, written, chains)
-    except Refused as error:
+    except NetlinkRefused as error:
         if error.errno == errno.ENOENT:
             return False
         raise
@@ -102,7 +102,7 @@ def counter(netlink: Netlink, table: str, name: str) -> tuple[int, int]:
     body = _head(number) + text(_TABLE, of) + text(_NAME, name) + _big(_OBJECT_TYPE, _COUNTER)
     try:
         said = attributes(netlink.get(_kind(_GET_OBJECT), body), 4)
-    except Refused as error:
+    except NetlinkRefused as error:
         if error.errno == errno.ENOENT:
             return 0, 0
         raise

@@ -14,11 +14,11 @@ from typing import Any, Final
 import trio
 
 from liqod.plugins.network.websocketd import wanted
-from liqod.plugins.network.websocketd.carrier import Device
+from liqod.plugins.network.websocketd.carrier import PacketDevice
 from liqod.plugins.network.websocketd.datagrams import Datagrams
 from liqod.plugins.network.websocketd.packets import Tun
 from liqod.plugins.network.websocketd.tunnel import MARK, CarriedTunnel
-from liqod.plugins.network.websocketd.wanted import Request
+from liqod.plugins.network.websocketd.wanted import TunnelRequest
 from liqod.runtime import account
 from liqod.runtime.connectionlimit import serve_listeners
 
@@ -108,12 +108,12 @@ class Process:
             return {**self._status(name), "error": _said(error)}
         return self._status(name)
 
-    async def _do(self, request: Request, files: list[int]) -> None:
+    async def _do(self, request: TunnelRequest, files: list[int]) -> None:
         """Do one request. Raises ValueError, OSError, ssl.SSLError."""
         tunnel = self._tunnels.get(request.tunnel)
         if request.wanted is not None:
             if tunnel is None:
-                device: Device = Datagrams() if request.wanted.local else _tun(files)
+                device: PacketDevice = Datagrams() if request.wanted.local else _tun(files)
                 tunnel = await self._open(request.tunnel, device)
             await tunnel.be(request.wanted)
         elif tunnel is not None and request.do == wanted.HURRY:
@@ -121,7 +121,7 @@ class Process:
         elif tunnel is not None and request.do == wanted.END:
             await tunnel.end()
 
-    async def _open(self, name: str, device: Device) -> CarriedTunnel:
+    async def _open(self, name: str, device: PacketDevice) -> CarriedTunnel:
         tunnel = CarriedTunnel(name, self._control.parent, device, self._account)
         self._tunnels[name] = tunnel
         await self._nursery.start(self._keep, name, tunnel)

@@ -11,7 +11,7 @@ from typing import Final, NoReturn, Protocol
 
 import trio
 
-from liqod.plugins.network.websocketd.session import Session
+from liqod.plugins.network.websocketd.session import TunnelSession
 
 AT_ONCE: Final = 64
 """Pieces that are read before others are looked after."""
@@ -25,7 +25,7 @@ OVERLAP: Final = 5.0
 """Seconds for which an older session may bring what was on its way."""
 
 
-class Device(Protocol):
+class PacketDevice(Protocol):
     """The device that packets are read from, and written to.
 
     Attributes:
@@ -76,13 +76,13 @@ class Carrier:
         refused: what came of the other end and was no packet.
     """
 
-    def __init__(self, device: Device) -> None:
-        self.newest: Session | None = None
+    def __init__(self, device: PacketDevice) -> None:
+        self.newest: TunnelSession | None = None
         self.dropped = self.refused = 0
         self._device = device
         self._waiting: deque[tuple[float, bytes]] = deque()
         self._bytes = 0
-        self._open: list[Session] = []
+        self._open: list[TunnelSession] = []
 
     async def run(self) -> NoReturn:
         """Read the device until it is gone.
@@ -105,13 +105,13 @@ class Carrier:
             self._forward()
 
     async def carry(
-        self, session: Session, pause: float, patience: float, *, says_goodbye: bool
+        self, session: TunnelSession, pause: float, patience: float, *, says_goodbye: bool
     ) -> None:
         """Have a session be the newest, and take what comes on it until it is over.
 
         Args:
             session: an open one.
-            pause, patience: seconds, as :meth:`Session.run` has them.
+            pause, patience: seconds, as :meth:`TunnelSession.run` has them.
             says_goodbye: whether it is this end that ends older ones, which is the one that knows
                 that both have the new one.
         """
@@ -144,7 +144,7 @@ class Carrier:
         for session in ending:
             await session.closed.wait()
 
-    async def _retire(self, session: Session, says_goodbye: bool) -> None:
+    async def _retire(self, session: TunnelSession, says_goodbye: bool) -> None:
         """Leave an older one, which has a while yet for what is on its way."""
         if says_goodbye:
             session.end()

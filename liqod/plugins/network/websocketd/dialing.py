@@ -8,8 +8,8 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.plugins.network.websocketd.proxying import Proxy, connect
-from liqod.plugins.network.websocketd.session import Failed, Session, tuned
+from liqod.plugins.network.websocketd.proxying import HttpProxy, connect
+from liqod.plugins.network.websocketd.session import ConnectionFailed, TunnelSession, tuned
 from liqod.plugins.network.websocketd.wanted import Target
 from liqod.runtime.gather import first_of
 
@@ -22,7 +22,7 @@ FIRST_PAUSE, LAST_PAUSE = 0.25, 15.0
 STABLE: Final = 10.0
 """Seconds that a session must have stood for the next try to come at once."""
 
-Carry = Callable[[Session], None]
+Carry = Callable[[TunnelSession], None]
 
 
 class Dialer:
@@ -70,7 +70,7 @@ class Dialer:
             self._hurry = trio.Event()
             try:
                 session = await self.dial()
-            except Failed as error:
+            except ConnectionFailed as error:
                 self.why = str(error)
                 pause = min(max(2 * pause, FIRST_PAUSE), LAST_PAUSE)
             else:
@@ -87,7 +87,7 @@ class Dialer:
                 await self._hurry.wait()
         raise AssertionError("dialling ends by cancellation only")
 
-    async def _over(self, session: Session) -> None:
+    async def _over(self, session: TunnelSession) -> None:
         """Until a session is over, or another is wanted beside it."""
         async with trio.open_nursery() as nursery:
 
@@ -98,23 +98,23 @@ class Dialer:
             nursery.start_soon(until, session.closed)
             nursery.start_soon(until, self._hurry)
 
-    async def dial(self) -> Session:
+    async def dial(self) -> TunnelSession:
         """A session with whichever endpoint is first to prove itself.
 
         Raises:
             Failed: none does; what was wrong with each.
         """
         if not self._targets:
-            raise Failed("no address of the server is known")
+            raise ConnectionFailed("no address of the server is known")
         wrong: dict[Target, str] = {}
 
-        async def attempt(target: Target) -> Session | None:
+        async def attempt(target: Target) -> TunnelSession | None:
             try:
                 with trio.fail_after(DEADLINE):
                     return await self._session(target)
             except trio.TooSlowError:
                 wrong[target] = f"it does not answer within {DEADLINE:.0f} s"
-            except (Failed, OSError) as error:
+            except (ConnectionFailed, OSError) as error:
                 wrong[target] = str(error)
             return None
 
@@ -122,18 +122,20 @@ class Dialer:
         won = await first_of(attempts, HEAD_START, lambda late: late.discard())
         if won is not None:
             return won
-        raise Failed("; ".join(f"{each.host}:{each.port}: {why}" for each, why in wrong.items()))
+        raise ConnectionFailed(
+            "; ".join(f"{each.host}:{each.port}: {why}" for each, why in wrong.items())
+        )
 
-    async def _session(self, target: Target) -> Session:
+    async def _session(self, target: Target) -> TunnelSession:
         try:
-            proxy = Proxy(target.proxy) if target.proxy else None
+            proxy = HttpProxy(target.proxy) if target.proxy else None
         except ValueError as error:
-            raise Failed(str(error)) from None
+            raise ConnectionFailed(str(error)) from None
         to = (proxy.host, proxy.port) if proxy else (target.host, target.port)
         try:
             tcp = await trio.open_tcp_stream(*to, happy_eyeballs_delay=HEAD_START)
         except OSError as error:
-            raise Failed(_unreached(error, proxy)) from None
+            raise ConnectionFailed(_unreached(error, proxy)) from None
         stream: trio.abc.Stream = tcp
         try:
             tuned(tcp.socket, self._mark)
@@ -145,7 +147,7 @@ class Dialer:
                 where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
             # As a name below the one that is dialled, where that is a name: some firewalls look.
             named = f"{self._name}.{target.host if _is_name(target.host) else 'liqod.internal'}"
-            session = Session("client", self._how, named, stream, tcp.socket, where)
+            session = TunnelSession("client", self._how, named, stream, tcp.socket, where)
             session.way = target
             await session.open()
         except BaseException:
@@ -155,7 +157,7 @@ class Dialer:
         return session
 
 
-def _unreached(error: OSError, proxy: Proxy | None) -> str:
+def _unreached(error: OSError, proxy: HttpProxy | None) -> str:
     """Of an error in a group of errors what the first attempt met."""
     cause: BaseException = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.plugins.network.websocketd.session import Failed, Session, tuned
+from liqod.plugins.network.websocketd.session import ConnectionFailed, TunnelSession, tuned
 from liqod.runtime.account import CALLERS, SHARED, Account
 from liqod.runtime.connectionlimit import address_of
 from liqod.sharedport import SharedPort
@@ -19,7 +19,7 @@ from liqod.sharedport import SharedPort
 PROVED_WITHIN: Final = 10.0
 """Seconds for that."""
 
-Carry = Callable[[Session], None]
+Carry = Callable[[TunnelSession], None]
 
 
 class Listener:
@@ -70,7 +70,7 @@ class Listener:
     async def _caller(self, came: trio.socket.SocketType) -> None:
         """See whether it is the peer."""
         stream = trio.SocketStream(came)
-        session: Session | None = None
+        session: TunnelSession | None = None
 
         try:
             with self._callers.within(address_of(came), PROVED_WITHIN):
@@ -87,16 +87,16 @@ class Listener:
 
     async def _proved(
         self, stream: trio.SocketStream, came: trio.socket.SocketType
-    ) -> Session | None:
+    ) -> TunnelSession | None:
         """The session of a caller that proves itself. Raises OSError where it has gone."""
         tuned(came, self._mark)
         address, port = came.getpeername()[:2]
         address = address.removeprefix("::ffff:")
         where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-        session = Session("server", self._how, self._name, stream, came, where)
+        session = TunnelSession("server", self._how, self._name, stream, came, where)
         try:
             await session.open()
-        except Failed as error:
+        except ConnectionFailed as error:
             self._refused = f"{where}: {error}"
             return None
         return session

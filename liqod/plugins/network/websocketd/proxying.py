@@ -7,13 +7,13 @@ from urllib.parse import unquote, urlsplit
 
 import trio
 
-from liqod.plugins.network.websocketd.session import Failed
+from liqod.plugins.network.websocketd.session import ConnectionFailed
 
 MOST: Final = 16384
 """Bytes of a proxy's answer."""
 
 
-class Proxy:
+class HttpProxy:
     """A proxy, by its URL: ``http[s]://[user:password@]host[:port]``.
 
     Raises:
@@ -44,7 +44,7 @@ class Proxy:
 
 
 async def connect(
-    stream: trio.abc.Stream, proxy: Proxy, host: str, port: int, authority: str
+    stream: trio.abc.Stream, proxy: HttpProxy, host: str, port: int, authority: str
 ) -> trio.abc.Stream:
     """Have a proxy connect a stream with somebody else.
 
@@ -61,7 +61,7 @@ async def connect(
         try:
             trust = ssl.create_default_context(cafile=authority or None)
         except OSError as error:
-            raise Failed(f"proxy_ca {authority}: {error.strerror or error}") from None
+            raise ConnectionFailed(f"proxy_ca {authority}: {error.strerror or error}") from None
         stream = trio.SSLStream(stream, trust, server_hostname=proxy.host, https_compatible=True)
     try:
         await stream.send_all(proxy.request(host, port))
@@ -70,17 +70,17 @@ async def connect(
         while not answer.endswith(b"\r\n\r\n"):
             more = await stream.receive_some(1)
             if not more or len(answer) > MOST:
-                raise Failed(f"the proxy {proxy} gives no answer that HTTP knows")
+                raise ConnectionFailed(f"the proxy {proxy} gives no answer that HTTP knows")
             answer += more
     except trio.BrokenResourceError as error:
-        raise Failed(f"the proxy {proxy}: {error.__cause__ or error}") from None
+        raise ConnectionFailed(f"the proxy {proxy}: {error.__cause__ or error}") from None
     problem = refusal(answer, proxy, f"{host}:{port}")
     if problem is not None:
-        raise Failed(problem)
+        raise ConnectionFailed(problem)
     return stream
 
 
-def refusal(answer: bytes, proxy: Proxy, wanted: str) -> str | None:
+def refusal(answer: bytes, proxy: HttpProxy, wanted: str) -> str | None:
     """Why a proxy does not connect, of its answer; None where it does."""
     words = answer.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
     if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdecimal():

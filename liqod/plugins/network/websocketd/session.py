@@ -41,7 +41,7 @@ Of packets no more than a batch waits here."""
 TCP_NOTSENT_LOWAT: Final = 25
 
 
-class Failed(Exception):
+class ConnectionFailed(Exception):
     """There is no connection; why, as a clause."""
 
 
@@ -58,7 +58,7 @@ def tuned(sock: trio.socket.SocketType, mark: int) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT)
 
 
-class Session:
+class TunnelSession:
     """A connection that is to be opened, and then carries packets.
 
     Args:
@@ -127,15 +127,17 @@ class Session:
         try:
             await self._shake_hands()
         except ssl.SSLError as error:
-            raise Failed(explained(error)) from None
+            raise ConnectionFailed(explained(error)) from None
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-            raise Failed(HUNG_UP) from None
+            raise ConnectionFailed(HUNG_UP) from None
         try:
             await self._upgrade()
         except ssl.SSLError as error:
-            raise Failed(explained(error)) from None
+            raise ConnectionFailed(explained(error)) from None
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise Failed(f"the connection broke: {error or type(error).__name__}") from None
+            raise ConnectionFailed(
+                f"the connection broke: {error or type(error).__name__}"
+            ) from None
         self.opened = self.heard = trio.current_time()
 
     async def _shake_hands(self) -> None:
@@ -166,7 +168,7 @@ class Session:
         if wrong is None and self._socket.subprotocol != SPEAKS:
             wrong = InvalidHandshake("its version is another one")
         if wrong is not None:
-            raise Failed(f"the other end is proved, but speaks otherwise: {wrong}")
+            raise ConnectionFailed(f"the other end is proved, but speaks otherwise: {wrong}")
 
     async def _plain(self) -> list[bytes]:
         while not (found := [piece for piece in self._pump.pieces() if piece]):
@@ -176,7 +178,7 @@ class Session:
     async def _pull(self) -> None:
         data = await self._transport.receive_some(READ)
         if not data:
-            raise Failed(HUNG_UP)
+            raise ConnectionFailed(HUNG_UP)
         self._pump.feed(data)
 
     async def _push(self) -> None:
@@ -197,7 +199,7 @@ class Session:
                 await self._run(packet, pause, patience)
         except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as errors:
             self.why = self.why or f"the connection broke: {_first(errors)}"
-        except* Failed as errors:
+        except* ConnectionFailed as errors:
             self.why = self.why or str(_first(errors))
         finally:
             with trio.CancelScope(shield=True):
@@ -339,14 +341,14 @@ class Session:
             self.why = self.why or f"the other end breaks the rules: {self._socket.parser_exc}"
         self._give()
         if self._waiting > MOST_WAITING:
-            raise Failed("the other end asks without reading the answers")
+            raise ConnectionFailed("the other end asks without reading the answers")
 
     async def _keep(self, pause: float, patience: float) -> None:
         while True:
             await trio.sleep(pause)
             silent = trio.current_time() - self.heard
             if silent >= patience:
-                raise Failed(f"nothing came for {silent:.0f} s")
+                raise ConnectionFailed(f"nothing came for {silent:.0f} s")
             if silent >= pause and self._socket.state is State.OPEN:
                 self._socket.send_ping(b"")
                 self._give()

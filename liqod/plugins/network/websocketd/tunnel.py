@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import trio
 
-from liqod.plugins.network.websocketd.carrier import Carrier, Device
+from liqod.plugins.network.websocketd.carrier import Carrier, PacketDevice
 from liqod.plugins.network.websocketd.dialing import Dialer
 from liqod.plugins.network.websocketd.listening import Listener
-from liqod.plugins.network.websocketd.session import Session
+from liqod.plugins.network.websocketd.session import TunnelSession
 from liqod.plugins.network.websocketd.tls import context
 from liqod.plugins.network.websocketd.wanted import VERSION, Wanted
 from liqod.runtime.account import Account
@@ -35,7 +35,7 @@ class CarriedTunnel:
         account: what callers may take of this process.
     """
 
-    def __init__(self, name: str, folder: Path, device: Device, account: Account) -> None:
+    def __init__(self, name: str, folder: Path, device: PacketDevice, account: Account) -> None:
         self._name, self._folder = name, folder
         self._device = device
         self._account = account
@@ -139,7 +139,7 @@ class CarriedTunnel:
         with scope:
             await dialer.run(stands=stands)
 
-    def _carry(self, wanted: Wanted, session: Session) -> None:
+    def _carry(self, wanted: Wanted, session: TunnelSession) -> None:
         """Have packets go by a session; it lives on when where to dial or to listen changes."""
         if wanted is not self._wanted:
             # It came to stand while something else was being asked for.

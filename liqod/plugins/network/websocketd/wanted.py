@@ -70,7 +70,7 @@ class Wanted(NamedTuple):
         return sha256(json.dumps(_plain(self), sort_keys=True).encode()).hexdigest()
 
 
-class Request(NamedTuple):
+class TunnelRequest(NamedTuple):
     """One request.
 
     Attributes:
@@ -84,7 +84,7 @@ class Request(NamedTuple):
     wanted: Wanted | None = None
 
 
-def encoded(request: Request) -> bytes:
+def encoded(request: TunnelRequest) -> bytes:
     """As a line."""
     made: dict[str, Any] = {"do": request.do, "tunnel": request.tunnel}
     if request.wanted is not None:
@@ -92,12 +92,12 @@ def encoded(request: Request) -> bytes:
     return json.dumps(made).encode() + b"\n"
 
 
-def decoded(line: bytes) -> Request:
+def decoded(line: bytes) -> TunnelRequest:
     """Of a line. Raises ValueError: it is no request."""
     try:
         found = json.loads(line)
         wanted = _wanted(found["wanted"]) if found.get("wanted") is not None else None
-        request = Request(found["do"], found["tunnel"], wanted)
+        request = TunnelRequest(found["do"], found["tunnel"], wanted)
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"it is no request: {type(error).__name__}") from None
     if request.do not in (STATUS, BE, HURRY, END) or not isinstance(request.tunnel, str):

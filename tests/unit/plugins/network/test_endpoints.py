@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from liqod.plugins.network import endpoints
-from liqod.plugins.network.endpoints import Names, Race, Step, is_address, ranked
+from liqod.plugins.network.endpoints import EndpointResolver, EndpointStep, Race, is_address, ranked
 
 A, B, C = "198.51.100.1:1", "198.51.100.2:1", "[2001:db8::3]:1"
 
@@ -48,7 +48,7 @@ class World:
             self._do(step)
         return step.again
 
-    def _do(self, step: Step) -> None:
+    def _do(self, step: EndpointStep) -> None:
         if step.endpoint is not None:
             self.tried.append(step.endpoint)
             before, self.current = self.current, step.endpoint
@@ -230,7 +230,7 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
 
 async def test_a_name_is_looked_up_again(resolver: dict[str, list[str]]):
-    names = Names()
+    names = EndpointResolver()
     asked = ["rome.example:7", A]
     found, pause = await names.candidates(asked, silent=0.0, now=0.0)
     assert found == ["198.51.100.1:7", "[2001:db8::1]:7", A]
@@ -248,7 +248,7 @@ async def test_a_name_is_looked_up_again(resolver: dict[str, list[str]]):
 async def test_a_name_that_is_not_known_any_more_keeps_its_addresses(
     resolver: dict[str, list[str]],
 ):
-    names = Names()
+    names = EndpointResolver()
     await names.candidates(["rome.example:7"], silent=0.0, now=0.0)
     resolver.clear()
     found, _ = await names.candidates(["rome.example:7"], silent=2.0, now=10.0)
@@ -256,5 +256,7 @@ async def test_a_name_that_is_not_known_any_more_keeps_its_addresses(
 
 
 async def test_one_that_is_not_known_at_all_is_no_candidate(resolver: dict[str, list[str]]):
-    found, _ = await Names().candidates(["nobody.example:7", "no-port", A], silent=0.0, now=0.0)
+    found, _ = await EndpointResolver().candidates(
+        ["nobody.example:7", "no-port", A], silent=0.0, now=0.0
+    )
     assert found == [A]

@@ -4,9 +4,9 @@ import pytest
 
 from liqod.model.network.environment import NONE, of_environment
 from liqod.plugins.network.proxies import targets
-from liqod.plugins.network.websocket import Settings
-from liqod.plugins.network.websocketd.proxying import Proxy, refusal
-from liqod.plugins.network.websocketd.wanted import Request, Target, Wanted, decoded, encoded
+from liqod.plugins.network.websocket import WebsocketSettings
+from liqod.plugins.network.websocketd.proxying import HttpProxy, refusal
+from liqod.plugins.network.websocketd.wanted import Target, TunnelRequest, Wanted, decoded, encoded
 
 PROXY = "http://proxy.example.org:3128"
 
@@ -42,9 +42,9 @@ def test_what_the_configuration_says_goes_before_the_environment():
     ends = ("gw.example.org:443", "[2001:db8::1]:8443")
     names = [("gw.example.org", 443), ("2001:db8::1", 8443)]
     for said, used in (("", PROXY), ("none", ""), ("http://other:1", "http://other:1")):
-        found = targets(ends, Settings(proxy=said).proxy, environment)
+        found = targets(ends, WebsocketSettings(proxy=said).proxy, environment)
         assert found == tuple(Target(*each, used) for each in names)
-    assert targets(ends, Settings().proxy, {}) == tuple(Target(*each) for each in names)
+    assert targets(ends, WebsocketSettings().proxy, {}) == tuple(Target(*each) for each in names)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_what_the_configuration_says_goes_before_the_environment():
 )
 def test_a_proxy_that_is_none_is_refused_without_its_password(wrong: str):
     with pytest.raises(ValueError, match="proxy: a proxy is http"):
-        Settings(proxy=wrong)
+        WebsocketSettings(proxy=wrong)
 
 
 def test_it_is_asked_with_user_and_password():
-    proxy = Proxy("https://us%40er:pass%3Aword@proxy.example.org")
+    proxy = HttpProxy("https://us%40er:pass%3Aword@proxy.example.org")
     assert (proxy.host, proxy.port, proxy.encrypted) == ("proxy.example.org", 443, True)
     asked = proxy.request("2001:db8::1", 443).decode()
     assert asked.startswith("CONNECT [2001:db8::1]:443 HTTP/1.1\r\nHost: [2001:db8::1]:443\r\n")
@@ -76,7 +76,7 @@ def test_it_is_asked_with_user_and_password():
     ],
 )
 def test_what_it_answers_is_told(answer: bytes, said: str | None):
-    problem = refusal(answer, Proxy(PROXY), "gw:443")
+    problem = refusal(answer, HttpProxy(PROXY), "gw:443")
     if said is None:
         assert problem is None
     else:
@@ -87,9 +87,9 @@ def test_what_it_answers_is_told(answer: bytes, said: str | None):
 
 def test_what_is_wanted_comes_over_as_it_was_said():
     wanted = Wanted("client", "n", "pem", b"\0\1", 0, (Target("h", 1, PROXY),), 5, "/ca")
-    request = Request("be", "lqt0", wanted)
+    request = TunnelRequest("be", "lqt0", wanted)
     assert decoded(encoded(request)) == request
-    assert decoded(encoded(Request("hurry", "lqt0"))) == Request("hurry", "lqt0")
+    assert decoded(encoded(TunnelRequest("hurry", "lqt0"))) == TunnelRequest("hurry", "lqt0")
     assert wanted.digest != wanted._replace(keepalive=6).digest
     assert "pem" not in repr(wanted)
 

@@ -14,9 +14,9 @@ from liqod.errors import ConfigError, NetworkError
 from liqod.plugins.network import links, processes, websocket, websocketprogram
 from liqod.plugins.network.carriage import Carriage
 from liqod.plugins.network.links import Link
-from liqod.plugins.network.websocket import WEBSOCKET, Settings, WebSocket
+from liqod.plugins.network.websocket import WEBSOCKET, WebsocketSettings, WebsocketTunnel
 from liqod.plugins.network.websocketd.wanted import VERSION, Wanted, decoded
-from liqod.plugins.network.websocketprogram import Program
+from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
 
 PLACE = Place(interface="lqt0", namespace="")
@@ -37,7 +37,7 @@ class Host:
 
 
 @pytest.fixture
-def tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WebSocket:
+def tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WebsocketTunnel:
     """One on a machine with rights and a TUN, in a folder of its own."""
     monkeypatch.setattr(websocket, "may", lambda capability: True)
     monkeypatch.setattr(websocket, "is_device", lambda path: True)
@@ -45,7 +45,7 @@ def tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WebSocket:
     monkeypatch.setattr(links, "find", lambda name: link)
     monkeypatch.setattr(links, "delete", lambda name: False)
     services = TunnelServices(cluster_id="rome", host=Host(), folder=str(tmp_path))
-    return WebSocket(Settings(), services, PLACE)
+    return WebsocketTunnel(WebsocketSettings(), services, PLACE)
 
 
 @asynccontextmanager
@@ -77,7 +77,7 @@ async def process(folder: Path, **said: Any) -> AsyncIterator[list[dict[str, Any
             nursery.cancel_scope.cancel()
 
 
-async def test_what_is_missing_is_named(tunnel: WebSocket, monkeypatch: pytest.MonkeyPatch):
+async def test_what_is_missing_is_named(tunnel: WebsocketTunnel, monkeypatch: pytest.MonkeyPatch):
     assert await tunnel.problem() is None
     monkeypatch.setattr(websocket, "is_device", lambda path: False)
     assert await tunnel.problem() == "there is no /dev/net/tun"
@@ -87,14 +87,16 @@ async def test_what_is_missing_is_named(tunnel: WebSocket, monkeypatch: pytest.M
     assert await tunnel.problem() == "the right CAP_NET_ADMIN is missing"
 
 
-async def test_a_process_that_is_told_already_is_not_told_again(tunnel: WebSocket, tmp_path: Path):
+async def test_a_process_that_is_told_already_is_not_told_again(
+    tunnel: WebsocketTunnel, tmp_path: Path
+):
     async with process(tmp_path) as asked:
         for _ in range(3):
             await tunnel.up(SPEC)
     assert [each["do"] for each in asked] == ["status", "be", "status", "status"]
 
 
-async def test_in_silence_it_is_hurried_once(tunnel: WebSocket, tmp_path: Path):
+async def test_in_silence_it_is_hurried_once(tunnel: WebsocketTunnel, tmp_path: Path):
     async with process(tmp_path) as asked:
         for silent in (0.0, 1.5, 3.0, 0.0, 1.5):
             await tunnel.up(SPEC, silent=silent)
@@ -102,7 +104,7 @@ async def test_in_silence_it_is_hurried_once(tunnel: WebSocket, tmp_path: Path):
     assert told == ["be", "hurry", "hurry"]
 
 
-async def test_another_spec_is_told(tunnel: WebSocket, tmp_path: Path):
+async def test_another_spec_is_told(tunnel: WebsocketTunnel, tmp_path: Path):
     async with process(tmp_path) as asked:
         await tunnel.up(SPEC)
     assert [each["do"] for each in asked] == ["status", "be"]
@@ -110,7 +112,7 @@ async def test_another_spec_is_told(tunnel: WebSocket, tmp_path: Path):
 
 
 async def test_what_the_process_cannot_is_an_error_that_names_the_port(
-    tunnel: WebSocket, tmp_path: Path
+    tunnel: WebsocketTunnel, tmp_path: Path
 ):
     async with process(tmp_path, error="another program has it"):
         with pytest.raises(NetworkError, match="TCP port 8443: another program has it"):
@@ -126,7 +128,7 @@ async def test_what_the_process_cannot_is_an_error_that_names_the_port(
 
 
 async def test_somebody_elses_process_hears_no_key(
-    tunnel: WebSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tunnel: WebsocketTunnel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(websocketprogram, "other", lambda stream: (1, 4712))
     begun: list[Sequence[str]] = []
@@ -145,7 +147,7 @@ async def test_somebody_elses_process_hears_no_key(
 
 
 async def test_to_look_at_one_of_another_release_ends_nothing(
-    tunnel: WebSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tunnel: WebsocketTunnel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     ended: list[int] = []
 
@@ -160,7 +162,9 @@ async def test_to_look_at_one_of_another_release_ends_nothing(
         assert ended == []
 
 
-async def test_how_it_is_is_told_with_the_interfaces_counts(tunnel: WebSocket, tmp_path: Path):
+async def test_how_it_is_is_told_with_the_interfaces_counts(
+    tunnel: WebsocketTunnel, tmp_path: Path
+):
     async with process(tmp_path, endpoint="203.0.113.7:443", age=2.5, why=""):
         status = await tunnel.status()
     assert status is not None
@@ -181,10 +185,10 @@ def test_it_encrypts_and_is_used_where_wireguard_is_not():
 async def test_datagrams_that_cannot_be_carried_are_an_error_and_no_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    async def be(program: Program, what: Wanted) -> dict[str, Any]:
+    async def be(program: TunnelProcess, what: Wanted) -> dict[str, Any]:
         return {"version": VERSION, "tunnels": 0, "error": "too many open files"}
 
-    monkeypatch.setattr(Program, "be", be)
+    monkeypatch.setattr(TunnelProcess, "be", be)
     services = TunnelServices(cluster_id="rome", host=Host(), folder=str(tmp_path))
     carriage = Carriage(services, PLACE)
     assert await carriage.have(SPEC, 51820) == ""

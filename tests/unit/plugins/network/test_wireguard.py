@@ -10,8 +10,8 @@ import trio
 
 from liqod.errors import ConfigError, NetworkError
 from liqod.plugins.network import links, processes, uapi, wgnetlink, wireguard
-from liqod.plugins.network.device import Change, Device
-from liqod.plugins.network.wireguard import WIREGUARD, Settings, WireGuard
+from liqod.plugins.network.device import Change, WireGuardDevice
+from liqod.plugins.network.wireguard import WIREGUARD, WireGuardSettings, WireGuardTunnel
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
 from tests.kube_cases import until
 
@@ -32,9 +32,11 @@ class Host:
         return function()
 
 
-def tunnel(*, kernel: bool = False, **settings: Any) -> WireGuard:
+def tunnel(*, kernel: bool = False, **settings: Any) -> WireGuardTunnel:
     services = TunnelServices(cluster_id="rome", host=Host(), folder="/nowhere")
-    return WireGuard(Settings(**settings), services, PLACE, kernel_has=lambda: kernel)
+    return WireGuardTunnel(
+        WireGuardSettings(**settings), services, PLACE, kernel_has=lambda: kernel
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +114,7 @@ async def test_the_kernels_is_made_moved_and_configured(monkeypatch: pytest.Monk
         calls.append(("raise", name, mtu))
         there[0] = links.Link(3, name, mtu, True, "wireguard")
 
-    device = Device()
+    device = WireGuardDevice()
 
     def write(name: str, change: Change) -> None:
         calls.append(("write", name, change))
@@ -123,8 +125,8 @@ async def test_the_kernels_is_made_moved_and_configured(monkeypatch: pytest.Monk
         monkeypatch.setattr(links, name, function)
     monkeypatch.setattr(wgnetlink, "read", lambda name, key=b"": device)
     monkeypatch.setattr(wgnetlink, "write", write)
-    made = WireGuard(
-        Settings(),
+    made = WireGuardTunnel(
+        WireGuardSettings(),
         TunnelServices(cluster_id="rome", host=Host(), folder="/nowhere"),
         Place(interface="lqt0", namespace="tmp"),
         kernel_has=lambda: True,

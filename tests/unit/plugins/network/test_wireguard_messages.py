@@ -12,9 +12,9 @@ from liqod.plugins.network import uapi, wgnetlink
 from liqod.plugins.network.device import (
     EVERYTHING,
     Change,
-    Device,
-    Peer,
     PeerChange,
+    WireGuardDevice,
+    WireGuardPeer,
     afresh,
     change,
     same_key,
@@ -31,10 +31,10 @@ SPEC = TunnelSpec(
     endpoints=("203.0.113.7:51840",),
     keepalive=5,
 )
-PEER = Peer(
+PEER = WireGuardPeer(
     public_key=THEIRS, endpoint="203.0.113.7:51840", keepalive=5, allowed=tuple(sorted(EVERYTHING))
 )
-SO = Device(keyed=True, port=51820, peers=(PEER,))
+SO = WireGuardDevice(keyed=True, port=51820, peers=(PEER,))
 
 ANSWER = f"""private_key={OURS.hex()}
 listen_port=51820
@@ -61,7 +61,7 @@ def test_an_interface_that_is_so_is_left_alone():
 
 
 def test_an_empty_one_gets_everything():
-    wanted = change(Device(), SPEC, "203.0.113.7:51840")
+    wanted = change(WireGuardDevice(), SPEC, "203.0.113.7:51840")
     assert wanted == Change(
         private_key=OURS,
         port=51820,
@@ -74,7 +74,7 @@ def test_an_empty_one_gets_everything():
 
 
 def test_a_stranger_on_it_goes():
-    found = Device(keyed=True, port=51820, peers=(Peer(public_key=OTHERS), PEER))
+    found = WireGuardDevice(keyed=True, port=51820, peers=(WireGuardPeer(public_key=OTHERS), PEER))
     assert change(found, SPEC, None) == Change(peers=(PeerChange(public_key=OTHERS, remove=True),))
 
 
@@ -102,7 +102,7 @@ def test_the_userspace_protocol_reads():
     assert found.keyed
     assert found.port == 51820
     (peer,) = found.peers
-    assert peer == Peer(
+    assert peer == WireGuardPeer(
         public_key=THEIRS,
         endpoint="[2001:db8::7]:51840",
         keepalive=5,
@@ -115,7 +115,9 @@ def test_the_userspace_protocol_reads():
 
 
 def test_the_userspace_protocol_writes():
-    wanted = change(Device(peers=(Peer(public_key=OTHERS),)), SPEC, "203.0.113.7:51840")
+    wanted = change(
+        WireGuardDevice(peers=(WireGuardPeer(public_key=OTHERS),)), SPEC, "203.0.113.7:51840"
+    )
     assert wanted is not None
     assert uapi.encoded(wanted) == (
         f"set=1\nprivate_key={OURS.hex()}\nlisten_port=51820\n"
@@ -151,7 +153,9 @@ def test_no_answer_breaks_the_reader_or_is_shown(text: str):
 
 
 def test_netlink_writes_what_the_kernel_reads():
-    wanted = change(Device(peers=(Peer(public_key=OTHERS),)), SPEC, "203.0.113.7:51840")
+    wanted = change(
+        WireGuardDevice(peers=(WireGuardPeer(public_key=OTHERS),)), SPEC, "203.0.113.7:51840"
+    )
     assert wanted is not None
     first, gone, made = wgnetlink.encoded("lqt0", wanted)
     name = "0900 0200 6c717430 00 000000"
@@ -192,11 +196,11 @@ def test_netlink_reads_what_the_kernel_says(endpoint: str):
         head + attribute(3, OURS) + attribute(6, struct.pack("=H", 51820)) + nest(8, nest(0, peer)),
         head + nest(8, nest(0, more)),
     ]
-    assert wgnetlink.parsed(said, OURS) == Device(
+    assert wgnetlink.parsed(said, OURS) == WireGuardDevice(
         keyed=True,
         port=51820,
         peers=(
-            Peer(
+            WireGuardPeer(
                 public_key=THEIRS,
                 endpoint=endpoint,
                 keepalive=5,
