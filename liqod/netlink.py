@@ -17,7 +17,7 @@ ROUTE, NETFILTER = 0, 12
 """Families of netlink."""
 
 REQUEST, ACK, DUMP = 0x1, 0x4, 0x300
-REPLACE, EXCLUSIVE, CREATE, APPEND = 0x100, 0x200, 0x400, 0x800
+REPLACE, EXCLUSIVE, CREATE = 0x100, 0x200, 0x400
 """Flags of requests, as in ``linux/netlink.h``."""
 
 HEADER = struct.Struct("=IHHII")

@@ -14,18 +14,6 @@ class Rare(NamedTuple):
     verbs: tuple[str, ...]
 
 
-_FOLLOWED: Final = tuple(
-    sorted(
-        {
-            name
-            for each in declared.rights()
-            if not each.rare and set(READ) <= set(each.verbs)
-            for name in each.resources
-        }
-    )
-)
-"""Resources that the built-in reflectors follow: watched alone, where nothing goes wrong."""
-
 RARE: Final = (
     Rare(
         "asked for by the API server itself when a binding is made, a certificate approved, or an "

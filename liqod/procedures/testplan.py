@@ -42,11 +42,6 @@ class ProbeLocation(msgspec.Struct, frozen=True):
     address: str = ""
     number: int = 0
 
-    @property
-    def own(self) -> bool:
-        """True if it is in this cluster."""
-        return self.number == 0
-
 
 class Try(msgspec.Struct, frozen=True):
     """One thing that a client tries.

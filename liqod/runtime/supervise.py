@@ -1,8 +1,8 @@
 """The wall around a task that may fail: run it, say what failed, wait, run it again.
 
 A transient failure is retried after 1, 2, 4 … 60 seconds, less up to half of that at random; a
-permanent one parks the task for five minutes, or until :meth:`Supervision.wake` says that something
-has changed. ``except*`` lets a cancellation through while it holds everything else back.
+permanent one parks the task for five minutes. ``except*`` lets a cancellation through while it
+holds everything else back.
 """
 
 import logging
@@ -89,11 +89,6 @@ class Supervision:
         self._run = run
         self._report = report
         self._jitter = jitter
-        self._wake = trio.Event()
-
-    def wake(self) -> None:
-        """Something has changed: try again now if waiting."""
-        self._wake.set()
 
     async def forever(self) -> NoReturn:
         """Run the task until cancelled. Never raises what the task raised."""
@@ -102,7 +97,6 @@ class Supervision:
             started = trio.current_time()
             parked = hung = False
             error: BaseException | None = None
-            self._wake = trio.Event()
             self._report(None, None)
             try:
                 await self._run()
@@ -115,5 +109,4 @@ class Supervision:
             pause = PARKED_RETRY if parked else PAUSES.delay(failures, self._jitter)
             reason = explain(error) if error is not None else "it ended"
             self._report(Failure(reason, failures, pause, parked), error)
-            with trio.move_on_after(pause):
-                await self._wake.wait()
+            await trio.sleep(pause)

@@ -276,12 +276,6 @@ class Exchange:
         reason = printable(reason)[:REASON]
         return (Send(encode(Denied(reason=reason))), *self._over("denied", reason, "us", None))
 
-    def expire(self) -> Outputs:
-        """Nobody has decided in time; the meeting ends."""
-        if not self._may_decide:
-            return ()
-        return self.refuse("expired", "nobody has decided about the request in time")
-
     def admit(self) -> Outputs:
         """Opens the kept channel for a tenant."""
         if self.borrows or self.stage != "attaching":

@@ -110,11 +110,6 @@ class Informers:
         """The informers that are open now."""
         return [shared.informer for shared in self._shared.values()]
 
-    def wake(self) -> None:
-        """Wake the informers that wait after a failure, so that they try again now."""
-        for informer in self.all():
-            informer.wake()
-
     async def _run(self, shared: _Shared) -> None:
         PEER.set("")  # it works for all, not for the peer that happened to be the first
         with shared.scope:

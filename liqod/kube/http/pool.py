@@ -102,11 +102,6 @@ class Pool:
         """How many wait for a connection."""
         return sum(each.statistics().tasks_waiting for each in (self._limit, self._lane))
 
-    @property
-    def idle(self) -> int:
-        """How many connections wait for work."""
-        return len(self._idle)
-
     def _take(self) -> HttpConnection | None:
         self.tidy()
         return self._idle.pop()[0] if self._idle else None

@@ -17,7 +17,7 @@ from liqod import netlink
 from liqod.errors import NetworkError
 from liqod.network.dataplane import names as called
 from liqod.network.dataplane.kernel import capabilities, container, links, namespaces, nft
-from liqod.network.dataplane.kernel.apply import apply, compare
+from liqod.network.dataplane.kernel.apply import apply
 from liqod.network.dataplane.kernel.events import Monitor, Touched, hear
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan
@@ -116,19 +116,6 @@ class KernelDatapath:
             if KernelChange(f"link {called.INSIDE} made") not in inside:
                 break
         return changes
-
-    async def compare(self, plan: PeerPlan) -> list[str]:
-        """The changes that :meth:`apply` would make. It makes none.
-
-        Raises:
-            NetworkError: the kernel cannot be asked.
-        """
-        if not namespaces.exists(plan.names.namespace):
-            return [f"there is no network namespace {plan.names.namespace}"]
-        node = await compare(self.node, plan.node, plan.node_owned)
-        inside = await compare(plan.names.namespace, plan.inside, plan.inside_owned)
-        there = (each.within(plan.names.namespace) for each in inside)
-        return [each.text for each in (*node, *there)]
 
     async def wait_disturbed(self, names: PeerNames) -> None:
         """Wait until something of a peer's has changed since it was applied, by whomever.

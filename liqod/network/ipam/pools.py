@@ -44,10 +44,6 @@ class Prefixes(Generic[O]):
         else:
             self._taken.pop(owner, None)
 
-    def has(self, owner: O) -> tuple[str, ...]:
-        """The ranges of an owner."""
-        return tuple(str(prefix) for prefix in self._taken.get(owner, ()))
-
     def conflict(self, prefix: str, owner: O | None = None) -> tuple[O, str] | None:
         """Another owner with a range of its that overlaps a range; None for none."""
         wanted = ipaddress.ip_network(prefix)

@@ -147,7 +147,7 @@ def test_a_dialler_that_lends_admits_a_tenant_and_denies_a_request():
 def test_who_lends_asks_nothing_and_who_borrows_decides_nothing():
     one, other = offered()
     exchange(other.ask(ASK), other, one)
-    assert other.accept(YES) == other.deny() == other.expire() == other.pend(1) == ()
+    assert other.accept(YES) == other.deny() == other.pend(1) == ()
     assert one.ask(ASK) == one.attach() == one.report(Done(request=REQUEST)) == ()
     assert one.offer(Offer(request=OTHER)) == other.take_up() == ()
     assert (one.stage, other.stage) == ("asked", "asked")
@@ -211,7 +211,7 @@ def test_nothing_is_accepted_after_a_cancel():
 def test_nothing_is_accepted_after_it_expired():
     one, other = met()
     exchange(one.ask(ASK), one, other)
-    _, there = exchange(other.expire(), other, one)
+    _, there = exchange(other.refuse("expired", "nobody has decided in time"), other, one)
     assert ended(there).code == "expired"
     assert other.accept(YES) == ()
 
@@ -331,7 +331,7 @@ def test_each_message_has_its_time(stage):
 def test_a_decision_at_the_wrong_time_does_nothing(stage):
     one, other = at(stage)
     if stage != "asked":
-        assert other.accept(YES) == other.pend(1) == other.deny() == other.expire() == ()
+        assert other.accept(YES) == other.pend(1) == other.deny() == ()
     if stage != "attaching":
         assert other.admit() == ()
     if stage != "met":

@@ -236,7 +236,7 @@ class Wanted:
             "Waiting": lambda: self.other.pend(60),  # type: ignore[union-attr]
             "Accepted": lambda: self.other.accept(YES),  # type: ignore[union-attr]
             "Denied": lambda: self.other.deny("no"),  # type: ignore[union-attr]
-            "Expired": self.other.expire,
+            "Expired": lambda: self.other.refuse("expired", "nobody decided"),  # type: ignore[union-attr]
             "Cancelled": lambda: self.other.refuse("cancelled", "it was"),  # type: ignore[union-attr]
         }
         if self.there.standing in say:

@@ -53,17 +53,12 @@ async def apply(namespace: str | None, want: Namespace, owned: Owned) -> list[Ke
     return await namespaces.inside(namespace, partial(change, want, owned))
 
 
-async def compare(namespace: str | None, want: Namespace, owned: Owned) -> list[KernelChange]:
-    """The changes that :func:`apply` would make. It makes none."""
-    return await namespaces.inside(namespace, partial(change, want, owned, only_look=True))
-
-
-def change(want: Namespace, owned: Owned, *, only_look: bool = False) -> list[KernelChange]:
+def change(want: Namespace, owned: Owned) -> list[KernelChange]:
     """As :func:`apply`, in the namespace of this thread, which is blocked meanwhile."""
     want = _canonical(want)
     _check(want, owned)
     with Netlink() as netlink:
-        run = _Run(netlink, want, owned, only_look)
+        run = _Run(netlink, want, owned)
         run.sysctls()
         run.tables()
         run.links()
@@ -79,12 +74,11 @@ def change(want: Namespace, owned: Owned, *, only_look: bool = False) -> list[Ke
 class _Run:
     """One application: what was changed so far, and what is to be taken away at its end."""
 
-    def __init__(self, netlink: Netlink, want: Namespace, owned: Owned, only_look: bool) -> None:
+    def __init__(self, netlink: Netlink, want: Namespace, owned: Owned) -> None:
         self.changes: list[KernelChange] = []
         self._netlink = netlink
         self._want = want
         self._owned = owned
-        self._only_look = only_look
         self._links: dict[str, KernelLink] = {}
         self._absent: set[str] = set()
         self._later: set[str] = set()
@@ -108,8 +102,7 @@ class _Run:
             wanted = {name: self._want.tables[name] for name in differing}
             for name in differing:
                 self.changes.append(KernelChange(f"table {name} written", table=True))
-            if not self._only_look:
-                nft.write(wanted, self._owned.mark)
+            nft.write(wanted, self._owned.mark)
 
     def links(self) -> None:
         """Makes links, and has them be as they should."""
@@ -125,8 +118,10 @@ class _Run:
             made = link is None
             if made:
                 self._make(wanted)
-                link = None if self._only_look else links.find(self._netlink, wanted.name)
-            if link is not None:
+                link = links.find(self._netlink, wanted.name)
+            if link is None:
+                self._absent.add(wanted.name)
+            else:
                 self._links[wanted.name] = link
                 self._set_up(link, wanted, made)
         unwanted = found.keys() - {wanted.name for wanted in self._want.links}
@@ -181,7 +176,7 @@ class _Run:
 
     def flows(self) -> None:
         """Where a range has a way that it had not, what began before begins anew."""
-        if self._reached and not self._only_look:
+        if self._reached:
             forgotten = flows.forget(self._reached)
             if forgotten:
                 self.changes.append(KernelChange(f"{forgotten} flows from before forgotten"))
@@ -199,7 +194,7 @@ class _Run:
         if unwanted:
             for table in nft.present(sorted(unwanted), self._owned.mark):
                 self._do(f"table {table} deleted", partial(nft.delete, table))
-        if self._absent and not self._only_look:
+        if self._absent:
             raise NetworkError(f"there is no interface {', '.join(sorted(self._absent))}")
 
     def _make(self, wanted: Link) -> None:
@@ -211,7 +206,7 @@ class _Run:
                 make = partial(links.add_vxlan, self._netlink, wanted, mark)
                 self._do(f"link {wanted.name} made", make)
             case ForeignLink():
-                self._absent.add(wanted.name)
+                pass  # its tunnel makes it
 
     def _make_pair(self, wanted: Veth) -> None:
         path = namespaces.path(wanted.namespace or None)
@@ -254,8 +249,7 @@ class _Run:
 
     def _addresses(self, name: str) -> bool:
         """Applies the addresses of a link; True if any was deleted."""
-        link = self._links.get(name)
-        have = links.addresses(self._netlink, link) if link is not None else set()
+        have = links.addresses(self._netlink, self._links[name])
         want = {address for address in self._want.addresses if address.link == name}
         for address in sorted(want - have):
             do = partial(links.add_address, self._netlink, address, self._index(name))
@@ -263,11 +257,10 @@ class _Run:
         for address in sorted(have - want):
             do = partial(links.delete_address, self._netlink, address, self._index(name))
             self._do(f"address {address.prefix} of {name} deleted", do)
-        return bool(have - want) and not self._only_look
+        return bool(have - want)
 
     def _neighbours(self, name: str) -> None:
-        link = self._links.get(name)
-        have = links.neighbours(self._netlink, link) if link is not None else set()
+        have = links.neighbours(self._netlink, self._links[name])
         want = {entry for entry in self._want.neighbours if entry.link == name}
         for entry in sorted(want - have):
             do = partial(links.set_neighbour, self._netlink, entry, self._index(name))
@@ -279,9 +272,8 @@ class _Run:
                 self._old.append((f"neighbour {entry.address} of {name} deleted", do))
 
     def _forwarding(self, name: str) -> None:
-        link = self._links.get(name)
-        overlay = link is not None and link.kind == "vxlan"
-        have = links.forwarding(self._netlink, link) if link is not None and overlay else set()
+        link = self._links[name]
+        have = links.forwarding(self._netlink, link) if link.kind == "vxlan" else set()
         want = {entry for entry in self._want.forwarding if entry.link == name}
         for entry in sorted(want - have):
             do = partial(links.set_forwarding, self._netlink, entry, self._index(name))
@@ -293,17 +285,16 @@ class _Run:
                 self._old.append((f"frames for {entry.mac} leave {name} nowhere", do))
 
     def _index(self, name: str) -> int:
-        """The number of a link; none where it is only looked what would be done."""
+        """The number of a link; 0 for a route that has none."""
         link = self._links.get(name)
         return link.index if link is not None else 0
 
     def _do(self, said: str, do: Callable[[], None]) -> None:
-        if not self._only_look:
-            try:
-                do()
-            except NetlinkRefused as error:
-                error.doing = said
-                raise
+        try:
+            do()
+        except NetlinkRefused as error:
+            error.doing = said
+            raise
         self.changes.append(KernelChange(said))
 
 
