@@ -250,15 +250,15 @@ async def test_a_flood_is_answered_seldom(monkeypatch: pytest.MonkeyPatch):
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(count)
-            sent, end = 0, trio.current_time() + 1.0
-            while trio.current_time() < end:
+            began = trio.current_time()
+            # For a second; a slow machine takes longer.
+            for _ in range(25):
                 for _ in range(100):
                     await other.send({"clusterID": "", "msgType": "PING", "timeStamp": ""})
-                sent += 100
-                await trio.sleep(0.001)
+                await trio.sleep(0.04)
+            took = trio.current_time() - began
             nursery.cancel_scope.cancel()
-        assert sent > 2000
-        assert answers <= conncheck.ANSWERS_KEPT + 1.5 * conncheck.ANSWERS
+        assert answers <= conncheck.ANSWERS_KEPT + (took + 0.5) * conncheck.ANSWERS
 
 
 async def test_only_the_other_side_is_heard(monkeypatch: pytest.MonkeyPatch):
