@@ -59,11 +59,10 @@ from liqod.network import hostcapabilities, ipam
 from liqod.network.failover import membership
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost
-from liqod.network.networkgc import NetworkGarbageCollector
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
-from liqod.network.sweeping import sweep_once
+from liqod.network.sweeping import NetworkGarbageCollector, sweep_once
 from liqod.ownkeycontroller import OwnKeyController, pass_keys_to
 from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks

@@ -1,14 +1,17 @@
-"""Sweeps the garbage of unknown peers from this machine, once, when a daemon leads.
+"""Takes down on this machine the garbage of peers that are gone, by their names alone.
 
-A peer's own task takes its network down, and :mod:`.networkgc` what it could not, as long as the
-tunnel's key shows it. This is for what has no key either: objects that were restored from an
-older copy, a namespace that was deleted by hand. It is found by this cluster's mark. Nothing is
-taken away on one look: what is unknown has to be so twice, a minute apart, by the API server's own
-word, in a list that is not empty by mistake.
+A peer's own task takes its network down while the peer is there. Where the tenant namespace went
+first, or while no daemon ran, the private key of its tunnel shows that there may be something
+(:class:`NetworkGarbageCollector`).
+
+Garbage that has no key either is swept once, when a daemon leads (:func:`sweep`): objects that were
+restored from an older copy, a namespace that was deleted by hand. It is found by this cluster's
+mark. Nothing is taken away on one look: what is unknown has to be so twice, a minute apart, by the
+API server's own word, in a list that is not empty by mistake.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import msgspec
@@ -19,11 +22,16 @@ from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
+from liqod.kube.cache.store import StoreChange
+from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
+from liqod.kube.watched import DOUBT, Watched
+from liqod.model import ids
 from liqod.network.backends import Backend, backend
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.failover.fence import Fence
+from liqod.network.gateway import keysecrets
 from liqod.network.gatewayhost import GatewayHost, take_down
 from liqod.network.hostcapabilities import FOLDER
 from liqod.network.overlay.kernel import NodeKernel
@@ -33,10 +41,65 @@ from liqod.plugins.providers import TunnelServices
 from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster
 from liqod.telemetry.events import NetworkSwept
 
+SETTLE: Final = 2.0
+"""Seconds that a peer's own task has to do it."""
 MANY: Final = 10
 """Of more than these nothing is swept where no peer is known at all: rather the list is wrong."""
+TENANTS: Final = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
+"""Labels of the tenant namespaces of peers."""
+KEYS: Final = f"{labels.TUNNEL}={labels.TRUE}"
+"""Labels of the Secrets that keep tunnels' private keys."""
 
 log = logging.getLogger(__name__)
+
+
+class NetworkGarbageCollector(Controller[str]):
+    """Takes down the networks of peers that have no tenant namespace any more; keys are their ids.
+
+    Args:
+        context: this cluster.
+        machine: this machine.
+    """
+
+    def __init__(self, context: ClusterContext, machine: GatewayHost) -> None:
+        self._context = context
+        self._machine = machine
+        ours = Selection(context.namespace, labels=KEYS)
+        self._keys = Watched(SECRETS, self._peers, ours, debounce=SETTLE)
+        self._namespaces = Watched(NAMESPACES, self._left, debounce=SETTLE)
+        super().__init__(
+            context, "network", self._keys, self._namespaces, name="leftovers of networks"
+        )
+
+    def _peers(self, change: StoreChange) -> Iterator[str]:
+        if change.new is not None:
+            yield from _peer_of(change.new)
+
+    def _left(self, change: StoreChange) -> Iterator[str]:
+        if change.new is None and change.old is not None:
+            yield from _peer_of(change.old)
+
+    async def reconcile(self, peer: str) -> float | None:
+        """Take down what is left of a peer that surely is gone."""
+        client, own = self._context.client, self._context.namespace
+        name = ids.gateway_resource(peer)
+        if (own, name) not in self._keys.store:
+            return None
+        if self._namespaces.doubtful:
+            return DOUBT
+        selector = f"{TENANTS},{labels.REMOTE_CLUSTER_ID}={peer}"
+        if await client.list(NAMESPACES, Selection(labels=selector), decode=Partial):
+            return None
+        await take_down(self._machine, PeerNames(self._context.cluster_id, peer))
+        await keysecrets.forget(client, peer, own)
+        self._context.hub.publish(NetworkSwept(peer=peer, did="taken down"))
+        return None
+
+
+def _peer_of(body: bytes) -> Iterator[str]:
+    peer = msgspec.json.decode(body, type=Partial).metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+    if peer:
+        yield peer
 
 
 async def sweep(
@@ -83,11 +146,9 @@ async def known(context: ClusterContext, working: Collection[str]) -> list[PeerN
         LiqodError: as the client raises.
     """
     client, own = context.client, context.namespace
-    tenants = Selection(labels=f"{labels.TENANT_NAMESPACE}={labels.TRUE}")
-    keys = Selection(own, labels=f"{labels.TUNNEL}={labels.TRUE}")
     found = [
-        *await client.list(NAMESPACES, tenants, decode=Partial),
-        *await client.list(SECRETS, keys, decode=Partial),
+        *await client.list(NAMESPACES, Selection(labels=TENANTS), decode=Partial),
+        *await client.list(SECRETS, Selection(own, labels=KEYS), decode=Partial),
     ]
     ids = {each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "") for each in found}
     clusters = await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)

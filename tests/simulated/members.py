@@ -37,7 +37,7 @@ from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.leaderelection import LeaderElection
 from liqod.model import ids
 from liqod.network.gatewayhost import NOWHERE, GatewayHost
-from liqod.network.networkgc import NetworkGarbageCollector
+from liqod.network.sweeping import NetworkGarbageCollector
 from liqod.ownkeycontroller import OwnKeyController, pass_keys_to
 from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks
