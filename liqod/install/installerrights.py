@@ -5,7 +5,6 @@ user may do everything, as administrators may, and otherwise for each right.
 """
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -28,7 +27,6 @@ from liqod.apimachinery.kinds import (
     STORAGE_CLASSES,
     Kind,
 )
-from liqod.errors import AlreadyExists, Forbidden, NotFound
 from liqod.install import rights
 from liqod.install.manifests import KINDS, PRUNED, Manifest, Options
 from liqod.kube.client import Client
@@ -66,10 +64,11 @@ class InstallerRight(msgspec.Struct, frozen=True, order=True):
 RIGHT_TO_ALL: Final = InstallerRight(ALL, ALL, ALL)
 
 
-def needed(wanted: Iterable[Manifest], options: Options) -> set[InstallerRight]:
+def needed(wanted: Sequence[Manifest], options: Options) -> set[InstallerRight]:
     """The rights to look at a cluster, to apply these manifests and to take away older ones.
 
-    To give rights takes those that are given as well, or the rights of :func:`giving`.
+    To write roles takes ``escalate`` and ``bind``, whatever else the user has: one is aggregated,
+    and may hold anything later.
 
     Args:
         wanted: the manifests.
@@ -90,13 +89,14 @@ def needed(wanted: Iterable[Manifest], options: Options) -> set[InstallerRight]:
     found |= {_right("get", kind) for kind in (NAMESPACES, STORAGE_CLASSES)}
     found |= {_right("list", kind, namespace) for kind in (CONFIG_MAPS, DAEMON_SETS, PODS)}
     found |= {_right("get", kind, namespace) for kind in (SECRETS, DEPLOYMENTS)}
+    found |= _giving(wanted)
     if options.kubeconfig:
         found.add(_right("create", SECRETS, namespace))
     return found
 
 
-def giving(wanted: Iterable[Manifest]) -> set[InstallerRight]:
-    """The rights to give by these manifests what their user may lack."""
+def _giving(wanted: Iterable[Manifest]) -> set[InstallerRight]:
+    """The rights to give others, by these manifests, what their user may lack."""
     found = set()
     for one in wanted:
         kind, where = KINDS[one["kind"]], one["metadata"].get("namespace", "")
@@ -127,15 +127,9 @@ async def missing(
     """
     if await _has(client, RIGHT_TO_ALL):
         return ()
-    to_give = giving(wanted)
-    asked = sorted(needed(wanted, options) | to_give)
+    asked = sorted(needed(wanted, options))
     answers = await gather(*(partial(_has, client, right) for right in asked))
-    lacking = {right for right, has in zip(asked, answers, strict=True) if not has}
-    escalating = {right for right in to_give if right.verb == "escalate"}
-    # Who may escalate is refused no role, whatever they hold.
-    if escalating <= lacking and await _holds_all(client, wanted):
-        lacking -= to_give
-    return tuple(sorted(lacking))
+    return tuple(right for right, has in zip(asked, answers, strict=True) if not has)
 
 
 async def _has(client: Client, right: InstallerRight) -> bool:
@@ -143,35 +137,6 @@ async def _has(client: Client, right: InstallerRight) -> bool:
         OWN_ACCESS_REVIEWS, {"spec": {"resourceAttributes": msgspec.to_builtins(right)}}
     )
     return bool(answer.get("status", {}).get("allowed"))
-
-
-async def _holds_all(client: Client, wanted: Iterable[Manifest]) -> bool:
-    """True if the user has each right of the roles that would be made.
-
-    A dry run is the question: who lacks a right is refused before the role's name is looked for.
-    """
-    for one in wanted:
-        kind = KINDS[one["kind"]]
-        if kind in (CLUSTER_ROLES, ROLES):
-            try:
-                await _try_role(client, kind, one)
-            except Forbidden:
-                return False
-    return True
-
-
-async def _try_role(client: Client, kind: Kind, role: Manifest) -> None:
-    """Have the API server look at a role.
-
-    Raises:
-        Forbidden: it gives what the user lacks, or the user may make none.
-    """
-    try:
-        with suppress(AlreadyExists):
-            await client.create_full(kind, role, dry_run=True)
-    except NotFound:  # the namespace is yet to be made: who has rights there has them everywhere
-        named = {"name": role["metadata"]["name"]}
-        await _try_role(client, CLUSTER_ROLES, {"metadata": named, "rules": role["rules"]})
 
 
 def described(lacking: Iterable[InstallerRight]) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.testbed import evidence, inventory
+from liqod.install import installerrights
+from liqod.install.installerrights import InstallerRight
+from liqod.install.manifests import Options, manifests
+from tests.testbed import commands, evidence, inventory
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import pod_cidr
 from tests.testbed.controlplane import ControlPlane, Settings
@@ -15,6 +20,7 @@ from tests.testbed.errors import Unavailable
 from tests.testbed.federation import Member
 from tests.testbed.fixtures import give_up, start_all
 from tests.testbed.inventory import Item
+from tests.testbed.processes import plain_environment
 
 pytestmark = pytest.mark.cluster
 
@@ -166,3 +172,64 @@ def test_beside_liqo_itself_nothing_is_touched(another: Member) -> None:
     assert {
         item for item in member.inventory() if item.resource not in {"pods", "replicasets.apps"}
     } == before
+
+
+INSTALLER = "installer"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def installer(member: Member) -> Path:
+    """The kubeconfig of a user who has no right yet."""
+    path = member.folder / "installer.kubeconfig"
+    path.write_text(member.plane.kubeconfig_of(member.plane.authority.client(INSTALLER, INSTALLER)))
+    return path
+
+
+def give(member: Member, rights: set[InstallerRight]) -> None:
+    """Let the installer have these rights, in every namespace: that of liqod is yet to be made."""
+    rules = [
+        {"apiGroups": [each.group], "resources": [each.resource], "verbs": [each.verb]}
+        for each in sorted(rights)
+    ]
+    role = f"{RBAC}/clusterroles"
+    named = {"metadata": {"name": INSTALLER}}
+    if member.api.exists(f"{role}/{INSTALLER}"):
+        member.patch(f"{role}/{INSTALLER}", {"rules": rules})
+        return
+    member.create(role, {**named, "rules": rules})
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": INSTALLER}
+    who = {"apiGroup": ref["apiGroup"], "kind": "User", "name": INSTALLER}
+    member.create(f"{RBAC}/clusterrolebindings", {**named, "roleRef": ref, "subjects": [who]})
+
+
+def test_the_rights_that_are_missing_are_named_and_those_that_are_named_are_enough(
+    another: Member,
+) -> None:
+    member = another
+    kubeconfig = str(installer(member))
+    install = ("install", "--cluster-id", "pisa", "--kubeconfig", kubeconfig, "-o", "json")
+    options = Options(cluster_id="pisa")
+    before = member.inventory()
+
+    def refused() -> str:
+        answer = commands.run(install, plain_environment(), 60)
+        assert answer.returncode == 1, answer.stderr
+        (found,) = json.loads(answer.stdout)["refused"]
+        assert found["reason"] == "rights"
+        return str(found["problem"])
+
+    every = installerrights.needed(manifests(options, []), options)
+    giving = {each for each in every if each.verb in ("bind", "escalate")}
+    assert refused() == f"the user of the kubeconfig may not {installerrights.described(every)}"
+    give(member, every - giving)
+    problem = refused()
+    assert "bind, escalate clusterroles.rbac.authorization.k8s.io" in problem
+    assert "secrets" not in problem
+    assert {each for each in member.inventory() if each.name != INSTALLER} == before
+
+    give(member, every)
+    # The second finds definitions that are served, and may not take anything for a change.
+    for _ in range(2):
+        answer = commands.run(install, plain_environment(), 120)
+        assert answer.returncode == 0, answer.stderr
+        assert json.loads(answer.stdout) == {"clusterID": "pisa"}

@@ -22,7 +22,6 @@ from liqod.apimachinery.kinds import (
     RUNTIME_CLASSES,
     SERVICE_ACCOUNTS,
 )
-from liqod.errors import Forbidden
 from liqod.identity import certificates
 from liqod.install import installerrights, refusals
 from liqod.install.installerrights import InstallerRight
@@ -85,8 +84,7 @@ async def user_with(admin: Client, cluster: EmbeddedCluster, rights: set[Install
 
 
 def all_rights(options: install.Options) -> set[InstallerRight]:
-    wanted = install.manifests(options, [])
-    return installerrights.needed(wanted, options) | installerrights.giving(wanted)
+    return installerrights.needed(install.manifests(options, []), options)
 
 
 @pytest.mark.long
@@ -132,24 +130,6 @@ async def test_all_rights_that_are_missing_are_named_at_once(admin, cluster):
     assert "configmaps in liqo" in found.problem
     assert "serviceaccounts" not in found.problem
     assert str(found).startswith("the user of the kubeconfig may not bind clusterroles.rbac")
-
-
-async def test_who_holds_all_rights_that_are_given_needs_no_right_to_escalate(admin, cluster):
-    options = msgspec.structs.replace(OPTIONS, kubeconfig=True)
-    wanted = install.manifests(options, [])
-    giving = installerrights.giving(wanted)
-    assert {each.verb for each in giving} == {"bind", "escalate"}
-    async with await user_with(admin, cluster, all_rights(options) - giving) as client:
-        assert set(await installerrights.missing(client, wanted, options)) == giving
-        role = await admin.get(CLUSTER_ROLES, "installer-all")
-        roles = [one for one in wanted if one["kind"] in ("ClusterRole", "Role")]
-        given = [each for one in roles for each in one.get("rules") or ()]
-        await admin.patch(CLUSTER_ROLES, "installer-all", {"rules": [*role["rules"], *given]})
-        assert await installerrights.missing(client, wanted, options) == ()
-        await install.install(client, options, quiet)
-        stranger = {"metadata": {"name": "x"}, "rules": [rule(installerrights.RIGHT_TO_ALL)]}
-        with pytest.raises(Forbidden):
-            await client.create(CLUSTER_ROLES, stranger)
 
 
 async def test_a_namespace_that_something_else_lives_in_is_not_taken(admin):
