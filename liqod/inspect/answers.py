@@ -13,7 +13,7 @@ import yaml
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, Kind
 from liqod.cluster.context import ClusterContext
-from liqod.inspect import history, tasks
+from liqod.inspect import history, settings, tasks
 from liqod.inspect.access import Guest
 from liqod.inspect.actions import Actions
 from liqod.inspect.components import Components
@@ -28,10 +28,12 @@ from liqod.inspect.protocol import (
     GetHistory,
     GetLogs,
     GetObject,
+    GetProgram,
     GetTasks,
     InspectorRequest,
     Metrics,
     Preview,
+    Program,
     RequestDone,
     RequestError,
     Series,
@@ -51,6 +53,7 @@ from liqod.resources import (
     TENANTS,
     VIRTUAL_NODES,
 )
+from liqod.runtime import programinfo
 from liqod.telemetry import registry
 
 if TYPE_CHECKING:
@@ -111,6 +114,7 @@ class Answers:
         self._by_type: dict[type[Any], Answer] = {
             GetHistory: self._history,
             GetTasks: self._tasks,
+            GetProgram: self._program,
             Examine: self._examine,
             GetObject: self._object,
             GetLogs: self._logs,
@@ -162,6 +166,11 @@ class Answers:
             took=round(time.process_time() - began, 4),
         )
         await tell(found)
+
+    async def _program(self, ask: GetProgram, guest: Guest, tell: Tell) -> None:
+        program = await trio.to_thread.run_sync(programinfo.look)
+        shown = settings.shown(self._context.config)
+        await tell(Program(id=ask.id, program=program, settings=shown))
 
     async def _examine(self, ask: Examine, guest: Guest, tell: Tell) -> None:
         if ask.probe:

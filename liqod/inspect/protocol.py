@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from liqod.model.view.programinfo import ProgramInfo
 from liqod.model.view.rows import EventRow, Ladder, Line, Queue, Task, Traffic, Watching
 from liqod.model.view.state import Delta, LiveState
 
@@ -86,6 +87,10 @@ class GetHistory(InspectorRequest, frozen=True, tag="history"):
 
 class GetTasks(InspectorRequest, frozen=True, tag="tasks"):
     """The daemon's tasks; answered by :class:`Tasks`."""
+
+
+class GetProgram(InspectorRequest, frozen=True, tag="program"):
+    """The daemon's program and settings; answered by :class:`Program`."""
 
 
 class Examine(InspectorRequest, frozen=True, tag="examine"):
@@ -170,6 +175,7 @@ ClientMessage = (
     Subscribe
     | GetHistory
     | GetTasks
+    | GetProgram
     | Examine
     | GetObject
     | GetLogs
@@ -316,6 +322,18 @@ class Text(InspectorResponse, frozen=True, tag="text"):
     last: bool = True
 
 
+class Program(InspectorResponse, frozen=True, tag="program_info"):
+    """The daemon's program, and the settings that are in force.
+
+    Attributes:
+        program: versions, and how it was installed.
+        settings: the configuration without secrets, table by table.
+    """
+
+    program: ProgramInfo
+    settings: dict[str, Any] = {}
+
+
 class ActionPlan(InspectorResponse, frozen=True, tag="plan"):
     """The plan of an action.
 
@@ -362,6 +380,7 @@ ServerMessage = (
     | Tasks
     | Findings
     | Text
+    | Program
     | ActionPlan
     | ActionProgress
     | RequestDone

@@ -15,6 +15,8 @@ from liqod.kube.client import Client
 MESSAGE_LIMIT = 1024
 """Longest message that API servers take (``core/v1`` validation)."""
 DEADLINE = 5.0
+REPORTER = "liqod"
+"""Component of our Events."""
 WARNING = "Warning"
 NORMAL = "Normal"
 
@@ -72,7 +74,7 @@ def _event(
         "reason": said[0],
         "message": said[1][:MESSAGE_LIMIT],
         "type": type,
-        "source": {"component": "liqod"},
+        "source": {"component": REPORTER},
         "firstTimestamp": at,
         "lastTimestamp": at,
         "count": 1,

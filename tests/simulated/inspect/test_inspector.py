@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import trio
 
+from liqod import __version__
 from liqod.apimachinery.kinds import (
     NAMESPACES,
     PODS,
     SECRETS,
 )
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.cli import inspector
 from liqod.cli.inspector import InspectorClient
 from liqod.errors import ConfigError
@@ -33,9 +35,10 @@ from liqod.inspect.protocol import (
     Text,
     Update,
 )
+from liqod.kube.recorder import record
 from liqod.model.view.headline import condition, first_failing, worst
 from liqod.model.view.state import LiveState, apply
-from liqod.resources import NAMESPACE_OFFLOADINGS, TENANTS, VIRTUAL_NODES
+from liqod.resources import CRD_REVISION, NAMESPACE_OFFLOADINGS, TENANTS, VIRTUAL_NODES
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, command, sites
 from tests.testbed.processes import free_ports
@@ -84,6 +87,7 @@ async def peered(folder: Path):
     async with sites(folder, "rome", "milan", settings=None) as (rome, milan):
         for site in (rome, milan):
             site.daemon.settings["health"] = {"port": ports[site.name]}
+            site.daemon.settings["handshake"] = {"proxy": f"http://me:{PLANTED}@127.0.0.1:1"}
             await site.start()
         user = await milan.user_for("rome")
         await rome.liqod("peer", "--remote-kubeconfig", str(user), "--cpu", "2", "--pods", "9")
@@ -269,15 +273,48 @@ async def check_objects(rome: Site) -> None:
         assert [ladder.peer for ladder in found.ladders] == ["", "milan"]
 
 
+async def plant(rome: Site) -> None:
+    """Put secrets where a bundle looks beside Liqo's objects: Events and pods of liqod's own."""
+    meta = ObjectMeta(name="liqod", namespace="liqo", uid="u")
+    await record(rome.admin, PODS, meta, "Planted", f"began with --password {PLANTED}")
+    container = {
+        "name": "c",
+        "image": f"https://me:{PLANTED}@registry.example/liqod",
+        "env": [{"name": "EXAMPLE", "value": PLANTED}],
+        "args": ["run", "--token", PLANTED],
+    }
+    pod = {"metadata": {"name": "liqod"}, "spec": {"containers": [container]}}
+    await rome.admin.create(PODS, pod, "liqo")
+
+
 async def check_bundle(rome: Site, socket: tuple[str, ...], path: Path) -> None:
+    await plant(rome)
     await rome.liqod("doctor", "--bundle", str(path), *socket)
     with tarfile.open(path) as archive:
-        names = set(archive.getnames())
-        texts = [archive.extractfile(each).read().decode() for each in archive.getmembers()]  # type: ignore[union-attr]
-    assert {"liqod/state.json", "liqod/events.json", "liqod/log.json"} <= names
-    assert "liqod/objects/foreignclusters.json" in names
-    assert '"web"' in "".join(texts)
-    for text in texts:
+        texts = {
+            each.name.removeprefix("liqod/"): archive.extractfile(each).read().decode()  # type: ignore[union-attr]
+            for each in archive.getmembers()
+        }
+    assert {"state.json", "events.json", "log.json"} <= texts.keys()
+    assert "objects/foreignclusters.json" in texts
+    about = json.loads(texts["about.json"])
+    daemon = json.loads(texts["daemon.json"])
+    for program in (about["command"], daemon["program"]):
+        assert program["version"] == __version__
+        assert program["python"].startswith("CPython 3.")
+        assert program["kernel"].startswith("Linux ")
+        assert program["dependencies"]["trio"]
+        assert program["origin"] == "checkout"
+    assert daemon["settings"]["handshake"]["proxy"].endswith("@127.0.0.1:1")
+    assert json.loads(texts["kubernetes.json"])["gitVersion"].startswith("v1.")
+    assert json.loads(texts["definitions.json"])["quotas.offloading.liqo.io"] == str(CRD_REVISION)
+    assert "Planted" in texts["events-of-objects.json"]
+    assert '"liqo-controller-manager"' in texts["installation/deployments.json"]
+    assert '"liqod"' in texts["installation/pods.json"]
+    (foreign,) = json.loads(texts["objects/foreignclusters.json"])
+    assert foreign["status"]["conditions"], "what a maintainer asks for first"
+    assert '"web"' in "".join(texts.values())
+    for text in texts.values():
         assert PLANTED not in text
         assert "PRIVATE KEY" not in text
         assert "LS0tLS1CRUdJTi" not in text

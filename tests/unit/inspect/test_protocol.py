@@ -6,6 +6,7 @@ import pytest
 
 from liqod.inspect import protocol
 from liqod.inspect.protocol import ClientMessage, ServerMessage, Unreadable
+from liqod.model.view.programinfo import ProgramInfo
 from liqod.model.view.rows import EventRow, Line
 from liqod.model.view.state import Delta
 from tests.unit.model.states import NOW, peer, state
@@ -14,6 +15,7 @@ CLIENT: tuple[ClientMessage, ...] = (
     protocol.Subscribe(),
     protocol.GetHistory(id=1, metric="rtt", peer="milan", span=600),
     protocol.GetTasks(id=2),
+    protocol.GetProgram(id=8),
     protocol.Examine(id=3, probe=True),
     protocol.GetObject(id=4, kind="Pod", namespace="shop", name="web"),
     protocol.GetLogs(id=5, namespace="shop", pod="web", follow=True),
@@ -33,6 +35,11 @@ SERVER: tuple[ServerMessage, ...] = (
     protocol.Metrics(id=1, peer={"rtt": "round trip"}, daemon={}),
     protocol.Tasks(id=2, tasks=()),
     protocol.Findings(id=3, ladders=()),
+    protocol.Program(
+        id=8,
+        program=ProgramInfo(version="1", python="CPython 3.11", kernel="Linux 6", machine="x86_64"),
+        settings={"webhook": {"port": 9443}},
+    ),
     protocol.Text(id=4, text="kind: Pod\n"),
     protocol.ActionPlan(
         id=6, verb="unpeer", subject="a", changes=("x",), destructive=True, command="c"
