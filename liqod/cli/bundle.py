@@ -36,7 +36,7 @@ from liqod.inspect.protocol import (
     GetProgram,
     GetTasks,
     Metrics,
-    Program,
+    ProgramReport,
     Series,
     Tasks,
 )
@@ -125,10 +125,10 @@ async def _daemon_files(viewer: "InspectorClient") -> dict[str, Any]:
     return {**found, "history.json": series}
 
 
-async def _program(viewer: "InspectorClient") -> Program | dict[str, str]:
+async def _program(viewer: "InspectorClient") -> ProgramReport | dict[str, str]:
     """The daemon's program and settings; one of an older version does not tell them."""
     with trio.move_on_after(TELLING):
-        return await viewer.ask(GetProgram(id=viewer.number()), Program)
+        return await viewer.ask(GetProgram(id=viewer.number()), ProgramReport)
     return {"error": "the daemon does not tell: it is of an older version"}
 
 

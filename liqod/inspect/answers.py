@@ -33,7 +33,7 @@ from liqod.inspect.protocol import (
     InspectorRequest,
     Metrics,
     Preview,
-    Program,
+    ProgramReport,
     RequestDone,
     RequestError,
     Series,
@@ -170,7 +170,7 @@ class Answers:
     async def _program(self, ask: GetProgram, guest: Guest, tell: Tell) -> None:
         program = await trio.to_thread.run_sync(programinfo.look)
         shown = settings.shown(self._context.config)
-        await tell(Program(id=ask.id, program=program, settings=shown))
+        await tell(ProgramReport(id=ask.id, program=program, settings=shown))
 
     async def _examine(self, ask: Examine, guest: Guest, tell: Tell) -> None:
         if ask.probe:

@@ -90,7 +90,7 @@ class GetTasks(InspectorRequest, frozen=True, tag="tasks"):
 
 
 class GetProgram(InspectorRequest, frozen=True, tag="program"):
-    """The daemon's program and settings; answered by :class:`Program`."""
+    """The daemon's program and settings; answered by :class:`ProgramReport`."""
 
 
 class Examine(InspectorRequest, frozen=True, tag="examine"):
@@ -322,7 +322,7 @@ class Text(InspectorResponse, frozen=True, tag="text"):
     last: bool = True
 
 
-class Program(InspectorResponse, frozen=True, tag="program_info"):
+class ProgramReport(InspectorResponse, frozen=True, tag="program_info"):
     """The daemon's program, and the settings that are in force.
 
     Attributes:
@@ -380,7 +380,7 @@ ServerMessage = (
     | Tasks
     | Findings
     | Text
-    | Program
+    | ProgramReport
     | ActionPlan
     | ActionProgress
     | RequestDone

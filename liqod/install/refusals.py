@@ -43,7 +43,7 @@ RESERVED: Final = ("default", *SYSTEM)
 Reason = Literal["version", "rights", "liqo", "installed", "namespace", "clock"]
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class InstallRefusal(msgspec.Struct, frozen=True):
     """One reason to refuse an installation.
 
     Attributes:
@@ -60,19 +60,19 @@ class Refusal(msgspec.Struct, frozen=True):
         return f"{self.problem}: {self.remedy}"
 
 
-class Refused(ConfigError):
+class InstallRefused(ConfigError):
     """The cluster cannot take liqod as it is; nothing was changed.
 
     Attributes:
         refusals: all reasons.
     """
 
-    def __init__(self, refusals: Iterable[Refusal]) -> None:
+    def __init__(self, refusals: Iterable[InstallRefusal]) -> None:
         self.refusals = tuple(refusals)
         super().__init__("\n".join(map(str, self.refusals)))
 
 
-class _Version(msgspec.Struct, frozen=True):
+class _GitVersion(msgspec.Struct, frozen=True):
     git: str = msgspec.field(name="gitVersion", default="")
 
 
@@ -86,7 +86,7 @@ async def check(client: Client, options: Options, wanted: list[Manifest]) -> Non
             left out.
 
     Raises:
-        Refused: it cannot; all reasons are named.
+        InstallRefused: it cannot; all reasons are named.
         LiqodError: as the client raises.
     """
     version, ahead = await _server(client)
@@ -98,7 +98,7 @@ async def check(client: Client, options: Options, wanted: list[Manifest]) -> Non
         found.append(await _of_place(client, options.namespace))
     refusals = [each for each in found if each is not None]
     if refusals:
-        raise Refused(refusals)
+        raise InstallRefused(refusals)
 
 
 async def _server(client: Client) -> tuple[str, float]:
@@ -109,13 +109,13 @@ async def _server(client: Client) -> tuple[str, float]:
         return "", 0.0
     date = times.date_of(answer.headers.get("date", ""))
     try:
-        version = msgspec.json.decode(answer.body, type=_Version).git
+        version = msgspec.json.decode(answer.body, type=_GitVersion).git
     except msgspec.DecodeError:
         version = ""
     return version, 0.0 if date is None else date - time.time()
 
 
-def of_version(git: str) -> Refusal | None:
+def of_version(git: str) -> InstallRefusal | None:
     """The refusal of an API server that is too old, by its ``gitVersion``; None where it will do.
 
     A version that cannot be read is no reason.
@@ -124,26 +124,26 @@ def of_version(git: str) -> Refusal | None:
     if found is None or (int(found[1]), int(found[2])) >= OLDEST:
         return None
     oldest = ".".join(map(str, OLDEST))
-    return Refusal(
+    return InstallRefusal(
         "version",
         f"the API server is of Kubernetes {git}, and liqod needs {oldest} or newer",
         "upgrade the cluster",
     )
 
 
-def of_rights(lacking: Iterable[InstallerRight]) -> Refusal | None:
+def of_rights(lacking: Iterable[InstallerRight]) -> InstallRefusal | None:
     """The refusal of a user without these rights; None where there are none of them."""
     named = installerrights.described(lacking)
     if not named:
         return None
-    return Refusal(
+    return InstallRefusal(
         "rights",
         f"the user of the kubeconfig may not {named}",
         "use a kubeconfig whose user has these rights",
     )
 
 
-def of_clock(ahead: float) -> Refusal | None:
+def of_clock(ahead: float) -> InstallRefusal | None:
     """The refusal of clocks that differ too much; None where certificates bear it.
 
     Args:
@@ -152,14 +152,14 @@ def of_clock(ahead: float) -> Refusal | None:
     if abs(ahead) <= APART:
         return None
     side = "ahead" if ahead > 0 else "behind"
-    return Refusal(
+    return InstallRefusal(
         "clock",
         f"the API server's clock is {span(abs(ahead))} {side}, and certificates would not be valid",
         "set both clocks by NTP, or say --any-clock where the daemon runs on another machine",
     )
 
 
-async def _of_place(client: Client, namespace: str) -> Refusal | None:
+async def _of_place(client: Client, namespace: str) -> InstallRefusal | None:
     """The refusal of a cluster in which liqod, or something else, has this place."""
     return (
         await _beside_liqo(client)
@@ -168,14 +168,14 @@ async def _of_place(client: Client, namespace: str) -> Refusal | None:
     )
 
 
-async def _beside_liqo(client: Client) -> Refusal | None:
+async def _beside_liqo(client: Client) -> InstallRefusal | None:
     """The refusal where a controller of Liqo's runs."""
     selector = f"{labels.APP_PART_OF}={labels.APP_LIQO},{labels.APP_MANAGED_BY}!={INSTALLER}"
     found = await client.list(DEPLOYMENTS, Selection(labels=selector), decode=Partial)
     if not found:
         return None
     metadata = found[0].metadata
-    return Refusal(
+    return InstallRefusal(
         "liqo",
         f"Liqo itself runs here (Deployment {metadata.namespace}/{metadata.name}), and both "
         "would reconcile the same objects",
@@ -183,13 +183,13 @@ async def _beside_liqo(client: Client) -> Refusal | None:
     )
 
 
-async def _beside_another(client: Client, namespace: str) -> Refusal | None:
+async def _beside_another(client: Client, namespace: str) -> InstallRefusal | None:
     """The refusal where an installation has another namespace."""
     accounts = await client.list(SERVICE_ACCOUNTS, Selection(labels=SELECTOR), decode=Partial)
     for each in accounts:
         place = each.metadata.namespace
         if each.metadata.name == rights.SERVICE_ACCOUNT and place != namespace:
-            return Refusal(
+            return InstallRefusal(
                 "installed",
                 f"liqod is installed in the namespace {place}, and a cluster has one",
                 f"upgrade it by `liqod install --liqo-namespace {place}`, or uninstall it first",
@@ -197,17 +197,17 @@ async def _beside_another(client: Client, namespace: str) -> Refusal | None:
     return None
 
 
-async def _in_namespace(client: Client, name: str) -> Refusal | None:
+async def _in_namespace(client: Client, name: str) -> InstallRefusal | None:
     """The refusal of a namespace that is not for liqod."""
     elsewhere = "name another one with --liqo-namespace"
     if name in RESERVED:
-        return Refusal("namespace", f"the namespace {name} is Kubernetes' own", elsewhere)
+        return InstallRefusal("namespace", f"the namespace {name} is Kubernetes' own", elsewhere)
     found = await client.find(NAMESPACES, name, decode=Partial)
     if found is None:
         return None
     if found.metadata.deletion_timestamp:
         problem = f"the namespace {name} is being deleted"
-        return Refusal("namespace", problem, "try again when it has gone")
+        return InstallRefusal("namespace", problem, "try again when it has gone")
     if _is_liqods(found.metadata.labels) or await _has_identity(client, name):
         return None
     for kind in (DEPLOYMENTS, DAEMON_SETS, PODS):
@@ -217,7 +217,7 @@ async def _in_namespace(client: Client, name: str) -> Refusal | None:
                     f"the namespace {name} has something else in it ({kind.name} "
                     f"{each.metadata.name}), which would be deleted with liqod"
                 )
-                return Refusal("namespace", problem, elsewhere)
+                return InstallRefusal("namespace", problem, elsewhere)
     return None
 
 

@@ -78,7 +78,7 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     """Install or upgrade; returns the cluster's id.
 
     Raises:
-        Refused: the cluster cannot take it; nothing was changed.
+        InstallRefused: the cluster cannot take it; nothing was changed.
         ConfigError: the cluster id is missing, wrong or another one.
         LiqodError: as the client raises.
     """

@@ -17,7 +17,7 @@ from liqod.errors import ConfigError, Misuse
 from liqod.install import plugingrants, rollout, verbs
 from liqod.install.daemonkubeconfig import daemon_kubeconfig
 from liqod.install.manifests import Manifest, Options, daemon_manifests, printable, render
-from liqod.install.refusals import Refused
+from liqod.install.refusals import InstallRefused
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.resources.crdmanifests import crd_manifests
@@ -188,11 +188,11 @@ async def _install(frame: Frame, client: Client, options: Options) -> str:
     """Install; the cluster's id.
 
     Raises:
-        Refused: the cluster cannot take it, which ``-o`` prints itself.
+        InstallRefused: the cluster cannot take it, which ``-o`` prints itself.
     """
     try:
         return await verbs.install(client, options, frame.progress)
-    except Refused as error:
+    except InstallRefused as error:
         if frame.show({"refused": error.refusals}):
             raise SystemExit(1) from None
         raise

@@ -25,7 +25,7 @@ from liqod.apimachinery.kinds import (
 from liqod.identity import certificates
 from liqod.install import installerrights, refusals
 from liqod.install.installerrights import InstallerRight
-from liqod.install.refusals import Refused
+from liqod.install.refusals import InstallRefused
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from simulator import EmbeddedCluster
@@ -118,7 +118,7 @@ async def test_all_rights_that_are_missing_are_named_at_once(admin, cluster):
     assert len(lacking) > 3
     async with await user_with(admin, cluster, all_rights(OPTIONS) - lacking) as client:
         before = await everything(admin)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(InstallRefused) as refused:
             await install.install(client, OPTIONS, quiet)
         assert await everything(admin) == before
     (found,) = refused.value.refusals
@@ -138,10 +138,10 @@ async def test_a_namespace_that_something_else_lives_in_is_not_taken(admin):
     await admin.create(CONFIG_MAPS, {"metadata": {"name": "prepared"}}, "shop")
     await admin.create(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": WORKLOAD}, "shop")
     before = await everything(admin)
-    with pytest.raises(Refused, match=r"\(Deployment web\), which would be deleted"):
+    with pytest.raises(InstallRefused, match=r"\(Deployment web\), which would be deleted"):
         await install.install(admin, options, quiet)
     for name in ("default", "kube-system"):
-        with pytest.raises(Refused, match=f"the namespace {name} is Kubernetes' own"):
+        with pytest.raises(InstallRefused, match=f"the namespace {name} is Kubernetes' own"):
             await install.install(admin, msgspec.structs.replace(options, namespace=name), quiet)
     assert await everything(admin) == before
     # One that was only prepared for it is taken.
@@ -155,7 +155,7 @@ async def test_a_namespace_that_is_being_deleted_is_named(admin):
     held = {"metadata": {"name": "held", "finalizers": ["example.io/nobody"]}}
     await admin.create(CONFIG_MAPS, held, "liqo")
     await admin.delete(NAMESPACES, "liqo")
-    with pytest.raises(Refused, match="the namespace liqo is being deleted: try again when"):
+    with pytest.raises(InstallRefused, match="the namespace liqo is being deleted: try again when"):
         await install.install(admin, OPTIONS, quiet)
 
 

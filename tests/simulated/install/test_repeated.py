@@ -177,7 +177,7 @@ async def test_of_two_installations_at_once_the_second_is_refused_once_the_first
         with pytest.raises(Unreachable):
             await install.install(client, OPTIONS, quiet)
     before = await content(admin)
-    with pytest.raises(refusals.Refused, match="installed in the namespace liqo"):
+    with pytest.raises(refusals.InstallRefused, match="installed in the namespace liqo"):
         await install.install(admin, elsewhere, quiet)
     assert await content(admin) == before
     with pytest.raises(ConfigError, match="cannot become turin"):

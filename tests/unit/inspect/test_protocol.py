@@ -35,7 +35,7 @@ SERVER: tuple[ServerMessage, ...] = (
     protocol.Metrics(id=1, peer={"rtt": "round trip"}, daemon={}),
     protocol.Tasks(id=2, tasks=()),
     protocol.Findings(id=3, ladders=()),
-    protocol.Program(
+    protocol.ProgramReport(
         id=8,
         program=ProgramInfo(version="1", python="CPython 3.11", kernel="Linux 6", machine="x86_64"),
         settings={"webhook": {"port": 9443}},
