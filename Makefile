@@ -7,6 +7,7 @@
 # make lint   ruff, mypy and the walls between the rooms
 # make bench  what offloading and peering cost, in ten minutes; ARGS=--embedded needs no real
 #             clusters; `python -m benchmarks.NAME --help`: offload, peers, meeting, rest, reflection
+# make wheels  both distributions into dist/, as sdist and wheel: the same bytes from the same commit
 # make screenshots  draws the pictures of the documentation anew
 # make clean  removes the environment and what tools left; built programs stay in the cache folder
 
@@ -15,7 +16,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test fast soak lint format bench screenshots clean programs
+.PHONY: help demo test fast soak lint format bench wheels screenshots clean programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -31,7 +32,7 @@ help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
 
 demo: $(VENV)/.liqod
-	@$(RUN) -m simulator.demo $(if $(ONCE),--once)
+	@$(RUN) -m liqod demo $(if $(ONCE),--once)
 
 test: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --versions "$(VERSIONS)" -- $(ARGS)
@@ -47,6 +48,9 @@ programs: $(VENV)/.liqod-dev
 
 bench: $(VENV)/.liqod-dev
 	@$(RUN) -m benchmarks $(ARGS)
+
+wheels: $(VENV)/.liqod-dev
+	@$(RUN) -m deploy.wheels dist
 
 screenshots: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.viewer.screenshots

@@ -1,8 +1,10 @@
-"""The program ``liqod``: the daemons start lean, ``top`` is a program of its own, and every other
-command goes through the command line."""
+"""The program ``liqod``: the daemons start lean, ``top`` and ``demo`` are programs of their own,
+and every other command goes through the command line."""
 
 import sys
 from typing import TYPE_CHECKING
+
+from liqod import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +24,25 @@ def main() -> int | None:
         from tui.__main__ import main as look
 
         return look(sys.argv[2:], _elsewhere, _own)
+    if sys.argv[1:2] == ["demo"]:
+        return _demo(sys.argv[2:])
     from liqod.cli import app
 
     return app.main()
+
+
+def _demo(arguments: list[str]) -> int:
+    """Run the demo of the distribution ``liqod-simulator``, where that is there."""
+    try:
+        from simulator.demo import program
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("simulator"):
+            raise
+        wheel = f"liqod_simulator-{__version__}-py3-none-any.whl"
+        needed = f"{sys.executable} -m pip install {wheel}"
+        sys.stderr.write(f"liqod demo: it needs liqod-simulator beside liqod: {needed}\n")
+        return 2
+    return program.main(arguments)
 
 
 def _elsewhere() -> str:

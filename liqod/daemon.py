@@ -85,25 +85,30 @@ from liqod.telemetry.hub import Hub
 logger = logging.getLogger("liqod")
 
 
-def command(arguments: list[str]) -> int:
-    """``liqod run``: parse its options, run the daemon, return the exit status."""
-    parser = Parser(prog="liqod run", description="Run the daemon of this cluster until SIGTERM.")
-    parser.add_argument("--config", metavar="FILE", help="TOML file (default: $LIQOD_CONFIG)")
-    parser.add_argument(
+def parser() -> Parser:
+    """The options of ``liqod run``."""
+    made = Parser(prog="liqod run", description="Run the daemon of this cluster until SIGTERM.")
+    made.add_argument("--config", metavar="FILE", help="TOML file (default: $LIQOD_CONFIG)")
+    made.add_argument(
         "--kubeconfig",
         metavar="FILE",
         help="the daemon's own (default: $LIQOD_KUBECONFIG, or kubeconfig of the configuration)",
     )
-    parser.add_argument("--verbose", "-v", action="store_true", help="log more")
+    made.add_argument("--verbose", "-v", action="store_true", help="log more")
     # Liqo's name: `liqoctl` looks for it among the arguments of the Deployment.
-    parser.add_argument(
+    made.add_argument(
         "--api-server-address-override",
         metavar="URL",
         default="",
         dest="advertise",
         help="api_server.advertise where the configuration does not say it",
     )
-    options = parser.parse_args(arguments)
+    return made
+
+
+def command(arguments: list[str]) -> int:
+    """``liqod run``: parse its options, run the daemon, return the exit status."""
+    options = parser().parse_args(arguments)
     log.set_up(os.environ, verbose=options.verbose)
     variables = dict(os.environ)
     if options.kubeconfig is not None:

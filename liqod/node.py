@@ -43,9 +43,29 @@ METRICS = "text/plain; version=0.0.4; charset=utf-8"
 logger = logging.getLogger("liqod.node")
 
 
+def parser() -> Parser:
+    """The options of ``liqod node``."""
+    made = Parser(
+        prog="liqod node",
+        description="Lead from this node of a cluster to its gateway, until SIGTERM.",
+    )
+    made.add_argument("--config", metavar="FILE", help="TOML file (default: $LIQOD_CONFIG)")
+    made.add_argument(
+        "--name", default="", help="of the Node (default: [network] node, or the host's name)"
+    )
+    made.add_argument(
+        "--health-port", type=int, default=HEALTH_PORT, metavar="PORT", help="0: serve no health"
+    )
+    made.add_argument("--clean", action="store_true", help="take away what it has applied, and end")
+    # For tests: a namespace below /run/netns that stands for a node.
+    made.add_argument("--network-namespace", default="", help=argparse.SUPPRESS)
+    made.add_argument("--verbose", "-v", action="store_true", help="log more")
+    return made
+
+
 def command(arguments: list[str]) -> int:
     """``liqod node``: parse its options, run until SIGTERM, return the exit status."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     log.set_up(os.environ, verbose=options.verbose)
     kernel = NodeKernel(options.network_namespace or None)
     try:
@@ -68,27 +88,6 @@ def command(arguments: list[str]) -> int:
         logger.error("%s", explain(group))
         status = 1
     return status
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="liqod node",
-        description="Lead from this node of a cluster to its gateway, until SIGTERM.",
-    )
-    parser.add_argument("--config", metavar="FILE", help="TOML file (default: $LIQOD_CONFIG)")
-    parser.add_argument(
-        "--name", default="", help="of the Node (default: [network] node, or the host's name)"
-    )
-    parser.add_argument(
-        "--health-port", type=int, default=HEALTH_PORT, metavar="PORT", help="0: serve no health"
-    )
-    parser.add_argument(
-        "--clean", action="store_true", help="take away what it has applied, and end"
-    )
-    # For tests: a namespace below /run/netns that stands for a node.
-    parser.add_argument("--network-namespace", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--verbose", "-v", action="store_true", help="log more")
-    return parser
 
 
 async def _clean(kernel: NodeKernel) -> None:

@@ -20,6 +20,8 @@ ELSEWHERE: Final = {
     "node": "[Every node but the gateway](network.md#several-nodes) has one; "
     "`liqod node --help` names its options.",
     "top": "[Its own page](top.md) has its options, views and keys.",
+    "demo": "The [README](../README.md#see-it-in-half-a-minute) says what it shows; with `--once` "
+    "it ends by itself.",
 }
 """Commands that start without this package, and where to read on."""
 

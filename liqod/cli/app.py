@@ -1,5 +1,5 @@
-"""The tree of commands. ``liqod run``, ``liqod node`` and ``liqod top`` are here by name only:
-they start without this package.
+"""The tree of commands. ``liqod run``, ``liqod node``, ``liqod top`` and ``liqod demo`` are here by
+name only: they start without this package.
 
 A verb's module is imported when the command line leads to it: all of them together take longer to
 import than most verbs take to do their work.
@@ -12,12 +12,13 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from io import StringIO
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from liqod import __version__
-from liqod.cli import terminal
+from liqod.cli import completion, terminal
 from liqod.cli.timings import ORDINARY, TIMINGS, CommandTimings
 
 GROUPS = {
@@ -62,6 +63,8 @@ COMMANDS = (
     "discover",
     "plugins",
     "check",
+    "completion",
+    "demo",
     "version",
     "test network",
     "generate peering-user",
@@ -89,7 +92,7 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _program(
+def _options(
     version: Annotated[
         bool,
         typer.Option(
@@ -108,11 +111,11 @@ def tree(words: Sequence[str] = ()) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        add_completion=True,
+        add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     # A callback keeps one command alone from becoming the program itself.
-    made.callback()(_program)
+    made.callback()(_options)
     groups: dict[str, typer.Typer] = {}
     known = {command.split()[0] for command in COMMANDS}
     first = words[0] if words and words[0] in known else ""
@@ -164,6 +167,11 @@ def _function(command: str) -> Callable[..., Any]:
     return found
 
 
+def _program() -> str:
+    """The program as it was called: by its own name, or as a plugin of kubectl."""
+    return "kubectl liqod" if Path(sys.argv[0]).name == "kubectl-liqod" else "liqod"
+
+
 def _below(mistake: Any) -> str:
     """The commands of a group, where one was named that is none of them."""
     above = mistake.ctx
@@ -194,7 +202,8 @@ def _main(arguments: Sequence[str] | None) -> int:
     try:
         try:
             words = list(sys.argv[1:] if arguments is None else arguments)
-            status = tree(words)(words, prog_name="liqod", standalone_mode=False)
+            completion.prepare()
+            status = tree(words)(words, prog_name=_program(), standalone_mode=False)
         except SystemExit as end:
             status = end.code
         except typer.Abort:

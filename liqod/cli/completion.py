@@ -1,19 +1,62 @@
-"""Completions for the shell: peers, namespaces and slices of the kubeconfig's cluster.
+"""Completions for the shell: commands, options, and from the kubeconfig's cluster peers, namespaces
+and slices.
 
 A person who presses Tab waits for it: it has a second, and where anything is wrong it offers
 nothing and says nothing.
 """
 
+import contextlib
 import logging
+import os
+import shlex
+import sys
 from collections.abc import Awaitable, Callable
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import typer
+import typer.completion
 
 WITHIN = 1.0
 """Seconds."""
 MOST = 500
+VARIABLE: Final = "_LIQOD_COMPLETE"
+"""The variable by which a shell's script asks for completions."""
+_SHELLS: Final[Any] = typer.completion
+"""Typer's part for shells; it exports none of it by name."""
+FILES, NO_FILES = ":0", ":4"
+"""The directives of kubectl's protocol: complete files, or none."""
+
+
+def script(shell: str) -> str:
+    """The script that has a shell complete liqod's command lines."""
+    return str(_SHELLS.get_completion_script(prog_name="liqod", complete_var=VARIABLE, shell=shell))
+
+
+def prepare() -> None:
+    """Have typer answer a shell that asks for completions, where one does."""
+    if VARIABLE in os.environ:
+        _SHELLS.completion_init()
+
+
+def kubectl() -> None:
+    """Entry point of ``kubectl_complete-liqod``: print the completions that kubectl asks for.
+
+    The words behind ``kubectl liqod`` are its arguments; the last one is still being typed.
+    """
+    from liqod.cli import app
+
+    *words, last = sys.argv[1:] or [""]
+    line = f"{shlex.join(['liqod', *words])} {shlex.quote(last) if last else ''}"
+    # Of what typer can print, fish's has a completion with its help on each line, as kubectl's has.
+    os.environ[VARIABLE] = "complete_fish"
+    os.environ["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+    os.environ["_TYPER_COMPLETE_ARGS"] = line
+    said = StringIO()
+    with contextlib.redirect_stdout(said):
+        app.main([])
+    found = [line for line in said.getvalue().splitlines() if line]
+    sys.stdout.write("\n".join([*found, NO_FILES if found else FILES]) + "\n")
 
 
 def peers(ctx: typer.Context, incomplete: str) -> list[str]:

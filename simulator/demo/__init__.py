@@ -1,1 +1,1 @@
-"""The main job on an embedded default: what ``make demo`` shows."""
+"""The main job on an embedded default: what ``liqod demo`` shows."""

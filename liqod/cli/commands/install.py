@@ -30,7 +30,10 @@ Advertise = Annotated[
         show_default="as in the kubeconfig",
     ),
 ]
-Image = Annotated[str, typer.Option(help="Its container image, in the cluster.")]
+Image = Annotated[
+    str,
+    typer.Option(help="Its container image, in the cluster.", show_default="liqod:VERSION"),
+]
 InCluster = Annotated[
     bool, typer.Option("--in-cluster", help="The daemon is to run in the cluster.")
 ]
@@ -140,7 +143,7 @@ async def install(
     \b
     Examples:
       liqod install --cluster-id rome --write-kubeconfig daemon.kubeconfig
-      liqod install --cluster-id rome --in-cluster --image registry.example/liqod:0.1.0
+      liqod install --cluster-id rome --in-cluster --image registry.example/liqod:TAG
       liqod install --plugin gadgets
       liqod install --cluster-id rome --dry-run -o yaml
     """

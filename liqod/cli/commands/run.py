@@ -7,6 +7,7 @@ import typer
 
 def run(
     config: Annotated[str, typer.Option()] = "",
+    kubeconfig: Annotated[str, typer.Option()] = "",
     api_server_address_override: Annotated[str, typer.Option()] = "",
     verbose: Annotated[bool, typer.Option("--verbose", "-v")] = False,
 ) -> None:

@@ -15,7 +15,7 @@ import trio
 from simulator.demo import finding, programs
 from tests.testbed import virtualtime
 
-DEMO = (sys.executable, "-m", "simulator.demo")
+DEMO = (sys.executable, "-m", "liqod", "demo")
 
 
 @pytest.fixture(autouse=True)

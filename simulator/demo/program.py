@@ -1,10 +1,9 @@
-"""``python -m simulator.demo``: the demo in a folder of its own, which goes when it ends.
+"""``liqod demo``: the demo in a folder of its own, which goes when it ends.
 
 However it ends, by itself, by Ctrl-C or by SIGTERM, no process and no file is left, but for the
 logs of a demo that failed.
 """
 
-import argparse
 import os
 import shutil
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 import trio
 
 from liqod.errors import LiqodError
+from liqod.runtime.arguments import Parser
 from liqod.runtime.supervise import explain, leaves
 from simulator.demo.programs import say
 from simulator.demo.story import Demo
@@ -60,8 +60,20 @@ async def perform(*, once: bool) -> int:
     return status
 
 
-def main(*, once: bool) -> int:
+def parser() -> Parser:
+    """The options."""
+    made = Parser(
+        prog="liqod demo",
+        allow_abbrev=False,
+        description="Start three embedded clusters that find each other and lend, and show them.",
+    )
+    made.add_argument("--once", action="store_true", help="end by itself, with 0 if all is well")
+    return made
+
+
+def main(arguments: list[str]) -> int:
     """Run the demo; the exit status."""
+    once = parser().parse_args(arguments).once
     say("liqod demo: three clusters, a daemon beside each, and a namespace that spreads over them")
     try:
         return trio.run(lambda: perform(once=once))
@@ -71,9 +83,3 @@ def main(*, once: bool) -> int:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 128 + signal.SIGPIPE
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="simulator.demo", description="See liqod at work.")
-    parser.add_argument("--once", action="store_true", help="end by itself, with 0 if all is well")
-    sys.exit(main(once=parser.parse_args().once))

@@ -1,0 +1,1 @@
+"""Programs and manifests that make of the tree what is installed."""
