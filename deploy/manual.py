@@ -128,9 +128,9 @@ def _overview(whole: Any, verbs: Mapping[str, list[Command]]) -> Iterator[str]:
     yield from _name("liqod", whole.help)
     yield from _synopsis(["liqod COMMAND [OPTIONS] [ARGUMENTS]", "kubectl liqod COMMAND …"])
     yield ".SH DESCRIPTION"
-    yield _text(whole.help)
+    yield roff(whole.help)
     yield ".PP"
-    yield _text("`liqod COMMAND --help` explains each command, and so does its own page.")
+    yield roff("`liqod COMMAND --help` explains each command, and so does its own page.")
     yield ".SH COMMANDS"
     yield from _terms((verb, _what(verb, verbs[verb])) for verb in verbs)
     yield ".SH OPTIONS"
@@ -160,8 +160,8 @@ def _verb(verb: str, commands: list[Command]) -> Iterator[str]:
     yield from _name(f"liqod-{verb}", _what(verb, commands))
     yield from _synopsis(f"liqod {each.words} {each.usage}".strip() for each in commands)
     for each in commands:
-        yield ".SH DESCRIPTION" if alone else f".SH {_text(each.words.upper())}"
-        yield "\n.PP\n".join(map(_text, each.about))
+        yield ".SH DESCRIPTION" if alone else f".SH {roff(each.words.upper())}"
+        yield "\n.PP\n".join(map(roff, each.about))
         if each.options:
             yield ".SH OPTIONS" if alone else ".SS Options"
             yield from _terms(each.options)
@@ -173,13 +173,13 @@ def _verb(verb: str, commands: list[Command]) -> Iterator[str]:
 
 
 def _page(name: str, date: str, lines: Iterable[str]) -> str:
-    title = _text(name.upper())
+    title = roff(name.upper())
     header = f'.TH {title} 1 {date} "liqod {__version__}" "liqod"'
     return "\n".join([header, *lines]) + "\n"
 
 
 def _name(name: str, sentence: str) -> list[str]:
-    return [".SH NAME", f"{_text(name)} \\- {_text(_line(sentence).rstrip('.'))}"]
+    return [".SH NAME", f"{roff(name)} \\- {roff(_line(sentence).rstrip('.'))}"]
 
 
 def _synopsis(lines: Iterable[str]) -> Iterator[str]:
@@ -197,15 +197,15 @@ def _verbatim(lines: Iterable[str]) -> Iterator[str]:
 def _terms(terms: Iterable[tuple[str, str]]) -> Iterator[str]:
     for term, text in terms:
         yield ".TP"
-        yield f"\\fB{_text(term)}\\fP"
-        yield _text(_line(text)) or "\\&"
+        yield f"\\fB{roff(term)}\\fP"
+        yield roff(_line(text)) or "\\&"
 
 
 def _reference(page: str) -> str:
-    return f"\\fB{_text(page)}\\fP(1)"
+    return f"\\fB{roff(page)}\\fP(1)"
 
 
-def _text(text: str) -> str:
+def roff(text: str) -> str:
     """A text in lines, with what it has in backticks in bold."""
     bold = re.sub(r"`([^`]*)`", r"\\fB\1\\fP", _safe(text))
     wrapped = textwrap.wrap(bold, 78, break_long_words=False, break_on_hyphens=False)

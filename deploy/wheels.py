@@ -51,7 +51,7 @@ def make(target: Path) -> list[Path]:
         folder = Path(name)
         checkout = folder / "checkout"
         _copy(checkout)
-        epoch = max(_date(checkout), EARLIEST)
+        epoch = max(date(checkout), EARLIEST)
         _add_pages(checkout / "man", epoch)
         _level(checkout, epoch)
         built = folder / "built"
@@ -73,27 +73,35 @@ def _copy(checkout: Path) -> None:
     shutil.copy2(ROOT / "LICENSE", checkout / "simulator")
 
 
-def _date(checkout: Path) -> int:
-    """The date of what is built, in seconds since 1970; says where it is no commit's."""
+def date(copied: Path, root: Path = ROOT) -> int:
+    """The date of what is built, in seconds since 1970; says where it is no commit's.
+
+    Args:
+        copied: a copy of what is shipped, with the dates of its files.
+        root: the checkout.
+
+    Raises:
+        Unbuildable: a date was given that is none.
+    """
     given = os.environ.get(EPOCH, "")
     if given:
-        if not given.isdecimal():
+        if not (given.isascii() and given.isdecimal()):
             raise Unbuildable(f"{EPOCH}={given!r} is no date: give seconds since 1970, or unset it")
         return int(given)
-    committed = _git("log", "-1", "--format=%ct")
+    committed = _git(root, "log", "-1", "--format=%ct")
     if not committed:
         _say(f"no commit is known: the date is that of the newest file; {EPOCH} gives another")
-        return max(int(each.stat().st_mtime) for each in checkout.rglob("*") if each.is_file())
-    if _git("status", "--porcelain", "--", *SHIPPED):
+        return max(int(each.stat().st_mtime) for each in copied.rglob("*") if each.is_file())
+    if _git(root, "status", "--porcelain", "--", *SHIPPED):
         _say("what was changed since the last commit is built, too, and has the date of that")
     return int(committed)
 
 
-def _git(*words: str) -> str:
+def _git(root: Path, *words: str) -> str:
     """The output of git; nothing where this is no checkout of git's, or there is no git."""
-    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+    if not (root / ".git").exists() or shutil.which("git") is None:
         return ""
-    command = ["git", "-C", str(ROOT), *words]
+    command = ["git", "-C", str(root), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else ""
 

@@ -23,6 +23,8 @@ def version() -> str:
 
 
 setup(
+    # By which setuptools knows this file from the modules beside it, and leaves it out of wheels.
+    script_name="setup.py",
     version=version(),
     # The suites for authors of plugins are pytest's.
     install_requires=[f"liqod=={version()}", "pytest>=8.4", "pytest-trio>=0.8"],

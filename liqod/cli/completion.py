@@ -44,7 +44,7 @@ def kubectl() -> None:
 
     The words behind ``kubectl liqod`` are its arguments; the last one is still being typed.
     """
-    from liqod.cli import app
+    from liqod.cli import app, terminal
 
     *words, last = sys.argv[1:] or [""]
     line = f"{shlex.join(['liqod', *words])} {shlex.quote(last) if last else ''}"
@@ -55,8 +55,9 @@ def kubectl() -> None:
     said = StringIO()
     with contextlib.redirect_stdout(said):
         app.main([])
-    found = [line for line in said.getvalue().splitlines() if line]
-    sys.stdout.write("\n".join([*found, NO_FILES if found else FILES]) + "\n")
+    found = [each for each in said.getvalue().splitlines() if each]
+    for line in [*found, NO_FILES if found else FILES]:
+        terminal.say_columns(*line.split("\t"))
 
 
 def peers(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -16,6 +16,11 @@ def say(text: str, *, lines: bool = False) -> None:
     sys.stdout.write(printable(text, lines=lines).rstrip("\n") + "\n")
 
 
+def say_columns(*columns: str) -> None:
+    """Print a line for a program that finds its columns by tabs."""
+    sys.stdout.write("\t".join(map(printable, columns)) + "\n")
+
+
 def note(text: str, *, lines: bool = False) -> None:
     """The same on stderr, for what is no result; an invitation that was mistyped stays secret."""
     shown = printable(without_invitations(text), lines=lines)

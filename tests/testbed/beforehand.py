@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from tests.testbed import node, packages, programs
+from tests.testbed import node, packages, programs, wheels
 from tests.testbed.errors import Unavailable
 
 NICE = 10
@@ -26,9 +26,10 @@ NICE = 10
 
 def steps(minors: Sequence[str]) -> list[Callable[[], object]]:
     """Returns the steps that do not wait for each other."""
-    wanted = programs.beside(minors)
+    wanted = [*programs.beside(minors), wheels.find]
     if os.geteuid() == 0:
-        wanted.append(partial(packages.provide, {**packages.VIEWERS, **node.PACKAGES}))
+        needed = {**packages.VIEWERS, **packages.READERS, **node.PACKAGES}
+        wanted.append(partial(packages.provide, needed))
     return wanted
 
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.testbed import beforehand, evidence, netns, node, packages, programs, rootfs
+from tests.testbed import beforehand, evidence, netns, node, packages, programs, rootfs, wheels
 from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.errors import Unavailable
 
@@ -25,6 +25,8 @@ BUILT: dict[str, Callable[[], object]] = {
     "wireguard": programs.find_wireguard,
     "coredns": programs.find_coredns,
     "conncheck": programs.find_conncheck,
+    "kubectl": programs.find,
+    "installation": wheels.find,
 }
 """Builders of the programs that fixtures hand over, by the fixture's name."""
 FAILED = pytest.StashKey[bool]()
@@ -156,6 +158,33 @@ def conncheck() -> str:
     return _built("conncheck")
 
 
+@pytest.fixture(scope="session")
+def kubectl() -> str:
+    """kubectl, of the minor that the tests are for."""
+    try:
+        return programs.find().path("kubectl")
+    except Unavailable as reason:
+        give_up(reason)
+
+
+@pytest.fixture(scope="session")
+def installation() -> wheels.Installation:
+    """Both distributions, and an environment that they are installed into."""
+    try:
+        return wheels.find()
+    except Unavailable as reason:
+        give_up(reason)
+
+
+@pytest.fixture(scope="session")
+def readers() -> None:
+    """The shells and the reader of man pages are there."""
+    try:
+        packages.provide(packages.READERS)
+    except Unavailable as reason:
+        give_up(reason)
+
+
 def _built(name: str) -> str:
     try:
         return str(BUILT[name]())
@@ -199,6 +228,8 @@ def prepare(items: list[pytest.Item]) -> None:
     marks = {mark for item in items for mark in MARKS if item.get_closest_marker(mark)}
     used = {name for item in items for name in getattr(item, "fixturenames", ())}
     wanted = [build for name, build in BUILT.items() if name in used]
+    if "readers" in used:
+        wanted.append(lambda: packages.provide(packages.READERS))
     if "viewer" in marks:
         wanted.append(lambda: packages.provide(packages.VIEWERS))
     if marks - {"viewer", "netns"}:

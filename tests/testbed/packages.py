@@ -14,6 +14,8 @@ from tests.testbed.errors import Unavailable
 APT_DEADLINE = 600.0
 VIEWERS = {"tmux": "tmux", "chromium": "chromium"}
 """Programs that show the terminal program to people, and their packages."""
+READERS = {"zsh": "zsh", "fish": "fish", "man": "man-db"}
+"""Programs that read what an installation brings for them, and their packages."""
 
 
 def provide(packages: Mapping[str, str]) -> None:

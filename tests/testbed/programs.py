@@ -318,22 +318,27 @@ class Builds:
     def provide(self, recipe: Recipe) -> Path:
         """The folder that holds a recipe's programs, built first if they are not there."""
         target = cache() / f"{recipe.binary}-{recipe.digest()}"
+        self.make(target, recipe.title, lambda: self._build(recipe, target))
+        return target
+
+    def make(self, target: Path, title: str, make: Callable[[], None]) -> None:
+        """Make what a file or folder of the cache shows to be there, where it is not."""
         if target.exists():
-            return target
+            return
         if target in self._refused:
             raise self._refused[target]
         if self._closed:
-            raise Unavailable(f"{recipe.title} was not built before the tests began")
+            raise Unavailable(f"{title} was not built before the tests began")
         if os.environ.get("TESTBED_BUILD") == "never":
-            raise Unavailable(f"{recipe.title} is not built yet and TESTBED_BUILD=never")
-        with alone(f"{target.name}.lock", recipe.title):
+            raise Unavailable(f"{title} is not built yet and TESTBED_BUILD=never")
+        lock = "-".join(target.relative_to(cache()).parts)
+        with alone(f"{lock}.lock", title):
             if not target.exists():
                 try:
-                    self._build(recipe, target)
+                    make()
                 except Unavailable as reason:
                     self._refused[target] = reason
                     raise
-        return target
 
 
 def say(line: str) -> None:

@@ -1,12 +1,15 @@
 """The two distributions of this repository hold all that is theirs, and nothing of each other."""
 
 import ast
+import re
 import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
+
+from liqod import __version__
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,11 +37,21 @@ def test_liqod_ships_neither_the_simulator_nor_tests():
 
 
 def test_liqod_needs_no_pytest_and_the_simulator_brings_it():
-    def names(where: Path) -> set[str]:
-        return {Requirement(each).name for each in _settings(where)["project"]["dependencies"]}
+    ours = {Requirement(each).name for each in _settings(ROOT)["project"]["dependencies"]}
+    assert not {each for each in ours if each.startswith("pytest")}
+    # The requirements of its wheel are tested with that: tests/simulated/install/test_wheels.py.
+    setup = (ROOT / "simulator/setup.py").read_text()
+    assert all(each in setup for each in ("liqod=={", '"pytest>=', '"pytest-trio>='))
 
-    assert not {each for each in names(ROOT) if each.startswith("pytest")}
-    assert {"liqod", "pytest", "pytest-trio"} <= names(ROOT / "simulator")
+
+def test_the_version_stands_in_one_place():
+    number = re.compile(rf"(?<![\d.]){re.escape(__version__)}(?![\d.])")
+    files = [ROOT / "README.md", ROOT / "Makefile", ROOT / "pyproject.toml"]
+    for folder in ("liqod", "tui", "simulator", "docs", "deploy", "systemd"):
+        files += [each for each in (ROOT / folder).rglob("*") if each.is_file()]
+    files = [each for each in files if "__pycache__" not in each.parts and each.suffix != ".svg"]
+    naming = [each for each in files if number.search(each.read_text())]
+    assert naming == [ROOT / "liqod/__init__.py"]
 
 
 def test_the_simulator_imports_nothing_that_is_installed_for_development_alone():
@@ -46,7 +59,8 @@ def test_the_simulator_imports_nothing_that_is_installed_for_development_alone()
     development = {Requirement(each).name for each in ours["optional-dependencies"]["dev"]}
     brought = {"pytest", "pytest-trio"}
     barred = {each.replace("-", "_") for each in development - brought} - {"textual"}
-    for path in (ROOT / "simulator").rglob("*.py"):
+    shipped = {*(ROOT / "simulator").rglob("*.py")} - {ROOT / "simulator/setup.py"}
+    for path in sorted(shipped):
         for node in ast.walk(ast.parse(path.read_text())):
             named = [node.module] if isinstance(node, ast.ImportFrom) else []
             if isinstance(node, ast.Import):

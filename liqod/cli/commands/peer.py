@@ -176,7 +176,7 @@ async def peer(
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
     remote_liqo_namespace: RemoteLiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
-    """Borrow from another cluster; ends when it is a Ready node here. Or lend to one that invites.
+    """Borrow from another cluster; ends when it is a Ready node. Or lend to one that invites.
 
     The networks are joined, too, so that pods reach each other, where both daemons have the rights
     and the tools for it; where one has not, it says what is missing and peers without.

@@ -36,7 +36,7 @@ async def plugins(
         Path | None, typer.Option(help="A configuration: what a daemon would load by it here.")
     ] = None,
 ) -> None:
-    """List the plugins, with the state of each and the reason for it.
+    """List the plugins, with the state of each and its reason.
 
     Where this cluster's daemon runs on this machine, it is asked. Elsewhere, and with --config, it
     is what `liqod run` would load here.
