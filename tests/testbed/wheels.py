@@ -8,6 +8,7 @@ taken away.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
@@ -64,30 +66,25 @@ class Installation(NamedTuple):
 
 
 def find() -> Installation:
-    """The installation of what is in this checkout, made first if it is not there."""
+    """The installation of what is in this checkout, made if it is not there."""
     found = Installation(programs.cache() / f"wheels-{_digest()}")
-    # Written last: without it the folder is of a run that was cut short.
+    # The last that is made: without it the folder is of a run that was cut short.
     done = found.folder / "done"
-    if not done.exists():
-        programs.may_build(TITLE)
-        with programs.alone("wheels.lock", TITLE):
-            if not done.exists():
-                _take_away_unused()
-                shutil.rmtree(found.folder, ignore_errors=True)
-                _make(found)
-                done.touch()
+    programs.builds.make(done, TITLE, partial(_make, found, done))
     os.utime(found.folder)
     return found
 
 
+@functools.cache
 def _digest() -> str:
-    """The hash of all that the distributions are made of, and of what they are made by."""
+    """The hash of all that the distributions are made of, and of what they are made by; when it was
+    first asked for, so that what is written meanwhile sends no test astray."""
     made = hashlib.sha256(f"{sys.version} {metadata.version('setuptools')}".encode())
-    for name in (*wheels.SHIPPED, "deploy"):
-        place = wheels.ROOT / name
-        for file in sorted(place.rglob("*") if place.is_dir() else [place]):
-            if file.is_file() and "__pycache__" not in file.parts:
-                made.update(str(file.relative_to(wheels.ROOT)).encode() + file.read_bytes())
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name)
+        _copy(copy)
+        for file in sorted(each for each in copy.rglob("*") if each.is_file()):
+            made.update(str(file.relative_to(copy)).encode() + file.read_bytes())
     return made.hexdigest()[:16]
 
 
@@ -97,8 +94,10 @@ def _take_away_unused() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make(wanted: Installation) -> None:
-    programs.say(f"building {TITLE} (some forty seconds)")
+def _make(wanted: Installation, done: Path) -> None:
+    programs.say(f"building {TITLE} (a minute)")
+    _take_away_unused()
+    shutil.rmtree(wanted.folder, ignore_errors=True)
     wanted.folder.mkdir(parents=True)
     _run([sys.executable, "-m", "deploy.wheels", str(wanted.built)], wheels.ROOT)
     with tempfile.TemporaryDirectory() as name:
@@ -114,6 +113,7 @@ def _make(wanted: Installation) -> None:
         json.dumps([each["name"] for each in json.loads(listed)])
     )
     _install(wanted, "liqod_simulator-*.whl")
+    done.touch()
 
 
 def _copy(folder: Path) -> None:
@@ -121,7 +121,7 @@ def _copy(folder: Path) -> None:
     for name in (*wheels.SHIPPED, "deploy"):
         source, target = wheels.ROOT / name, folder / name
         if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns(*wheels.LEFTOVERS))
         else:
             shutil.copyfile(source, target)
     for each in folder.rglob("*"):
