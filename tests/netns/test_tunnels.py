@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from inspect import isawaitable
 from itertools import count
 from socket import AF_INET
+from statistics import median
 from typing import Any, ClassVar
 
 import pytest
@@ -21,6 +23,7 @@ from liqod.plugins.providers import TUNNEL_ADDRESSES
 from simulator.suites import TunnelContract
 from simulator.suites.gateways import UNDERLAY, ip
 from simulator.suites.tunnels import KEYS, Gateways
+from tests.netns.wires import cable
 from tests.simulated.borrower import eventually
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
@@ -49,6 +52,35 @@ class TestWireGuard(TunnelContract):
             assert await reached(both) == live
 
         self.run(body)
+
+    @pytest.mark.long
+    def test_on_a_long_way_asking_all_is_sooner_than_trying_each_in_turn(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The reason for asking WireGuard at all, by the first message of its handshake."""
+        dead = [f"198.51.100.{each}:{WIREGUARD.port}" for each in range(70, 77)]
+        first = Asking.first
+
+        async def nobody(self: Asking, *args: Any) -> str:
+            """No answer, so that each is tried for its moment."""
+            return ""
+
+        async def body(both: Gateways) -> None:
+            await both.up(both.server)
+            live = both.spec("client").endpoints[0]
+            found: dict[float, list[float]] = {0.0: [], 0.2: [], endpoints.FIRST_SLOT: []}
+            for slot in list(found) * 3:
+                monkeypatch.setattr(Asking, "first", nobody if slot else first)
+                monkeypatch.setattr(endpoints, "FIRST_SLOT", slot or max(found))
+                found[slot].append(await joining(both, (*dead, live)))
+                await both.tunnels.pop("client").down()
+            took = {slot: median(each) for slot, each in found.items()}
+            asked = took.pop(0.0)
+            turns = ", ".join(f"{each:.2f} s by {slot:g} s" for slot, each in took.items())
+            print(f"the eighth of eight at 100 ms: asked {asked:.2f} s, in turn {turns}")
+            assert asked < min(took.values())
+
+        self.run(partial(far, body))
 
     def test_a_better_endpoint_is_taken_when_it_stays_and_not_when_it_comes_and_goes(
         self, monkeypatch: pytest.MonkeyPatch
@@ -163,6 +195,16 @@ class TestVxlan(TunnelContract):
     provider = VXLAN
 
 
+async def far(body: Callable[[Gateways], Awaitable[None]], both: Gateways) -> None:
+    """Run a test where a packet needs 100 ms for its way there and back."""
+    ends = (both.server.underlay, both.client.underlay)
+    ip("-n", ends[0], "link", "delete", "u0")
+    with cable(ends, "u0", delay=0.05):
+        for end, address in zip(ends, UNDERLAY.values(), strict=True):
+            ip("-n", end, "addr", "add", f"{address}/24", "dev", "u0")
+        await body(both)
+
+
 class Way:
     """A further address of the server's, as of a NAT before it, which leads there or nowhere."""
 
@@ -257,6 +299,30 @@ async def reached(both: Gateways) -> str:
 def joins(both: Gateways) -> Callable[[], Awaitable[bool]]:
     """Returns a check that a packet goes there and back."""
     return lambda: both.echo(b"?", seconds=0.3)
+
+
+async def joining(both: Gateways, endpoints: tuple[str, ...]) -> float:
+    """Seconds until a client's tunnel carries a packet there and back, each step in its time."""
+    began, stands = trio.current_time(), trio.Event()
+
+    async def probe() -> None:
+        while not await both.echo(b"?", seconds=0.15):
+            pass
+        stands.set()
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            tunnel, probed = both.build(both.client), False
+            while not stands.is_set():
+                silent = trio.current_time() - began
+                again = await tunnel.up(both.spec("client", endpoints=endpoints), silent=silent)
+                if not probed:
+                    await both.client.addresses()
+                    nursery.start_soon(probe)
+                    probed = True
+                with trio.move_on_after(again):
+                    await stands.wait()
+    return trio.current_time() - began
 
 
 async def keep(both: Gateways, until: Callable[[], Awaitable[bool]], **changed: Any) -> None:
