@@ -22,18 +22,13 @@ from cryptography.x509.oid import NameOID
 
 from liqod.errors import ProtocolError
 
-LABELS: Final = {
-    "packets": b"liqod websocket tunnel 1 ",
-    "datagrams": b"liqod websocket datagrams 1 ",
-}
-"""Keep these keys apart from all else that is made of the same secret, and an end that carries
-packets from one that carries WireGuard's datagrams: neither answers to the other's name."""
+LABEL: Final = b"liqod websocket tunnel 1 "
+"""Keeps these keys apart from all else that is made of the same secret."""
 BEGINS: Final = datetime.datetime(2000, 1, 1)
 ENDS: Final = datetime.datetime(9999, 12, 31, 23, 59, 59)
 """RFC 5280's date for no end: it ends with the tunnel's keys. No clock has a say in it."""
 
 Side = Literal["server", "client"]
-What = Literal["packets", "datagrams"]
 
 
 class Pinned(msgspec.Struct, frozen=True):
@@ -54,16 +49,13 @@ class Pinned(msgspec.Struct, frozen=True):
         return f"Pinned({self.name})"
 
 
-def pinned(
-    side: Side, private: bytes, public: bytes, peer: bytes, what: What = "packets"
-) -> Pinned:
+def pinned(side: Side, private: bytes, public: bytes, peer: bytes) -> Pinned:
     """The certificates of one end.
 
     Args:
         side: of this end.
         private, public: its keys, 32 bytes each, X25519.
         peer: the other end's public key.
-        what: is carried.
 
     Raises:
         ProtocolError: they are no keys, or nothing secret can be agreed on with them.
@@ -76,18 +68,18 @@ def pinned(
         raise ProtocolError("with these keys nothing secret can be agreed on") from None
     both = public + peer if side == "server" else peer + public
     other: Side = "client" if side == "server" else "server"
-    own, own_certificate = _certificate(_derived(secret, both, side, what))
-    _, peer_certificate = _certificate(_derived(secret, both, other, what))
+    own, own_certificate = _certificate(_derived(secret, both, side))
+    _, peer_certificate = _certificate(_derived(secret, both, other))
     key = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return Pinned(
-        name=_derived(secret, both, "name", what)[:16].hex(),
+        name=_derived(secret, both, "name")[:16].hex(),
         identity=(own_certificate.public_bytes(Encoding.PEM) + key).decode(),
         peer=peer_certificate.public_bytes(Encoding.DER),
     )
 
 
-def _derived(secret: bytes, both: bytes, whose: str, what: What) -> bytes:
-    info = LABELS[what] + whose.encode()
+def _derived(secret: bytes, both: bytes, whose: str) -> bytes:
+    info = LABEL + whose.encode()
     return HKDF(algorithm=SHA256(), length=32, salt=both, info=info).derive(secret)
 
 

@@ -251,9 +251,9 @@ class TunnelSpec(msgspec.Struct, frozen=True, kw_only=True):
         mark: firewall mark of its packets on the underlay; 0 for none. The same.
         last: where another machine of this cluster has heard the other side last, ``address:port``:
             where to begin; empty where that is not known.
-        websocket: TCP port at which a server takes its datagrams in a websocket, too, and a client
-            has them go where nothing comes otherwise; 0 for none. Told only to a backend that says
-            that it can (:attr:`TunnelProvider.carried`).
+        websocket: TCP port at which a server takes packets in a websocket, too, and a client sends
+            them where nothing comes otherwise; 0 for none. Told only to a backend that says that it
+            can (:attr:`TunnelProvider.carried`).
     """
 
     side: Side
@@ -351,7 +351,7 @@ class TunnelProvider(msgspec.Struct, frozen=True, kw_only=True):
             those of the underlay, as with a stream.
         stands_by: whether its tunnels can be quiet and marked. Of others a machine that stands by
             has none, and makes them when it takes over.
-        carried: whether its datagrams can go in a websocket where no UDP passes.
+        carried: whether its packets can go in a websocket where no UDP passes.
         transport: what has to be let through a firewall.
         port: at which a server listens where nothing else is said.
         shared_port: whether the servers of several peers listen at one port.

@@ -91,7 +91,7 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
         transport: ``UDP`` or ``TCP``.
         port: where, if nothing else is said.
         shared: whether those of several peers listen at one port.
-        carried: whether its datagrams can go in a websocket.
+        carried: whether its packets can go in a websocket.
     """
 
     transport: Literal["UDP", "TCP"] = "UDP"

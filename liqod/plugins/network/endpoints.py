@@ -112,10 +112,6 @@ class Race:
         self._began = now
         return self._slot
 
-    def hasten(self) -> None:
-        """Another candidate is there: it is tried at once, where nothing comes."""
-        self._began = -inf
-
     def answered(self, endpoint: str, current: str, now: float) -> EndpointStep:
         """Where the first answer of a race came from, empty for nowhere; the step after it."""
         self._understood = self._understood or bool(endpoint)

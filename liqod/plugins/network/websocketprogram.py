@@ -40,12 +40,13 @@ class TunnelProcess:
         name: of the tunnel, unique on this machine.
 
     Attributes:
+        name: the same.
         control: path of the socket at which the process is asked.
     """
 
     def __init__(self, services: TunnelServices, place: Place, name: str) -> None:
         self._host, self._folder = services.host, Path(services.folder)
-        self._underlay, self._name = place.underlay, name
+        self._underlay, self.name = place.underlay, name
         among = f"-{place.underlay}" if place.underlay else ""
         self.control = self._folder / f"tunnels{among}.socket"
         # Of what begins and ends the process there is one at a time.
@@ -54,20 +55,18 @@ class TunnelProcess:
     async def status(self) -> dict[str, Any] | None:
         """How the tunnel is, whoever began it; None where there is none, or nobody answers."""
         try:
-            found = await self._ask(TunnelRequest(wanted.STATUS, self._name))
+            found = await self._ask(TunnelRequest(wanted.STATUS, self.name))
         except OSError:
             return None
         is_there = "digest" in found or found.get("version") != wanted.VERSION
         return found if is_there else None
 
-    async def be(
-        self, what: Wanted, device: Callable[[], Awaitable[int]] | None = None
-    ) -> dict[str, Any]:
+    async def be(self, what: Wanted, device: Callable[[], Awaitable[int]]) -> dict[str, Any]:
         """Have the tunnel be as wanted; how it is then.
 
         Args:
             what: the wanted state.
-            device: opens the device of a tunnel that is not there; None where it needs none.
+            device: opens the device of a tunnel that is not there.
 
         Raises:
             OSError, NetworkError: the process cannot be begun, or does not answer.
@@ -76,27 +75,26 @@ class TunnelProcess:
         if found is not None and found.get("version") == wanted.VERSION:
             if found["digest"] == what.digest:
                 return found
-            return await self._ask(TunnelRequest(wanted.BE, self._name, what))
+            return await self._ask(TunnelRequest(wanted.BE, self.name, what))
         await self._retire()
         async with self._turn:
-            file = await device() if device is not None else None
+            file = await device()
             try:
                 await self._have_process()
-                return await self._ask(TunnelRequest(wanted.BE, self._name, what), file)
+                return await self._ask(TunnelRequest(wanted.BE, self.name, what), file)
             finally:
-                if file is not None:
-                    os.close(file)
+                os.close(file)
 
     async def hurry(self) -> None:
         """Have it dial anew at once. Raises OSError."""
-        await self._ask(TunnelRequest(wanted.HURRY, self._name))
+        await self._ask(TunnelRequest(wanted.HURRY, self.name))
 
     async def end(self) -> None:
         """End the tunnel, and with the last one the process. Idempotent."""
         await self._retire()
         async with self._turn:
             try:
-                left = (await self._ask(TunnelRequest(wanted.END, self._name))).get("tunnels", 0)
+                left = (await self._ask(TunnelRequest(wanted.END, self.name))).get("tunnels", 0)
             except OSError:
                 left = 0
             if not left:
@@ -117,7 +115,7 @@ class TunnelProcess:
             OSError: it cannot be begun.
         """
         with suppress(OSError):
-            found = await self._ask(TunnelRequest(wanted.STATUS, self._name))
+            found = await self._ask(TunnelRequest(wanted.STATUS, self.name))
             if found.get("version") == wanted.VERSION:
                 return
         await self._end_process()
@@ -144,11 +142,11 @@ class TunnelProcess:
 
     async def _retire(self) -> None:
         """End the process that an older release began for this tunnel alone."""
-        former = self._folder / f"{self._name}{_FORMER}"
+        former = self._folder / f"{self.name}{_FORMER}"
         if former.exists():
             process = await _listens(former)
             if process is not None:
-                await processes.end(process, named=self._name)
+                await processes.end(process, named=self.name)
             former.unlink(missing_ok=True)
 
     async def _ask(self, request: TunnelRequest, file: int | None = None) -> dict[str, Any]:

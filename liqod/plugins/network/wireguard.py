@@ -20,11 +20,11 @@ from liqod.identity.noiseprobe import probe_keys
 from liqod.identity.tunnelkeys import TunnelKeys
 from liqod.model.network import environment
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.network import device, links, processes, uapi, wgnetlink
+from liqod.plugins.network import device, links, processes, uapi, websocket, wgnetlink
 from liqod.plugins.network.asking import Asking
-from liqod.plugins.network.carriage import Carriage, Fallback, is_carried
 from liqod.plugins.network.device import Change, PeerChange, WireGuardDevice, WireGuardPeer
-from liqod.plugins.network.endpoints import SILENCE, EndpointResolver, EndpointStep, Race, ranked
+from liqod.plugins.network.endpoints import EndpointResolver, EndpointStep, Race, ranked
+from liqod.plugins.network.fallback import WebsocketFallback
 from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.rights import NET_ADMIN, is_device, may
 from liqod.plugins.providers import (
@@ -96,9 +96,8 @@ class WireGuardTunnel:
         self._kernel_has = kernel_has
         self._race, self._names = Race(), EndpointResolver()
         self._keys: tuple[TunnelSpec, TunnelKeys] | None = None
-        how = (settings.proxy, settings.proxy_ca)
-        self._carriage = Carriage(services, place, *how)
-        self._fallback = Fallback(self._carriage)
+        how = websocket.WebsocketSettings(proxy=settings.proxy, proxy_ca=settings.proxy_ca)
+        self._fallback = WebsocketFallback(how, services, place)
 
     async def problem(self) -> str | None:
         """As :meth:`liqod.plugins.providers.Tunnel.problem`."""
@@ -140,24 +139,24 @@ class WireGuardTunnel:
             raise NetworkError(f"wireguard {self._place.interface}: {_said(error)}") from error
         # One that only asks may send nothing.
         peer = next((each for each in found.peers if each.allowed), None)
+        carried = await self._fallback.status()
+        if carried is not None:
+            return carried
         if peer is None:
             return TunnelStatus(path=engine, why="it has no peer yet")
-        path, endpoint = str(engine), peer.endpoint
-        if is_carried(endpoint):
-            await self._carriage.found()
-            path, endpoint = "websocket", self._carriage.where
         return TunnelStatus(
-            path=path,
-            endpoint=endpoint,
+            path=engine,
+            endpoint=peer.endpoint,
             received=peer.received,
             sent=peer.sent,
             handshake_age=max(0.0, time.time() - peer.handshake) if peer.handshake else None,
+            why=f"in a websocket: {self._fallback.why}" if self._fallback.why else "",
         )
 
     async def down(self) -> None:
         """As :meth:`liqod.plugins.providers.Tunnel.down`."""
         interface = self._place.interface
-        await self._carriage.end()
+        await self._fallback.end()
         process = await uapi.process(interface)
         if process is not None:
             await processes.end(process, named=interface)
@@ -206,17 +205,16 @@ class WireGuardTunnel:
 
     async def _configure(self, engine: Engine, spec: TunnelSpec, silent: float) -> float:
         found = await self._read(engine, spec.private_key)
-        now = trio.current_time()
         peer = _peer_of(found, spec)
+        silent, soon = await self._fallback.settle(spec, peer, silent)
         if spec.quiet or (spec.side == "server" and (peer is not None and peer.endpoint)):
             # Where the client was last heard from is where it is.
             step = EndpointStep(again=inf)
         elif spec.last and peer is None:
-            step = EndpointStep(endpoint=spec.last, again=self._race.begin(now))
+            step = EndpointStep(endpoint=spec.last, again=self._race.begin(trio.current_time()))
         else:
-            return await self._go(engine, spec, found, silent)
+            return min(await self._go(engine, spec, found, silent), soon)
         await self._do(engine, spec, step, found)
-        soon = await self._fallback.serve(spec, found.port) if spec.side == "server" else inf
         return min(step.again, soon)
 
     async def _go(
@@ -227,14 +225,6 @@ class WireGuardTunnel:
         named, pause = await self._names.candidates(spec.endpoints, silent=silent, now=now)
         near = await self._near() if len(named) > 1 else ()
         candidates, current = ranked(named, near), peer.endpoint if peer is not None else ""
-        if spec.side == "server":
-            carried, soon = "", await self._fallback.serve(spec, found.port)
-        else:
-            carried, soon = await self._fallback.dial(spec, found.port, current, silent)
-        if carried:
-            candidates.append(carried)
-            if self._fallback.is_new and silent >= SILENCE:
-                self._race.hasten()
         handshake = time.time() - peer.handshake if peer and peer.handshake else inf
         step = self._race.step(candidates, current, silent=silent, handshake=handshake, now=now)
         await self._do(engine, spec, step, found)
@@ -244,7 +234,7 @@ class WireGuardTunnel:
             heard = await self._asking(spec).every(step.ask, ASKED)
             step = self._race.heard(heard, candidates, current, trio.current_time())
             await self._do(engine, spec, step, await self._read(engine, spec.private_key))
-        again = min(step.again, pause, soon)
+        again = min(step.again, pause)
         return again if candidates or not spec.endpoints else min(again, 1.0)
 
     async def _raced(self, engine: Engine, spec: TunnelSpec, step: EndpointStep) -> EndpointStep:

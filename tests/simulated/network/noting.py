@@ -58,7 +58,7 @@ class Noting:
     calls: CallGuards = field(default_factory=CallGuards)
     folder: str = ""
     carries: bool = False
-    """True if it makes websockets, too, in which the tunnel's datagrams can go."""
+    """True if it makes websockets, too, in which the tunnel's packets can go."""
 
     async def begin(self, names: PeerNames) -> None:
         self.did.append("begin")

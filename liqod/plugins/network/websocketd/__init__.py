@@ -6,7 +6,6 @@ lives until it is ended, or has no tunnel any more. A failure ends its own tunne
 
 - :mod:`.tunnel`: one tunnel, as was asked for last;
 - :mod:`.packets`: the TUN device, and what of the other side's is a packet;
-- :mod:`.datagrams`: the datagrams of a WireGuard, in place of packets;
 - :mod:`.session`: one connection, once TLS has proved whose it is;
 - :mod:`.tls`: how TLS is spoken, and why it does not come to that, in words;
 - :mod:`.carrier`: packets between the device and the newest session;

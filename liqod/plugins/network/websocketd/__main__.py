@@ -14,8 +14,6 @@ from typing import Any, Final
 import trio
 
 from liqod.plugins.network.websocketd import wanted
-from liqod.plugins.network.websocketd.carrier import PacketDevice
-from liqod.plugins.network.websocketd.datagrams import Datagrams
 from liqod.plugins.network.websocketd.packets import Tun
 from liqod.plugins.network.websocketd.tunnel import MARK, CarriedTunnel
 from liqod.plugins.network.websocketd.wanted import TunnelRequest
@@ -113,15 +111,14 @@ class Process:
         tunnel = self._tunnels.get(request.tunnel)
         if request.wanted is not None:
             if tunnel is None:
-                device: PacketDevice = Datagrams() if request.wanted.local else _tun(files)
-                tunnel = await self._open(request.tunnel, device)
+                tunnel = await self._open(request.tunnel, _tun(files))
             await tunnel.be(request.wanted)
         elif tunnel is not None and request.do == wanted.HURRY:
             tunnel.hurry()
         elif tunnel is not None and request.do == wanted.END:
             await tunnel.end()
 
-    async def _open(self, name: str, device: PacketDevice) -> CarriedTunnel:
+    async def _open(self, name: str, device: Tun) -> CarriedTunnel:
         tunnel = CarriedTunnel(name, self._control.parent, device, self._account)
         self._tunnels[name] = tunnel
         await self._nursery.start(self._keep, name, tunnel)

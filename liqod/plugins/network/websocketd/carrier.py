@@ -7,10 +7,11 @@ answer is never behind seconds of a download.
 
 from collections import deque
 from contextlib import suppress
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 import trio
 
+from liqod.plugins.network.websocketd.packets import Tun
 from liqod.plugins.network.websocketd.session import TunnelSession
 
 AT_ONCE: Final = 64
@@ -25,45 +26,6 @@ OVERLAP: Final = 5.0
 """Seconds for which an older session may bring what was on its way."""
 
 
-class PacketDevice(Protocol):
-    """The device that packets are read from, and written to.
-
-    Attributes:
-        port: UDP port at which it takes datagrams; 0 where it takes packets of an interface.
-    """
-
-    port: int
-
-    def fileno(self) -> int:
-        """The file to wait for."""
-        ...
-
-    def read(self) -> bytes:
-        """One piece, empty for what is not to be carried.
-
-        Raises:
-            BlockingIOError: there is none now.
-            OSError: the device is gone.
-        """
-        ...
-
-    def write(self, piece: bytes) -> bool:
-        """Write a piece that the other side has sent; True if it was valid.
-
-        Raises:
-            OSError: the device is gone.
-        """
-        ...
-
-    def give_to(self, port: int) -> None:
-        """Have datagrams go to another UDP port of this machine's."""
-        ...
-
-    def close(self) -> None:
-        """Close it, with its interface."""
-        ...
-
-
 class Carrier:
     """Carries packets.
 
@@ -76,7 +38,7 @@ class Carrier:
         refused: what came of the other end and was no packet.
     """
 
-    def __init__(self, device: PacketDevice) -> None:
+    def __init__(self, device: Tun) -> None:
         self.newest: TunnelSession | None = None
         self.dropped = self.refused = 0
         self._device = device

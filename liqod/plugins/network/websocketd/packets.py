@@ -55,8 +55,6 @@ class Tun:
         file: of the device, as :func:`open_device` opens one; closed with this.
     """
 
-    port = 0
-
     def __init__(self, file: int) -> None:
         self._file = file
 
@@ -88,9 +86,6 @@ class Tun:
                 raise  # the interface is gone, and its tunnel goes with it
             return False
         return True
-
-    def give_to(self, port: int) -> None:
-        """Packets of an interface go to nobody's port."""
 
 
 def checked(piece: bytes) -> bytes | None:

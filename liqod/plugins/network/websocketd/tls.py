@@ -8,7 +8,7 @@ Side = Literal["server", "client"]
 
 HUNG_UP: Final = (
     "who answers hangs up on these keys: either the public keys are not each other's, or it is not "
-    "the peer's gateway that is reached there"
+    "the peer's gateway that is reached there, or one of an older version"
 )
 
 

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import trio
 
-from liqod.plugins.network.websocketd.carrier import Carrier, PacketDevice
+from liqod.plugins.network.websocketd.carrier import Carrier
 from liqod.plugins.network.websocketd.dialing import Dialer
 from liqod.plugins.network.websocketd.listening import Listener
+from liqod.plugins.network.websocketd.packets import Tun
 from liqod.plugins.network.websocketd.session import TunnelSession
 from liqod.plugins.network.websocketd.tls import context
 from liqod.plugins.network.websocketd.wanted import VERSION, Wanted
@@ -35,7 +36,7 @@ class CarriedTunnel:
         account: what callers may take of this process.
     """
 
-    def __init__(self, name: str, folder: Path, device: PacketDevice, account: Account) -> None:
+    def __init__(self, name: str, folder: Path, device: Tun, account: Account) -> None:
         self._name, self._folder = name, folder
         self._device = device
         self._account = account
@@ -84,7 +85,6 @@ class CarriedTunnel:
             "endpoint": newest.where if newest is not None else "",
             "age": trio.current_time() - newest.opened if newest is not None else None,
             "why": why or ("" if newest is not None else "no connection stands yet"),
-            "port": self._device.port,
             "dropped": self._carrier.dropped,
             "refused": self._carrier.refused,
         }
@@ -104,7 +104,6 @@ class CarriedTunnel:
         if new.quiet or not same:
             await self._carrier.break_off("it stands by, or its keys are others")
         self._carrier.mark(new.mark)
-        self._device.give_to(new.local)
         self._scope, self._wanted, self._part = trio.CancelScope(), None, None
         if not new.quiet:
             self._part = await self._begin(new, how)
@@ -159,6 +158,5 @@ class CarriedTunnel:
 
 _MAY_CHANGE: dict[str, Any] = {
     "port": 0, "targets": (), "keepalive": 0, "proxy_ca": "", "quiet": False, "mark": 0,
-    "local": 0,
 }  # fmt: skip
 """Fields of the request that may change without an end of the session, with their defaults."""

@@ -45,8 +45,6 @@ class Wanted(NamedTuple):
         proxy_ca: path of the certificates of who may issue a proxy's; empty for the system's.
         quiet: nothing is sent to anybody, and nobody is listened to.
         mark: firewall mark of what travels on the underlay; 0 for none.
-        local: UDP port of the WireGuard on this machine whose datagrams are carried; 0 where
-            packets of an interface are.
     """
 
     side: str
@@ -59,7 +57,6 @@ class Wanted(NamedTuple):
     proxy_ca: str = ""
     quiet: bool = False
     mark: int = 0
-    local: int = 0
 
     def __repr__(self) -> str:
         return f"Wanted({self.side}, {self.name}, {self.port})"

@@ -12,11 +12,9 @@ import trio
 
 from liqod.errors import ConfigError, NetworkError
 from liqod.plugins.network import links, processes, websocket, websocketprogram
-from liqod.plugins.network.carriage import Carriage
 from liqod.plugins.network.links import Link
 from liqod.plugins.network.websocket import WEBSOCKET, WebsocketSettings, WebsocketTunnel
-from liqod.plugins.network.websocketd.wanted import VERSION, Wanted, decoded
-from liqod.plugins.network.websocketprogram import TunnelProcess
+from liqod.plugins.network.websocketd.wanted import VERSION, decoded
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
 
 PLACE = Place(interface="lqt0", namespace="")
@@ -180,16 +178,3 @@ def test_it_encrypts_and_is_used_where_wireguard_is_not():
     assert WEBSOCKET.encrypted
     assert not WEBSOCKET.on_request
     assert (WEBSOCKET.transport, WEBSOCKET.port, WEBSOCKET.shared_port) == ("TCP", 443, True)
-
-
-async def test_datagrams_that_cannot_be_carried_are_an_error_and_no_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    async def be(program: TunnelProcess, what: Wanted) -> dict[str, Any]:
-        return {"version": VERSION, "tunnels": 0, "error": "too many open files"}
-
-    monkeypatch.setattr(TunnelProcess, "be", be)
-    services = TunnelServices(cluster_id="rome", host=Host(), folder=str(tmp_path))
-    carriage = Carriage(services, PLACE)
-    assert await carriage.have(SPEC, 51820) == ""
-    assert carriage.failed == carriage.why == "too many open files"

@@ -1,5 +1,7 @@
 """The tunnels of one process: each fails and ends by itself."""
 
+import os
+import socket
 from pathlib import Path
 
 import trio
@@ -9,24 +11,40 @@ from trio.testing import MockClock
 from liqod.identity import tunnelkeys
 from liqod.identity.tunnelcertificates import pinned
 from liqod.plugins.network.websocketd.__main__ import UNUSED, Process
-from liqod.plugins.network.websocketd.datagrams import Datagrams
+from liqod.plugins.network.websocketd.packets import Tun
 from liqod.plugins.network.websocketd.tunnel import CarriedTunnel
 from liqod.plugins.network.websocketd.wanted import Wanted
 from liqod.runtime import account
 
 
-class Broken(Datagrams):
+class Broken(Tun):
     """A device whose packets nobody can read."""
 
     def read(self) -> bytes:
         raise RuntimeError("nobody has thought of this")
 
 
-def client(local: int) -> Wanted:
+def device(kind: type[Tun] = Tun) -> tuple[Tun, socket.socket]:
+    """A device, and the end at which packets are put into it."""
+    here, there = socket.socketpair(type=socket.SOCK_DGRAM)
+    here.setblocking(False)
+    return kind(here.detach()), there
+
+
+def client() -> Wanted:
     """A client's part, that dials nobody."""
     ours, theirs = tunnelkeys.generate(), tunnelkeys.generate()
     pins = pinned("client", ours.private, ours.public, theirs.public)
-    return Wanted("client", pins.name, pins.identity, pins.peer, local=local)
+    return Wanted("client", pins.name, pins.identity, pins.peer)
+
+
+def is_closed(device: Tun) -> bool:
+    """True if a device's file is closed."""
+    try:
+        os.fstat(device.fileno())
+    except OSError:
+        return True
+    return False
 
 
 async def test_what_fails_in_one_tunnel_ends_it_alone(tmp_path: Path):
@@ -39,24 +57,25 @@ async def test_what_fails_in_one_tunnel_ends_it_alone(tmp_path: Path):
         ended.append(name)
         over.set()
 
-    devices = (Datagrams(), Broken())
-    good, bad = (CarriedTunnel("x", tmp_path, device, shares) for device in devices)
+    (one, kept), (other, sender) = device(), device(Broken)
+    good, bad = (CarriedTunnel("x", tmp_path, each, shares) for each in (one, other))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, "good", good)
         nursery.start_soon(run, "bad", bad)
         await trio.testing.wait_all_tasks_blocked()
-        with trio.socket.socket(type=trio.socket.SOCK_DGRAM) as sender:
-            await sender.sendto(bytes(64), ("127.0.0.1", devices[1].port))
-        with trio.fail_after(5):
-            await over.wait()
+        with sender:
+            sender.send(bytes(64))
+            with trio.fail_after(5):
+                await over.wait()
         assert ended == ["bad"]
-        assert devices[1].fileno() == -1
-        await good.be(client(9))
+        assert is_closed(other)
+        await good.be(client())
         assert good.status()["digest"]
         assert good.status()["why"]
         await good.end()
     assert ended == ["bad", "good"]
-    assert devices[0].fileno() == -1
+    assert is_closed(one)
+    kept.close()
 
 
 async def test_a_process_without_tunnels_ends_by_itself(tmp_path: Path, autojump_clock: MockClock):
@@ -68,10 +87,11 @@ async def test_a_process_without_tunnels_ends_by_itself(tmp_path: Path, autojump
 
 
 async def test_a_tunnel_that_is_ended_twice_or_asked_again_stays_so(tmp_path: Path):
-    tunnel = CarriedTunnel("one", tmp_path, Datagrams(), account.derived(account.TUNNEL_SHARES))
+    made, there = device()
+    tunnel = CarriedTunnel("one", tmp_path, made, account.derived(account.TUNNEL_SHARES))
     async with trio.open_nursery() as nursery:
         await nursery.start(tunnel.run)
-        wanted = client(9)
+        wanted = client()
         await tunnel.be(wanted)
         before = tunnel.status()
         await tunnel.be(wanted)
@@ -80,3 +100,4 @@ async def test_a_tunnel_that_is_ended_twice_or_asked_again_stays_so(tmp_path: Pa
         assert tunnel.status()["why"] == "it stands by"
         await tunnel.end()
         await tunnel.end()
+    there.close()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -14,21 +18,22 @@ import trio
 from liqod.apimachinery import labels
 from liqod.kube.selection import Selection
 from liqod.model import ids
+from liqod.netlink import NetlinkRefused
 from liqod.network.dataplane.kernel.namespaces import inside
 from liqod.network.gateway.gatewayplan import told_websocket
-from liqod.plugins.network import carriage, endpoints, uapi
+from liqod.plugins.network import endpoints, fallback, links, redirect
 from liqod.plugins.network.websocketprogram import MODULE
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, GatewayServer
 from simulator.suites.tunnels import MTU, Gateways
 from tests.netns.flows import flowing as sent
 from tests.netns.lab import run
-from tests.netns.test_joined_clusters import two
+from tests.netns.test_joined_clusters import Site, two
 from tests.netns.test_tunnels import Echoes, flowing
 from tests.netns.websockets import Suite, drops
 from tests.simulated.borrower import eventually
 from tests.simulated.network.test_networking import join
-from tests.testbed.netns import nft
+from tests.testbed.netns import Networks, nft
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
 PORT = 443
@@ -47,7 +52,11 @@ def between(body: Callable[[Gateways], Any], program: str) -> None:
 
 
 async def kept(
-    both: Gateways, until: Callable[[], Awaitable[bool]], *, flow: Echoes | None = None
+    both: Gateways,
+    until: Callable[[], Awaitable[bool]],
+    *,
+    flow: Echoes | None = None,
+    server: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Keep both ends as their callers do, who send probes, until something is so."""
     heard, due = trio.current_time(), {"server": 0.0, "client": 0.0}
@@ -58,7 +67,8 @@ async def kept(
             for gateway in both.both:
                 if now >= due[gateway.side] or silent >= endpoints.SILENCE:
                     tunnel = both.tunnels.get(gateway.side) or both.build(gateway)
-                    spec = both.spec(gateway.side, websocket=PORT)
+                    changed = server if gateway.side == "server" else {}
+                    spec = both.spec(gateway.side, **{"websocket": PORT, **changed})
                     again = await tunnel.up(spec, silent=silent if silent > 0.5 else 0.0)
                     await gateway.addresses()
                     due[gateway.side] = trio.current_time() + again
@@ -78,7 +88,7 @@ async def path(both: Gateways, side: str) -> tuple[str, str]:
 
 
 def carriers(both: Gateways) -> list[int]:
-    """Processes that carry datagrams, on both sides."""
+    """Processes that carry packets in websockets, on both sides."""
     return [
         process
         for gateway in both.both
@@ -88,11 +98,13 @@ def carriers(both: Gateways) -> list[int]:
 
 
 def by(both: Gateways, wanted: str) -> Callable[[], Awaitable[bool]]:
-    """Returns a check that the client's tunnel is established, by the path `wanted`."""
+    """Returns a check that both sides' tunnels are established, by the path `wanted`."""
 
     async def so() -> bool:
-        status = await both.tunnels["client"].status()
-        return status is not None and status.handshake_age is not None and status.path == wanted
+        found = [await tunnel.status() for tunnel in both.tunnels.values()]
+        return all(
+            each and each.handshake_age is not None and each.path == wanted for each in found
+        )
 
     return so
 
@@ -119,7 +131,7 @@ def test_where_no_udp_passes_from_the_beginning(wireguard: str):
 def test_udp_is_blocked_under_traffic_and_let_through_again(
     wireguard: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(carriage, "LEFT", 1.0)
+    monkeypatch.setattr(fallback, "LEFT", 4.0)
 
     async def body(both: Gateways) -> None:
         await kept(both, by(both, "userspace"))
@@ -152,6 +164,124 @@ def test_udp_is_blocked_under_traffic_and_let_through_again(
     between(body, wireguard)
 
 
+def until(seconds: float) -> Callable[[], Awaitable[bool]]:
+    """Returns a check that so many seconds have passed."""
+    over = trio.current_time() + seconds
+
+    async def so() -> bool:
+        return trio.current_time() >= over
+
+    return so
+
+
+def test_udp_that_passes_one_way_alone_is_not_gone_back_to(wireguard: str):
+    async def body(both: Gateways) -> None:
+        await kept(both, by(both, "userspace"))
+        async with flowing(both) as flow:
+            drops(both.client, "iifname u0 meta l4proto udp")
+            await kept(both, by(both, "websocket"), flow=flow)
+            await trio.sleep(0.1)
+            before = set(flow.sent)
+            await kept(both, until(12), flow=flow)
+            assert await by(both, "websocket")()
+        assert not set(flow.sent) - before - flow.back
+
+    between(body, wireguard)
+
+
+def test_a_daemon_that_begins_anew_loses_no_packet_in_a_websocket(wireguard: str):
+    async def body(both: Gateways) -> None:
+        for gateway in both.both:
+            drops(gateway, "iifname u0 meta l4proto udp")
+        await kept(both, by(both, "websocket"))
+        assert await both.echo(b"?")
+        async with flowing(both) as flow:
+            for gateway in both.both:
+                both.build(gateway)
+            await kept(both, until(4), flow=flow)
+            assert await by(both, "websocket")()
+            for gateway in both.both:
+                nft(gateway.underlay, "delete table inet wall")
+            await kept(both, by(both, "userspace"), flow=flow)
+        assert not set(flow.sent) - flow.back
+
+    between(body, wireguard)
+
+
+def test_a_process_that_is_killed_is_begun_anew(wireguard: str):
+    async def body(both: Gateways) -> None:
+        for gateway in both.both:
+            drops(gateway, "iifname u0 meta l4proto udp")
+        await kept(both, by(both, "websocket"))
+        killed = carriers(both)
+        async with flowing(both) as flow:
+            for process in killed:
+                os.kill(process, signal.SIGKILL)
+            began = trio.current_time()
+
+            async def goes_on() -> bool:
+                return flow.heard > began + 1.0 and await by(both, "websocket")()
+
+            await kept(both, goes_on, flow=flow)
+            print(f"goes on {trio.current_time() - began:.1f} s after both processes were killed")
+        assert not set(carriers(both)) & set(killed)
+
+    between(body, wireguard)
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ({"websocket": 0}, "Connection refused"),
+        ({"peer_public_key": bytes(range(1, 33))}, "hangs up on these keys"),
+    ],
+    ids=["nobody listens", "another is called"],
+)
+def test_why_no_websocket_stands_is_said(wireguard: str, server: dict[str, Any], said: str):
+    async def body(both: Gateways) -> None:
+        for gateway in both.both:
+            drops(gateway, "iifname u0 meta l4proto udp")
+
+        async def is_said() -> bool:
+            status = await both.tunnels["client"].status()
+            return status is not None and "in a websocket: " in status.why and said in status.why
+
+        await kept(both, is_said, server=server)
+
+    between(body, wireguard)
+
+
+async def test_packets_are_redirected_to_what_has_the_name_now(networks: Networks):
+    place = networks.make("place")
+
+    def redirected() -> None:
+        links.make("one", "bridge")
+        links.make("other", "bridge")
+        redirect.leave("one", "sent")
+        assert redirect.target("one", "sent") is None
+        for _ in range(2):
+            redirect.lead("one", "sent", "other")
+            redirect.lead("other", "received", "one")
+        found, index = links.find("other"), redirect.target("one", "sent")
+        assert found is not None
+        assert found.index == index
+        links.delete("other")
+        assert redirect.target("one", "sent") == 0
+        links.make("other", "bridge")
+        redirect.lead("one", "sent", "other")
+        found = links.find("other")
+        assert found is not None
+        assert redirect.target("one", "sent") == found.index
+        assert redirect.target("one", "received") is None
+        for _ in range(2):
+            redirect.leave("one", "sent")
+        assert redirect.target("one", "sent") is None
+        with pytest.raises(NetlinkRefused, match="one is gone"):
+            redirect.lead("one", "sent", "a third")
+
+    await inside(place, redirected)
+
+
 def test_a_port_that_another_program_has_hinders_nothing(wireguard: str):
     async def body(both: Gateways) -> None:
         def taken() -> socket.socket:
@@ -162,6 +292,12 @@ def test_a_port_that_another_program_has_hinders_nothing(wireguard: str):
             assert await both.echo(b"?")
 
     between(body, wireguard)
+
+
+async def redirected(site: Site) -> bool:
+    """True if what a site sends goes by the websocket."""
+    look = partial(redirect.target, site.names.tunnel, "sent")
+    return await inside(site.names.namespace, look) is not None
 
 
 async def test_joined_clusters_go_over_to_what_the_server_offers_and_back(
@@ -176,6 +312,7 @@ async def test_joined_clusters_go_over_to_what_the_server_offers_and_back(
         print(f"joined after {time.monotonic() - began:.1f} s")
         assert await rome.reaches(6) == 3
         assert await milan.reaches(5) == 3
+        assert all([await redirected(site) for site in (rome, milan)])
         place = ids.tenant_namespace(rome.names.peer_id)
         (client,) = await rome.member.admin.list(GATEWAY_CLIENTS, Selection(place))
         assert client["metadata"]["annotations"][labels.WEBSOCKET] == "443"
@@ -185,8 +322,7 @@ async def test_joined_clusters_go_over_to_what_the_server_offers_and_back(
                 nft(site.node, "delete table inet wall")
 
             async def by_udp() -> bool:
-                (peer,) = (await uapi.read(rome.names.tunnel)).peers
-                return peer.endpoint.startswith("198.51.100.2:")
+                return not any([await redirected(site) for site in (rome, milan)])
 
             await eventually(by_udp, seconds=30)
             await trio.sleep(1.0)
