@@ -5,6 +5,7 @@ the advertised one is the administrator's, unless that works on one machine only
 """
 
 import ipaddress
+import re
 import tomllib
 from base64 import b64decode
 from collections.abc import Iterable
@@ -23,6 +24,12 @@ from liqod.runtime.polling import poll_until
 from liqod.runtime.progress import Progress, Step
 
 Json = dict[str, Any]
+
+FOR_ANOTHER = "; the image is not for this node's machine: build it for its architecture, too"
+_OTHER_MACHINE = re.compile(
+    "no match for platform|no matching manifest for|for architecture|exec format error"
+)
+"""Words of container engines, and of the kernel, for an image of another architecture."""
 
 
 def address_problem(server: str, cluster_ips: Iterable[str]) -> str:
@@ -140,12 +147,9 @@ def why_not_ready(pod: Json) -> str:
     """Why a pod is not ready, in the words of the cluster; empty where it gives no reason."""
     name, status = pod["metadata"]["name"], pod.get("status", {})
     for each in status.get("containerStatuses", []):
-        state = each.get("state", {})
-        for key in ("waiting", "terminated"):
-            found = state.get(key)
-            if found and found.get("reason") not in (None, "ContainerCreating"):
-                message = found.get("message", "")
-                return f"{name}: {found['reason']}" + (f": {message}" if message else "")
+        held = _why_held_up(each)
+        if held:
+            return f"{name}: {held}"
     for condition in status.get("conditions", []):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return f"{name}: {condition.get('message') or condition.get('reason', '')}"
@@ -153,4 +157,17 @@ def why_not_ready(pod: Json) -> str:
         return (
             f"{name} runs, but is not ready: kubectl -n {pod['metadata']['namespace']} logs {name}"
         )
+    return ""
+
+
+def _why_held_up(container: Json) -> str:
+    """Why a container does not run, by its status; empty where it does, or is being made."""
+    state = container.get("state", {})
+    last = container.get("lastState", {}).get("terminated", {}).get("message", "").strip()
+    for key in ("waiting", "terminated"):
+        found = state.get(key)
+        if found and found.get("reason") not in (None, "ContainerCreating"):
+            words = [found["reason"], found.get("message", ""), last.rpartition("\n")[2]]
+            said = ": ".join(filter(None, words))
+            return f"{said}{FOR_ANOTHER}" if _OTHER_MACHINE.search(said) else said
     return ""

@@ -195,6 +195,8 @@ def _container(image: str, server: str) -> Manifest:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
+        # The reason of its end, for whoever looks at the pod.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
             {"name": "run", "mountPath": str(whereabouts.SHARED)},

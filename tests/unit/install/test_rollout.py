@@ -73,6 +73,12 @@ def test_it_is_rolled_out_when_all_are_new_and_there():
         assert not is_rolled_out({**made, "status": {**status, key: 0}})
 
 
+def waiting(reason: str, message: str) -> dict[str, Any]:
+    """The status of a pod whose container waits."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"containerStatuses": [{"state": state}]}
+
+
 @pytest.mark.parametrize(
     ("status", "why"),
     [
@@ -84,6 +90,29 @@ def test_it_is_rolled_out_when_all_are_new_and_there():
             {"conditions": [{"type": "PodScheduled", "status": "False", "message": "no room"}]},
             "liqod-1: no room",
         ),
+        (
+            {
+                "containerStatuses": [
+                    {
+                        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+                        "lastState": {"terminated": {"message": "one\nerror  no such key\n"}},
+                    }
+                ]
+            },
+            "liqod-1: CrashLoopBackOff: back-off: error  no such key",
+        ),
+        (
+            waiting("ErrImagePull", "rpc error: no match for platform in manifest: not found"),
+            "in manifest: not found; the image is not for this node's machine: build it for its "
+            "architecture, too",
+        ),
+        (
+            waiting("ErrImagePull", 'no image found in image index for architecture "arm64"'),
+            "build it for its architecture, too",
+        ),
+        (waiting("StartError", "exec /opt/liqod: exec format error"), "architecture, too"),
+        (waiting("ErrImagePull", "no such host"), "liqod-1: ErrImagePull: no such host"),
+        (waiting("ContainerCreating", ""), ""),
         ({"phase": "Running"}, "kubectl -n liqo logs liqod-1"),
         ({}, ""),
     ],
