@@ -4,6 +4,7 @@ A port that is taken is said, and everything else goes on without; it is tried a
 """
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -12,9 +13,9 @@ from urllib.parse import urlsplit
 import trio
 
 from liqod.cluster.context import ClusterContext
+from liqod.discovery.sightings import SeenCluster
 from liqod.handshake.protocol.requestphase import RequestPhase
 from liqod.handshake.requests.borrowrequest import BorrowRequest
-from liqod.handshake.requests.discoverylookup import DiscoveryLookup, FindSeenCluster, never_seen
 from liqod.handshake.requests.incomingcontroller import IncomingController
 from liqod.handshake.requests.incomingserver import IncomingServer
 from liqod.handshake.requests.invitations import Invitations
@@ -36,6 +37,35 @@ from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.resources import OutgoingPeering
 from liqod.runtime.account import STREAMS, Account
+
+FindSeenCluster = Callable[[str], SeenCluster | None]
+"""All that is seen of a cluster id; None for nothing."""
+
+
+class DiscoveryLookup:
+    """Answers the two questions of the handshake.
+
+    Args:
+        look: into what is seen.
+    """
+
+    def __init__(self, look: FindSeenCluster) -> None:
+        self._look = look
+
+    def by(self, cluster_id: str, key: str) -> frozenset[str]:
+        """The discovery plugins that have seen a cluster, by an advert that this key has signed."""
+        found = self._look(cluster_id)
+        return found.plugins(key) if found is not None else frozenset()
+
+    def where(self, cluster_id: str, key: str) -> tuple[str, ...]:
+        """Where a cluster is tried; with a key, where one with that key was seen."""
+        found = self._look(cluster_id)
+        return found.addresses(key) if found is not None else ()
+
+
+def never_seen(cluster_id: str) -> SeenCluster | None:
+    """Returns None: nothing is seen."""
+    return None
 
 
 class HandshakeManager:

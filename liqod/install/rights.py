@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from liqod.apimachinery import labels
-from liqod.install import noderights, pluginrights
+from liqod.install import noderights
 from liqod.install.daemonrights import (
     AUTHENTICATION,
     DAEMON_ROLES,
@@ -26,10 +26,24 @@ from liqod.install.daemonrights import (
     DaemonRule,
     Manifest,
 )
-from liqod.install.storagerights import REAL_CLAIMS, STORAGE
 from liqod.model.objects.rbac import rule
 from liqod.plugins import declared
 from liqod.plugins.contracts import OptIn
+
+CLUSTER_PROFILES: Final = "liqod-clusterprofiles"
+"""ClusterRole of the discovery plugin ``clusterprofile``."""
+GROUP: Final = "multicluster.x-k8s.io"
+"""Of ClusterProfile (sigs.k8s.io/cluster-inventory-api)."""
+CLUSTER_PROFILE_RULES: Final = (
+    DaemonRule(
+        "clusters are seen in an inventory; with `publish`, this cluster's own profile is kept",
+        (GROUP,),
+        ("clusterprofiles",),
+        (*READ, "create", "patch"),
+    ),
+    DaemonRule("and says where this cluster is", (GROUP,), ("clusterprofiles/status",), ("patch",)),
+)
+
 
 RBAC: Final = "rbac.authorization.k8s.io/v1"
 SERVICE_ACCOUNT: Final = "liqod"
@@ -105,9 +119,7 @@ def storage_roles() -> list[DaemonRole]:
     ]
 
 
-CLUSTER_PROFILES_ROLE: Final = DaemonRole(
-    pluginrights.CLUSTER_PROFILES, pluginrights.CLUSTER_PROFILE_RULES
-)
+CLUSTER_PROFILES_ROLE: Final = DaemonRole(CLUSTER_PROFILES, CLUSTER_PROFILE_RULES)
 """The role of the discovery plugin ``clusterprofile``."""
 
 
@@ -346,3 +358,38 @@ def _binding(kind: str, name: str, role_kind: str, subject: Manifest) -> Manifes
         "roleRef": {"apiGroup": RBAC.split("/")[0], "kind": role_kind, "name": name},
         "subjects": [subject],
     }
+
+
+STORAGE: Final = (
+    DaemonRule(
+        "claims of the virtual StorageClass: followed, and the scheduler's choice of a node taken "
+        "back where there is no volume to be had",
+        ("",),
+        ("persistentvolumeclaims",),
+        (*READ, "patch"),
+    ),
+    DaemonRule("what a peer says of them", ("",), ("persistentvolumeclaims/status",), ("patch",)),
+    DaemonRule(
+        "their volumes here, which stand for those at peers or on this cluster's own nodes",
+        ("",),
+        ("persistentvolumes",),
+        (*READ, "create", "patch", "delete"),
+    ),
+    DaemonRule(
+        "what becomes of a volume whose claim is gone, and which class is the default",
+        ("storage.k8s.io",),
+        ("storageclasses",),
+        ("get", "list"),
+    ),
+)
+"""Rights that only ``liqod install --storage`` grants."""
+
+REAL_CLAIMS: Final = (
+    DaemonRule(
+        "the claims behind volumes on this cluster's own nodes",
+        ("",),
+        ("persistentvolumeclaims",),
+        ("create", "delete"),
+    ),
+)
+"""The same, of its Role in ``liqo-storage``."""

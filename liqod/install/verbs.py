@@ -26,7 +26,7 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import known_as
 from liqod.errors import ConfigError, NotFound, TransientError
-from liqod.install import gateway, pluginrights, refusals, rights, workload
+from liqod.install import gateway, refusals, rights, workload
 from liqod.install.manifests import (
     KINDS,
     MANAGED,
@@ -124,7 +124,7 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
 
 async def _has_profiles(client: Client) -> bool:
     """True if an earlier installation gave rights for ClusterProfiles: an upgrade keeps them."""
-    name = pluginrights.CLUSTER_PROFILES
+    name = rights.CLUSTER_PROFILES
     found = await client.find(CLUSTER_ROLES, name, decode=Partial)
     return found is not None and MANAGED.items() <= found.metadata.labels.items()
 

@@ -6,24 +6,25 @@ tools, where an older installation gave none to the daemon, and where the object
 
 import logging
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import trio
 
 from liqod.config import Config
 from liqod.network.dataplane.names import PROXY_PORT
-from liqod.network.failover.standbygateways import StandbyGateways
+from liqod.network.gateway import gatewayplan, keysecrets, publickeys
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.exposure import Exposed
 from liqod.network.gateway.gatewaydeployments import GatewayDeployments
-from liqod.network.gateway.gatewayplan import Listening, LocalFacts
-from liqod.network.gateway.gateways import Gateways
+from liqod.network.gateway.gatewayplan import GatewayRefusal, Listening, LocalFacts, Object
+from liqod.network.gateway.gateways import Gateways, every
 from liqod.network.gateway.gatewayservices import GatewayServices
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.network.peertunnel import PeerTunnel
 from liqod.peers.peer import Peer
+from liqod.resources.networking import GatewayServer, PublicKey
 from liqod.runtime.observable import Observable
 from liqod.runtime.supervise import Failure, Supervision, leaves
 from liqod.telemetry.events import TunnelChanged
@@ -96,3 +97,34 @@ async def _run(peer: Peer, machine: GatewayHost, api: Callable[[], str], leads: 
         if leads:
             nursery.start_soon(GatewayDeployments(peer, ends, connections).run)
         nursery.start_soon(PeerTunnel(peer, machine, ends, connections, api, leads=leads).run)
+
+
+UNTOLD: Final = "the leader has not told its port and keys yet"
+AGAIN: Final = 1.0
+"""Seconds until keys are looked for again that are not there."""
+
+
+class StandbyGateways(Gateways):
+    """Publishes both ends of the tunnel, from the leader's writes."""
+
+    async def reconcile(self, key: str) -> float | None:
+        """Judge the present objects, and publish both ends."""
+        await super().reconcile(key)
+        return AGAIN if self._ends.now.waits == UNTOLD else None
+
+    def _port(self, chosen: Object | None) -> int | GatewayRefusal:
+        return gatewayplan.told_port(chosen) if isinstance(chosen, GatewayServer) else 0
+
+    async def _accept(self, one: Object, port: int) -> None:
+        given = one.spec.secret_ref.name if one.spec.secret_ref is not None else ""
+        place, own = self._peer.tenant_namespace, self._peer.context.namespace
+        keys = await keysecrets.kept(self._client, self._peer.id, place, own, given)
+        if keys is None or (isinstance(one, GatewayServer) and not port):
+            self._ends.know(TunnelEndpoints(waits=UNTOLD, looked=True))
+            return
+        found = every(self._keys.store, PublicKey)
+        taken = publickeys.taken(found, self._peer.id, place, keys.public)
+        self._ends.know(self._ends_of(one, port, keys, taken))
+
+    async def _refuse(self, one: Object, why: GatewayRefusal) -> None:
+        """The leader says so."""

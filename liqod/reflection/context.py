@@ -4,7 +4,7 @@ A :class:`Context` is the memory of one engine: what is mapped, which stores are
 on what. The engine alone changes it; workers read it. A :class:`Work` lives for one reconciliation.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import trio
@@ -16,6 +16,8 @@ from liqod.consumer.link import ProviderPeer
 from liqod.consumer.remotes import Remotes
 from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import IndexedStore
+from liqod.kube.client import Client
+from liqod.kube.http.cpubudget import CpuBudget
 from liqod.model.network.apiaddress import remapped_api_server
 from liqod.plugins.contracts import (
     Absence,
@@ -30,16 +32,48 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.host import PluginHost
 from liqod.reflection import topology
-from liqod.reflection.eventwriter import EventLimits
+from liqod.reflection.eventwriter import ORDINARY, EventLimits, EventWriter
 from liqod.reflection.mappednamespace import MappedNamespace
 from liqod.reflection.ownership import TOKENS
-from liqod.reflection.peerevents import PeerEvents
 from liqod.reflection.remotecache import Source, Stamps
 from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.reflection.timings import ReflectionTimings
 from liqod.reflection.topology import NamespaceMapping
 from liqod.reflection.view import Dependencies, Key, Needs, ReflectedObject
+from liqod.runtime.log import Seldom
 from liqod.telemetry.events import KindRead, Reflected
+
+SHARE: Final = 0.01
+"""Part of the time that reading a peer's Events may take in the long run, beside what else is read
+of it: a flood of them holds up no pod."""
+SAID_FOR: Final = 86400.0
+"""Seconds for which it is not said again that they cannot be read."""
+
+
+class PeerEvents:
+    """The writer, the budget and the log of what one peer's Event watches do.
+
+    Args:
+        client: of this cluster.
+        peer: the peer's id.
+        which: the setting ``reflection.events``.
+        limits: of what is written of them.
+
+    Attributes:
+        writer: writes them here.
+        which: the same.
+        budget: the time for reading them.
+        seldom: who may say that they cannot be read.
+    """
+
+    def __init__(
+        self, client: Client, peer: str, which: str, limits: EventLimits = ORDINARY
+    ) -> None:
+        self.writer = EventWriter(client, peer, limits)
+        self.which = which
+        self.budget = CpuBudget(share=SHARE)
+        self.seldom = Seldom(SAID_FOR)
+
 
 TELL_EVERY = 30.0
 """Seconds between two reports that a kind at the peer cannot be read."""

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from liqod.cli.networktext import render
+from liqod.cli.commands.network import render
 from liqod.model.view.facts import PeerFacts
 from liqod.model.view.networkfacts import JoinedFacts, NetworkFacts, PodTrip
 from liqod.procedures.networkstatus import NodeNetworkStatus, shown

@@ -28,10 +28,8 @@ from liqod.errors import (
     Unconnected,
 )
 from liqod.kube.cache.handlers import Handler, Handlers
-from liqod.kube.cache.listcheck import find_existing
 from liqod.kube.cache.memoryquota import StoreUsage
-from liqod.kube.cache.relist import Relist
-from liqod.kube.cache.relistbackoff import RelistBackoff
+from liqod.kube.cache.relist import Relist, RelistBackoff, find_existing
 from liqod.kube.cache.store import Index, IndexedStore
 from liqod.kube.cache.troublelog import TroubleLog
 from liqod.kube.client import Client

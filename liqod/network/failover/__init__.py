@@ -6,9 +6,7 @@
     candidate         one machine's part: it asks, answers, and writes the Lease
     membership        has this machine be a candidate, or the gateway alone
     fence             takes a tunnel's packets out, also where no daemon lives any more
-    fencelease        the deadline for tunnels in the kernel, and when to write it again, pure
     endpointhandover  where the gateway observes a peer, for those that may take over
-    standbygateways   a standby's view of the peer's gateways
 
 Everything here begins with a second candidate: a gateway that is alone writes no Lease again, asks
 nobody, and is never fenced.

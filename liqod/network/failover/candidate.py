@@ -23,8 +23,7 @@ from liqod.errors import LiqodError, NetworkError
 from liqod.kube.client import Client
 from liqod.network.failover import messages
 from liqod.network.failover.election import Claim, Election
-from liqod.network.failover.fence import Fence
-from liqod.network.failover.fencelease import FenceDeadline
+from liqod.network.failover.fence import Fence, FenceDeadline
 from liqod.network.failover.lease import GatewayLease, LeaseRecord
 from liqod.network.failover.messages import Answer, Question
 from liqod.network.failover.responder import Responder, now

@@ -160,7 +160,7 @@ REFLECTOR = Reflector(
     incoming=incoming,
     remote=(RemoteKind(kind=CLAIMS, write=Write.APPLY, watch=Watch.FULL),),
     policy=Policy.ALWAYS,
-    # Its rights here come with `liqod install --storage` (liqod/install/storagerights.py).
+    # Its rights here come with `liqod install --storage` (liqod/install/rights.py).
     grant=Grant(
         quota={"count/persistentvolumeclaims": "100", "requests.storage": "100Gi"},
         policy=NEW_VOLUMES,

@@ -12,9 +12,55 @@ from liqod.model.network.apiaddress import translated
 from liqod.model.network.ranges import PeerRanges
 from liqod.model.objects import podchanges
 from liqod.model.objects.homeapi import HOST
-from liqod.model.objects.realnodes import on_real_nodes
 from liqod.provider.policies.podrestrictions import check_pod, tolerations
 from liqod.provider.workloads.shadow import MADE, Shadow, pod_metadata
+
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_REAL_NODES: Final = {
+    "key": labels.TYPE,
+    "operator": "NotIn",
+    "values": [labels.VIRTUAL_NODE_TYPE],
+}
+
+
+def on_real_nodes(spec: dict[str, Any]) -> dict[str, Any]:
+    """The pod spec with a required affinity to nodes that are not virtual.
+
+    Terms of a node selector are alternatives, so every one gets the requirement, once. Tolerations
+    and node selectors of the consumer's cannot undo it.
+
+    Raises:
+        Invalid: the affinity is not made of objects and lists.
+    """
+    affinity = _object(spec, "affinity")
+    node = _object(affinity, "nodeAffinity")
+    required = _object(node, REQUIRED)
+    terms = required.get("nodeSelectorTerms") or [{}]
+    if not isinstance(terms, list) or not all(isinstance(term, dict) for term in terms):
+        raise Invalid("nodeSelectorTerms is no list of objects")
+    required["nodeSelectorTerms"] = [_on_real_node(term) for term in terms]
+    node[REQUIRED] = required
+    return {**spec, "affinity": {**affinity, "nodeAffinity": node}}
+
+
+def _on_real_node(term: dict[str, Any]) -> dict[str, Any]:
+    expressions = term.get("matchExpressions") or []
+    if not isinstance(expressions, list):
+        raise Invalid("matchExpressions is no list")
+    if _REAL_NODES in expressions:
+        return term
+    return {**term, "matchExpressions": [*expressions, _REAL_NODES]}
+
+
+def _object(parent: dict[str, Any], name: str) -> dict[str, Any]:
+    """A copy of an object inside another, empty where there is none."""
+    value = parent.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Invalid(f"{name} is no object")
+    return dict(value)
+
 
 WAY_WAIT: Final = 20.0
 """Seconds for which a new pod waits for networks that are being joined."""

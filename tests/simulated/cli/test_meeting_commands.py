@@ -9,8 +9,7 @@ import trio
 
 from liqod.apimachinery.kinds import NODES
 from liqod.cli import qr
-from liqod.cli.lend import OfferConfirmation
-from liqod.cli.meet import asked_of
+from liqod.cli.meet import OfferConfirmation, asked_of
 from liqod.cli.typed import seconds
 from liqod.errors import ConfigError, Misuse
 from liqod.handshake.protocol import advertcodec

@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.consumer.slices.sanitized import amounts, node_labels
+from liqod.consumer.slices.sliceobjects import amounts, node_labels
 
 
 @pytest.mark.parametrize(

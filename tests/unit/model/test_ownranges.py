@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.model.network.ownranges import uncovered, whole
+from liqod.network.ipam.own import uncovered, whole
 
 
 @pytest.mark.parametrize(

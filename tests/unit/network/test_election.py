@@ -22,7 +22,7 @@ from liqod.network.failover.election import (
     Claim,
     Election,
 )
-from liqod.network.failover.fencelease import LEFT, WORTH, FenceDeadline
+from liqod.network.failover.fence import LEFT, WORTH, FenceDeadline
 from tests.unit.network.electing import World
 
 

@@ -12,8 +12,13 @@ from liqod.errors import Invalid
 from liqod.kube import times
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.model.objects.podchanges import state
-from liqod.model.objects.realnodes import REQUIRED, on_real_nodes
-from liqod.provider.workloads.podshape import awaits_way, pod_manifest, pod_spec
+from liqod.provider.workloads.podshape import (
+    REQUIRED,
+    awaits_way,
+    on_real_nodes,
+    pod_manifest,
+    pod_spec,
+)
 from liqod.provider.workloads.shadow import MADE, Shadow
 
 REAL = {"key": "liqo.io/type", "operator": "NotIn", "values": ["virtual-node"]}

@@ -16,6 +16,7 @@ from liqod.kube.pages import Page
 from liqod.kube.selection import Selection
 from liqod.kube.watch import WatchEvent
 from liqod.model.objects.remoteevents import read
+from liqod.reflection.context import PeerEvents
 from liqod.reflection.eventwatch import (
     LISTED_EVERY,
     PODLIKE,
@@ -23,7 +24,6 @@ from liqod.reflection.eventwatch import (
     EventWatch,
     is_about,
 )
-from liqod.reflection.peerevents import PeerEvents
 
 Json = dict[str, Any]
 
