@@ -120,7 +120,6 @@ async def adverts_of(context: ClusterContext, listening: Callable[[], int]) -> S
     """The adverts of this cluster, by its key and its configuration.
 
     Args:
-        context: this cluster.
         listening: gives the port at which other daemons are met; 0 while there is none.
 
     Raises:

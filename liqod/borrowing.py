@@ -59,8 +59,6 @@ async def borrow(
 
     Args:
         peer: the provider.
-        plugins: the plugins, and their calls.
-        arbiter: what all peers say of objects here.
         proxies: to the pods of all peers.
         shown: shows what works, for those who look.
         timings: how long a consumer waits for what.

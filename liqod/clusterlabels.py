@@ -23,11 +23,7 @@ ARGUMENT: Final = "--cluster-labels"
 
 
 class ClusterLabels(Controller[str]):
-    """Keeps the labels on the Deployment that stands for Liqo's; a key is its name.
-
-    Args:
-        context: this cluster.
-    """
+    """Keeps the labels on the Deployment that stands for Liqo's; a key is its name."""
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context

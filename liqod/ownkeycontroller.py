@@ -28,9 +28,6 @@ async def knows_former(client: Client, own: ClusterKeys, expected: ExpectedPeer)
         client: of this cluster.
         own: its keys.
         expected: who is dialled.
-
-    Raises:
-        LiqodError: the API server does not answer.
     """
     if own.former is None:
         return False
@@ -72,7 +69,6 @@ class OwnKeyController(Controller[str]):
     """Notifies the users of this cluster's keys when they change.
 
     Args:
-        context: this cluster.
         take: called each time.
     """
 

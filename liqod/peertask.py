@@ -43,7 +43,6 @@ class PeerTasks:
     """Runs the tasks of peers, with what all of them share.
 
     Attributes:
-        plugins: the plugins, and their calls.
         machine: the machine that joins the networks.
         components: shows what works, for those who look.
         arbiter: what the peers say of objects here.

@@ -27,7 +27,6 @@ async def show(frame: Frame, domain: str, addresses: Sequence[str], namespace: s
 
     Raises:
         ConfigError: a name or an address cannot be in DNS, or no address is known.
-        LiqodError: the API server refuses, or does not answer.
     """
     async with frame.client() as client:
         name = await cluster_id(client, namespace)

@@ -67,9 +67,6 @@ async def beat(client: Client, namespace: str, gone: str = "") -> Beat:
         client: for this cluster.
         namespace: liqod's own.
         gone: what says that the daemon does not run, and has a fresh renewal doubted, too.
-
-    Raises:
-        LiqodError: as the client raises.
     """
     first = await leases.look(client, labels.LEADER_LEASE, namespace)
     if first is None or not first.lease.spec.renew_time:
@@ -225,11 +222,7 @@ async def elsewhere(kubeconfig: Path | None, context: str, verb: str) -> str:
 
 
 async def how_to_ask(client: Client, namespace: str, verb: str) -> str:
-    """Where this cluster's daemon answers a command, or why it does not; a sentence.
-
-    Raises:
-        LiqodError: the API server does not answer.
-    """
+    """Where this cluster's daemon answers a command, or why it does not; a sentence."""
     seen = await leases.look(client, labels.LEADER_LEASE, namespace)
     problem = verdict(seen, None)
     if problem:

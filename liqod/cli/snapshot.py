@@ -47,7 +47,6 @@ async def take(client: Client, namespace: str) -> Snapshot:
 
     Raises:
         NotFound: liqod is not installed here.
-        LiqodError: as the client raises.
     """
     said = await cluster_id(client, namespace)
     noted = await notes(client, namespace)

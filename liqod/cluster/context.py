@@ -60,7 +60,6 @@ class ClusterContext:
         cluster_id: this cluster's id.
         client: a client with the daemon's own identity.
         informers: shared, reference-counted informers of that client.
-        config: the configuration.
         hub: where decisions are published.
         endpoint: this cluster's API server as peers reach it.
         version: the API server's ``gitVersion``, such as ``v1.35.4``.

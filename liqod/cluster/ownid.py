@@ -109,9 +109,6 @@ async def copy_problem(client: Client, said: str, noted: Mapping[str, str]) -> I
         client: of this cluster.
         said: its id.
         noted: what is noted of its key (:func:`notes`).
-
-    Raises:
-        LiqodError: the API server does not answer.
     """
     known, here = noted.get(labels.KNOWN_IN, ""), await cluster_uid(client)
     if "" in (known, here) or known == here:

@@ -63,7 +63,6 @@ async def discover(
     Args:
         client: of this cluster.
         found: its credentials.
-        config: the configuration.
         waiting: called with the reason why that is not possible yet, when the reason changes.
 
     Raises:

@@ -60,7 +60,6 @@ class ForeignClusterOfPeer(Controller[str]):
     """Keeps the ForeignCluster of one peer.
 
     Args:
-        peer: the peer.
         remotes: the identities that it gave us.
         leaving: whether this cluster is leaving it.
     """
@@ -234,11 +233,7 @@ def _date(wanted: dict[str, Any], present: dict[str, Any], now: str) -> None:
 
 
 class ForeignClusters(Controller[str]):
-    """Removes the ForeignClusters of peers that have no tenant namespace any more.
-
-    Args:
-        context: this cluster.
-    """
+    """Removes the ForeignClusters of peers that have no tenant namespace any more."""
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context

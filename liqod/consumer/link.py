@@ -133,7 +133,6 @@ class PeerLink:
 
     Args:
         tries: bounds the tries of all peers that do not answer.
-        timings: how long it waits for what.
 
     Attributes:
         up: whether the API server answers; true where nothing is borrowed.

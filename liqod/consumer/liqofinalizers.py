@@ -37,11 +37,7 @@ Item = tuple[Kind, Key]
 
 
 class LiqoFinalizers(Controller[Item]):
-    """Takes Liqo's finalizers off the objects of one peer; a key is an object of some kind.
-
-    Args:
-        peer: the peer.
-    """
+    """Takes Liqo's finalizers off the objects of one peer; a key is an object of some kind."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer

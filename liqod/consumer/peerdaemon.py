@@ -28,9 +28,6 @@ log = logging.getLogger(__name__)
 class PeerDaemon:
     """The observed state of one peer's daemon.
 
-    Args:
-        timings: how long it waits for what.
-
     Attributes:
         verdict: how it is.
     """

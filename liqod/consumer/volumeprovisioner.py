@@ -49,12 +49,7 @@ class _Wait(msgspec.Struct):
 
 
 class VolumeProvisioner(Controller[Task]):
-    """Makes the volumes of claims, lets them grow, and removes them; idle unless configured.
-
-    Args:
-        context: this cluster.
-        timings: how long it waits for what.
-    """
+    """Makes the volumes of claims, lets them grow, and removes them; idle unless configured."""
 
     def __init__(self, context: ClusterContext, timings: ConsumerTimings = ORDINARY) -> None:
         self._client, self._timings = context.client, timings

@@ -31,7 +31,6 @@ async def until_expired(
     opens no door through which another could come. A peer that was left stays left.
 
     Args:
-        context: this cluster.
         peer: the cluster's id.
         check_every: seconds between checks.
     """
@@ -52,7 +51,6 @@ async def peer_with(
     """Do what ``liqod peer`` does, with the daemon's own rights in this cluster.
 
     Args:
-        context: this cluster.
         peer: the cluster's id.
         path: a peering user's kubeconfig.
         progress: called with each step; without one the hub gets it.

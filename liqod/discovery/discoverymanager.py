@@ -65,8 +65,6 @@ class DiscoveryManager:
     """Runs the discovery plugins and keeps what they have seen.
 
     Args:
-        context: this cluster.
-        plugins: the plugins, and their calls.
         adverts: how adverts are signed and verified.
         expiry_check: seconds between checks of the end of a certificate that a peering has given.
 

@@ -15,7 +15,6 @@ async def publish(client: Client, kind: Kind, manifest: Mapping[str, Any]) -> No
 
     Raises:
         Conflict: it is somebody else's.
-        LiqodError: as the client raises.
     """
     name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
     found = await client.find(kind, name, namespace)

@@ -72,13 +72,10 @@ class HandshakeManager:
     """Runs the handshake. Tasks that its creator starts afterwards use its channels, too.
 
     Args:
-        context: this cluster.
         private: its key, PEM.
-        callers: what callers may take.
         look: into what discovery has seen.
         list_seen: all that it has seen.
         shared: folder of root's alone by which programs share a port; None: nobody does.
-        timings: see :class:`.HandshakeTimings`.
 
     Attributes:
         channels: the channels that are kept.

@@ -87,9 +87,6 @@ class SigningRequests:
 
         Args:
             client: may list and delete signing requests.
-
-        Raises:
-            LiqodError: the API server refuses, or does not answer.
         """
         return await client.delete_selected(
             SIGNING_REQUESTS, Selection(labels=SELECTOR), spared=self._names

@@ -67,11 +67,7 @@ class Reviewer:
         self._known: dict[bytes, tuple[float, Guest | None]] = {}
 
     async def review(self, token: str) -> Guest | None:
-        """The user of a token and that user's rights; None where it may not even look.
-
-        Raises:
-            LiqodError: the API server could not be asked.
-        """
+        """The user of a token and that user's rights; None where it may not even look."""
         if not token:
             return None
         digest = hashlib.sha256(token.encode()).digest()

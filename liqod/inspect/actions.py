@@ -60,8 +60,6 @@ class Actions:
     """Plans and does.
 
     Args:
-        context: this cluster.
-        components: those that work now.
         doctor: looks anew.
     """
 

@@ -81,8 +81,6 @@ class Answers:
     """Answers requests.
 
     Args:
-        context: this cluster.
-        components: those that work now.
         histories: past figures.
         facts: the newest figures.
         doctor: what was found of each layer.

@@ -36,8 +36,6 @@ class Doctor:
     """Checks everything; see :attr:`ladders`.
 
     Args:
-        context: this cluster.
-        plugins: the plugins, and their calls.
         facts: what the checks look at.
         probes: what they ask for.
 

@@ -46,9 +46,6 @@ class FactsInMemory:
     """Fills facts from what this daemon's components have in memory.
 
     Args:
-        context: this cluster.
-        components: those that work now.
-        plugins: the plugins, and their calls.
         summary: what events added up to.
         probes: what was asked for.
 

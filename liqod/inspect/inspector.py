@@ -49,14 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class Inspector:
-    """The inspector of one daemon.
-
-    Args:
-        context: this cluster.
-        components: those that work now.
-        plugins: the plugins, and their calls.
-        callers: what callers may take.
-    """
+    """The inspector of one daemon."""
 
     def __init__(
         self, context: ClusterContext, components: Components, plugins: PluginHost, callers: Account

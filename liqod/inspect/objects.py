@@ -90,7 +90,6 @@ class Listed(NamedTuple):
     """One kind of which a snapshot has all objects.
 
     Attributes:
-        kind: the kind.
         type: what its objects are decoded as.
         make: what is kept of each; raises ProtocolError for one that cannot be read.
         labels: of those with these labels alone; empty for all.
@@ -237,9 +236,6 @@ class Placed(Cache[T]):
 class CheckedObjects:
     """The objects that the doctor reads, a few words of each.
 
-    Args:
-        context: this cluster.
-
     Attributes:
         guests: of each pod here that belongs to a consumer, that consumer.
         slices: of each ResourceSlice.
@@ -270,11 +266,7 @@ class CheckedObjects:
 
 
 class WatchedObjects:
-    """The objects that viewers see, decoded while somebody watches.
-
-    Args:
-        context: this cluster.
-    """
+    """The objects that viewers see, decoded while somebody watches."""
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context

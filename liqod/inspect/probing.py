@@ -79,11 +79,6 @@ class Reader:
 class CheckProbes:
     """Makes the requests, and keeps what they found.
 
-    Args:
-        context: this cluster.
-        components: those that work now.
-        plugins: the plugins, and their calls.
-
     Attributes:
         skew: seconds by which this cluster's API server's clock is ahead; None: not known.
     """

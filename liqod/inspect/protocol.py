@@ -110,7 +110,6 @@ class GetObject(InspectorRequest, frozen=True, tag="object"):
 
     Attributes:
         kind: its kind, such as ``Pod``, as in its manifest.
-        name: its name.
         namespace: its namespace here; empty for kinds that have none.
         peer: its remote object at that peer instead.
     """

@@ -60,7 +60,6 @@ class Server:
         handler: talks with one client until it returns or the client leaves.
         reviewer: for clients over TCP.
         account: what clients may take.
-        timings: see :class:`.InspectorTimings`.
     """
 
     def __init__(

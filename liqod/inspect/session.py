@@ -44,7 +44,6 @@ class InspectorSession:
         guest: who it is.
         stream: what it may watch.
         answers: answers its requests.
-        timings: see :class:`.InspectorTimings`.
     """
 
     def __init__(

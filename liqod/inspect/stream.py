@@ -172,7 +172,6 @@ class Collector:
     """Collects while somebody watches; see :meth:`collect`.
 
     Args:
-        context: this cluster.
         facts: in memory.
         ladders: what the doctor found last.
     """

@@ -121,9 +121,6 @@ async def missing(
         client: whoever installs.
         wanted: the manifests that would be applied.
         options: by which they were made.
-
-    Raises:
-        LiqodError: the API server could not be asked.
     """
     if await _has(client, RIGHT_TO_ALL):
         return ()

@@ -203,7 +203,6 @@ def namespace(name: str, *, privileged: bool = False) -> Manifest:
     """The namespace of what is the whole cluster's.
 
     Args:
-        name: its name.
         privileged: whether a gateway is to run in it.
     """
     metadata: Manifest = {"name": name}

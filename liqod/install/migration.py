@@ -197,7 +197,6 @@ async def survey(client: Client, namespace: str) -> LiqoSurvey:
 
     Raises:
         ConfigError: the cluster has no id.
-        LiqodError: as the client raises.
     """
     cluster_id = await own_cluster_id(client, namespace)
     kept = {
@@ -254,7 +253,6 @@ async def take_out(client: Client, namespace: str, progress: Progress) -> None:
 
     Raises:
         ConfigError: a program of Liqo's does not end.
-        LiqodError: as the client raises.
     """
 
     async def take(*kinds: Kind, within: str | None = None) -> None:

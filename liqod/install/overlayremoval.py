@@ -31,9 +31,6 @@ async def overlay_down(client: Client, progress: Progress) -> list[str]:
 
     Returns:
         The names of nodes that did not say that they have done it.
-
-    Raises:
-        LiqodError: as the client raises.
     """
     try:
         fabrics = await client.list(INTERNAL_FABRICS, decode=InternalFabric)

@@ -87,7 +87,6 @@ async def check(client: Client, options: Options, wanted: list[Manifest]) -> Non
 
     Raises:
         InstallRefused: it cannot; all reasons are named.
-        LiqodError: as the client raises.
     """
     version, ahead = await _server(client)
     lacking = await installerrights.missing(client, wanted, options)

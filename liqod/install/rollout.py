@@ -98,11 +98,7 @@ async def advertised(client: Client, asked: str) -> str:
 
 
 async def wait_rolled_out(client: Client, namespace: str, progress: Progress) -> None:
-    """Until every replica of the daemon is ready; meanwhile it is told why one is not.
-
-    Raises:
-        LiqodError: the API server refuses.
-    """
+    """Until every replica of the daemon is ready; meanwhile it is told why one is not."""
     step = "wait for the daemon in the cluster"
     progress(step)
 

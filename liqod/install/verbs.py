@@ -80,7 +80,6 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     Raises:
         InstallRefused: the cluster cannot take it; nothing was changed.
         ConfigError: the cluster id is missing, wrong or another one.
-        LiqodError: as the client raises.
     """
     progress("looking at what is installed")
     asked = msgspec.structs.replace(options, cluster_id=options.cluster_id or UNNAMED)

@@ -433,7 +433,6 @@ class Client:
 
         Args:
             kind: what it is.
-            name: its name.
             namespace: where.
             uid: which one is meant: Conflict where another object has its name.
             grace: seconds, 0 for at once.

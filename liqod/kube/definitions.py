@@ -22,9 +22,6 @@ async def is_defined(client: Client, kind: Kind) -> bool:
     """True if the kind is defined, its definition is not being deleted, and was not of late.
 
     Kubernetes' own kinds always are.
-
-    Raises:
-        LiqodError: as the client raises.
     """
     if "." not in kind.group or kind.group.endswith(".k8s.io"):
         return True

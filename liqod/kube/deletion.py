@@ -23,7 +23,6 @@ async def set_finalizers(
 
     Raises:
         Conflict: somebody else wrote meanwhile; the watch brings what.
-        LiqodError: as the client raises.
     """
     without = frozenset(remove)
     kept = [each for each in meta.finalizers if each not in without]
@@ -46,7 +45,6 @@ async def delete_all(client: Client, kind: Kind, found: Iterable[Partial]) -> li
 
     Raises:
         Conflict: one was replaced.
-        LiqodError: as the client raises.
     """
     gone = []
     for each in found:

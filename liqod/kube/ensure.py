@@ -99,7 +99,6 @@ async def ensure(
 
     Args:
         client: the client of the cluster where it lives.
-        kind: its kind.
         wanted: the object, with ``metadata.name``; its status is not compared.
         live: the object as the store has it, or None if it has none.
         namespace: where it lives; ``metadata.namespace`` if not given.
@@ -108,7 +107,6 @@ async def ensure(
 
     Raises:
         Conflict: it exists and is not ours; AlreadyExists if the store had not seen it yet.
-        LiqodError: as the client raises.
     """
     metadata = wanted["metadata"]
     name = metadata["name"]

@@ -94,11 +94,7 @@ def read(body: bytes | msgspec.Raw, date: float | None) -> Look:
 
 
 async def look(client: Client, name: str, namespace: str) -> Look | None:
-    """A Lease as it is now; None where there is none.
-
-    Raises:
-        LiqodError: as the client raises.
-    """
+    """A Lease as it is now; None where there is none."""
     try:
         found = await client.raw("GET", LEASES.path(namespace, name))
     except NotFound:
@@ -110,11 +106,7 @@ async def look(client: Client, name: str, namespace: str) -> Look | None:
 
 
 async def looks(client: Client, namespace: str, selector: str) -> tuple[Look, ...]:
-    """The Leases of a namespace that match a label selector, as they are now.
-
-    Raises:
-        LiqodError: as the client raises.
-    """
+    """The Leases of a namespace that match a label selector, as they are now."""
     query = {"labelSelector": selector}
     found = await client.raw("GET", LEASES.path(namespace), query=query)
     date = times.date_of(found.headers.get("date", ""))

@@ -44,9 +44,6 @@ async def user_of(client: Client, token: str, audience: str = "") -> Authenticat
         client: with the daemon's own identity.
         token: as it was shown.
         audience: whom it must have been made for; empty means the API server.
-
-    Raises:
-        LiqodError: the API server could not be asked.
     """
     spec: dict[str, Any] = {"token": token, **({"audiences": [audience]} if audience else {})}
     review = await client.create_full(TOKEN_REVIEWS, {"spec": spec})
@@ -65,11 +62,7 @@ async def user_of(client: Client, token: str, audience: str = "") -> Authenticat
 
 
 async def may(client: Client, user: AuthenticatedUser, **attributes: str) -> bool:
-    """True if a SubjectAccessReview lets a user do what the ResourceAttributes name.
-
-    Raises:
-        LiqodError: the API server could not be asked.
-    """
+    """True if a SubjectAccessReview lets a user do what the ResourceAttributes name."""
     spec = {
         "user": user.name,
         "uid": user.uid,

@@ -127,9 +127,6 @@ class Watched(Generic[K]):
             key: of the object.
             ending: whether one that is being deleted counts as gone.
             counts: tells of one that is there whether it counts; else it is as good as gone.
-
-        Raises:
-            LiqodError: as the client raises.
         """
         if self.doubtful:
             return False

@@ -99,7 +99,6 @@ class GuardedTunnel:
         gauge: the wall.
         peer: whose tunnel it is.
         folder: what the backend keeps is there; it is made before anything is kept.
-        timings: see :class:`BackendTimings`.
     """
 
     def __init__(

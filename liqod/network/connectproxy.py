@@ -109,7 +109,6 @@ class ConnectProxy:
         dial: connects to it, by whatever way this daemon has.
         kernel: of this machine.
         places: of all peers' connections.
-        timings: how long it waits for what.
         listeners: listens to peers' namespaces; called in the node's.
     """
 

@@ -41,9 +41,6 @@ async def look(
     """Finds this machine's capabilities, and its kernel, to be attended while networks are kept.
 
     Args:
-        context: this cluster.
-        plugins: the plugins, and their calls.
-        callers: what callers may take.
         role: whether this machine is the gateway.
     """
     settings = context.config.network
@@ -68,9 +65,6 @@ async def equipped(
     """The capabilities of a machine whose kernel can have data paths.
 
     Args:
-        context: this cluster.
-        plugins: the plugins, and their calls.
-        callers: what callers may take.
         role: whether this machine is the gateway.
         kernel: its kernel.
         folder: where backends keep what must last until the machine starts anew.

@@ -42,7 +42,6 @@ async def join(
     """Keep the network of one peer, where one is asked for, until cancelled.
 
     Args:
-        peer: the peer.
         machine: this machine.
         api: the way by which its API server was reached last; empty while it was not.
         leads: whether this daemon leads; one that stands by judges as the leader does, and writes

@@ -26,7 +26,6 @@ async def take_up(peer: Peer, told: ClusterCidrs) -> str:
     """Add the ranges that a peer reports to its Configuration; why not, empty where they are there.
 
     Args:
-        peer: the peer.
         told: its ranges, by its own word.
 
     Raises:

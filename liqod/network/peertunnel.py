@@ -63,7 +63,6 @@ class PeerTunnel:
     """Keeps the network of one peer.
 
     Args:
-        peer: the peer.
         machine: what this machine can do.
         ends: of the tunnel.
         connections: notified how it is.

@@ -57,7 +57,6 @@ class NetworkGarbageCollector(Controller[str]):
     """Takes down the networks of peers that have no tenant namespace any more; keys are their ids.
 
     Args:
-        context: this cluster.
         machine: this machine.
     """
 
@@ -111,7 +110,6 @@ async def sweep(
     """Take down what is here of peers that have been unknown for a minute; their marks.
 
     Args:
-        context: this cluster.
         machine: this machine.
         kernel: what there is in its kernel.
         working: the ids of the peers whose tasks run, as a view.
@@ -141,9 +139,6 @@ async def sweep(
 async def known(context: ClusterContext, working: Collection[str]) -> list[PeerNames]:
     """All peers of which anything exists: a tenant namespace, a tunnel's key, a ForeignCluster,
     a task that runs.
-
-    Raises:
-        LiqodError: as the client raises.
     """
     client, own = context.client, context.namespace
     found = [

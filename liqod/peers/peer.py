@@ -29,7 +29,6 @@ class Peer:
 
     Attributes:
         id: its cluster id.
-        context: this cluster.
         tenant_namespace: the local namespace that belongs to this peer.
         work: the time that goes to what it asks of this cluster.
         network: the network that is joined with it.

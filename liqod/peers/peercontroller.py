@@ -52,7 +52,6 @@ class PeerController(Controller[str]):
     """Keeps one task running for each peer there is; a key is a peer's id.
 
     Args:
-        context: this cluster.
         run_peer: what runs for each; it is started again when it ends.
         gone: called with each that is no peer any more.
 

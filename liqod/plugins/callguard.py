@@ -84,9 +84,7 @@ class CallGuard:
 
     Args:
         kind: ``reflector``, ``discovery``, ``check``, ``probe`` (of a check) or ``network``.
-        name: its name.
         own: it is part of liqod: timed like the others, and never parked, as no one could mend it.
-        timings: see :class:`CallGuardTimings`.
 
     Attributes:
         calls: how many there were.
@@ -356,11 +354,7 @@ ErrorT = TypeVar("ErrorT", bound=LiqodError)
 
 
 class CallGuards:
-    """The gauges of all plugins.
-
-    Args:
-        timings: see :class:`CallGuardTimings`.
-    """
+    """The gauges of all plugins."""
 
     def __init__(self, timings: CallGuardTimings = ORDINARY) -> None:
         self._timings = timings

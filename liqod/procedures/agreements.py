@@ -61,9 +61,6 @@ async def of_peer(
         peer: the cluster's id.
         revoking: also invitations that others may use, too, where it has used one and so knows its
             line, and those for its key.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
     """
     here = Selection(namespace)
     try:
@@ -98,9 +95,6 @@ async def keys_of(client: Client, namespace: str, peer: str, role: str) -> froze
         namespace: liqod's own.
         peer: the cluster's id.
         role: ``consumer`` or ``provider``, as which it is meant.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
     """
     here, tenant = Selection(namespace), await find_tenant(client, peer)
     marks = {} if tenant is None else tenant.annotations
@@ -147,11 +141,7 @@ def _left(invitation: Invitation, peer: str, keys: set[str]) -> int:
 
 
 async def end(client: Client, namespace: str, peer: str, *, revoking: bool = False) -> list[str]:
-    """Delete them, with the secrets of invitations that were not used; a line for each.
-
-    Raises:
-        LiqodError: the API server refuses, or does not answer.
-    """
+    """Delete them, with the secrets of invitations that were not used; a line for each."""
     gone = []
     for each in await of_peer(client, namespace, peer, revoking=revoking):
         if await client.delete(each.kind, each.meta.name, namespace, uid=each.meta.uid):

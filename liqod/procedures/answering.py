@@ -75,9 +75,6 @@ async def known_key(
         namespace: liqod's own.
         cluster_id: the consumer's.
         cached: do without what was let in just now, which may be read a moment later.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
     """
     find = look_up_tenant if cached else find_tenant
     tenant = await find(client, cluster_id)
@@ -94,11 +91,7 @@ async def known_key(
 
 
 async def known_keys(client: Client, namespace: str, cluster_id: str) -> frozenset[str]:
-    """The same, and the key before for as long as the consumer has its rights under both.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
-    """
+    """The same, and the key before for as long as the consumer has its rights under both."""
     known = await known_key(client, namespace, cluster_id)
     tenant = await find_tenant(client, cluster_id) if known else None
     former = "" if tenant is None else former_of(tenant.annotations)
@@ -128,9 +121,6 @@ async def put_in_place(client: Client, namespace: str, entry: IncomingPeering) -
     """Have the key of an entry be the one by which its cluster is known here, and no other.
 
     Requests of holders of other keys end; a record that one was denied for ever stays.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
     """
     who = entry.spec.cluster_id
     tenant = await find_tenant(client, who)
@@ -152,9 +142,6 @@ async def key_here(client: Client, namespace: str, cluster_id: str, *, cached: b
         namespace: liqod's own.
         cluster_id: the other one's.
         cached: as of :func:`known_key`.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
     """
     known = await known_key(client, namespace, cluster_id, cached=cached)
     if known:

@@ -89,7 +89,6 @@ async def peer(
 
     Raises:
         ConfigError: it cannot be done, and why; so where another cluster has the id already.
-        LiqodError: an API server does not answer, or refuses.
     """
     progress("find out who both clusters are")
 

@@ -113,7 +113,6 @@ class Joining:
 
         Raises:
             ConfigError: a side refuses what is asked for.
-            LiqodError: an API server does not answer, or refuses.
         """
         self._sites = here, there
         made = _Made()

@@ -52,7 +52,6 @@ async def leave(client: Client, peer: str, namespace: str, liqo: str) -> None:
     Args:
         client: an administrator's.
         peer: its id.
-        namespace: its tenant namespace.
         liqo: liqod's own.
     """
     for kind in ORDER:

@@ -73,7 +73,6 @@ async def look(
 
     Raises:
         ConfigError: there is no such peer.
-        LiqodError: as the client raises.
     """
     selector = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
     tenants = {
@@ -90,11 +89,7 @@ async def look(
 
 
 async def nodes(client: Client) -> tuple[NodeNetworkStatus, ...]:
-    """The nodes of the overlay, by name; none where there is no overlay.
-
-    Raises:
-        LiqodError: as the client raises.
-    """
+    """The nodes of the overlay, by name; none where there is no overlay."""
     try:
         fabrics = await client.list(INTERNAL_FABRICS, decode=InternalFabric)
         every = await client.list(INTERNAL_NODES, decode=InternalNode)

@@ -86,7 +86,6 @@ async def ask(client: Client, namespace: str, request: PeeringRequest) -> bool:
 
     Raises:
         ConfigError: words are confirmed of a request that does not wait, or asks for other things.
-        LiqodError: the API server refuses, or does not answer.
     """
     live = await client.find(OUTGOING_PEERINGS, request.name, namespace, decode=OutgoingPeering)
     if request.confirms:

@@ -92,7 +92,6 @@ async def generate(
 
     Raises:
         ConfigError: the id is none, or this cluster's own; or the consumer was revoked meanwhile.
-        LiqodError: the API server refuses.
     """
     ids.check_cluster_id(consumer)
     if consumer == here:
@@ -257,9 +256,6 @@ async def delete(client: Client, consumer: str) -> int:
     """Revoke the peering users of a consumer; how many objects went.
 
     The tenant namespace that was made for them goes too if nothing came of it.
-
-    Raises:
-        LiqodError: the API server refuses.
     """
     gone = await revoke(client, consumer)
     return gone + await drop_unused_tenant_namespace(client, consumer)

@@ -112,11 +112,7 @@ async def certificates_of(client: Client, consumer: str, namespace: str) -> tupl
 
 
 async def take(client: Client, consumer: str, namespace: str) -> list[str]:
-    """Delete every right of the consumer, then what it runs here; returns those, one line each.
-
-    Raises:
-        LiqodError: the API server refuses, or does not answer.
-    """
+    """Delete every right of the consumer, then what it runs here; returns those, one line each."""
     gone = []
     users = await peeringusers.revoke(client, consumer)
     if users:

@@ -52,11 +52,7 @@ async def held(client: Client, provider: str, namespace: str) -> list[tuple[str,
 
 
 async def take(client: Client, namespace: str) -> list[str]:
-    """Delete the way in; returns the deleted objects, one line for each.
-
-    Raises:
-        LiqodError: the API server refuses, or does not answer.
-    """
+    """Delete the way in; returns the deleted objects, one line for each."""
     # What is asked for first, or Identities would be made again, and of these their Secrets.
     gone = await _delete(client, RESOURCE_SLICES, namespace, SOURCES)
     gone += await _delete(client, IDENTITIES, namespace, "")

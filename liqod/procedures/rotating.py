@@ -92,11 +92,7 @@ class RotationStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def rotation_status(client: Client, namespace: str) -> RotationStatus:
-    """How far it is now.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
-    """
+    """How far it is now."""
     own = await cluster_keys(client, namespace)
     found = await bound(client)
     open_ = await client.list(INVITATIONS, Selection(namespace), decode=Invitation)
@@ -148,11 +144,7 @@ def _state(own: ClusterKeys, waits: bool, able: bool) -> Follows:
 
 
 async def in_the_way(client: Client, namespace: str) -> str:
-    """Why the key cannot be changed now; empty where it can.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
-    """
+    """Why the key cannot be changed now; empty where it can."""
     place = Selection(namespace)
     asked = await client.list(OUTGOING_PEERINGS, place, decode=OutgoingPeering)
     asking = await client.list(INCOMING_PEERINGS, place, decode=IncomingPeering)
@@ -172,7 +164,6 @@ async def start_rotation(client: Client, namespace: str, cluster_id: str) -> Rot
 
     Raises:
         ConfigError: it cannot be changed now, and why.
-        LiqodError: the API server does not answer, or refuses.
     """
     why = await in_the_way(client, namespace)
     if why:

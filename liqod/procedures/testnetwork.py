@@ -74,7 +74,6 @@ async def test_network(
 
     Raises:
         ConfigError: there is no peer to try, or a namespace of somebody else's is in the way.
-        LiqodError: as the client raises.
     """
     here, there, left_out = await _places(client, asked)
     if not there:

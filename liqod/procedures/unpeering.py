@@ -123,11 +123,7 @@ async def plan(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> l
 
 
 async def half(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> Half:
-    """The objects that the peer has made of the peering, by what is here of it.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
-    """
+    """The objects that the peer has made of the peering, by what is here of it."""
     namespace = await find_tenant_namespace(local, peer)
     if namespace is None:
         return NOTHING_KEPT
@@ -159,9 +155,6 @@ async def unpeer(
             its Tenant and its end of the network, with an administrator's what it borrows here.
         liqo: liqod's namespace here.
         progress: told what is waited for.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
     """
     keeps = await half(local, peer, liqo)
     await agreements.end(local, liqo, peer)

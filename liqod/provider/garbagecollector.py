@@ -60,9 +60,7 @@ class GarbageCollector(Controller[Suspect]):
     """Collects the garbage of consumers in this cluster.
 
     Args:
-        context: this cluster.
         signing_requests: those of consumers that are being worked on; all others are garbage.
-        timings: how long it waits for what.
     """
 
     def __init__(

@@ -86,10 +86,7 @@ class Context:
     """The shared state of one peer's reflection.
 
     Args:
-        peer: the peer.
         remotes: the identities that it gave us.
-        plugins: the plugins, and their calls.
-        arbiter: what all peers say of objects here.
         grace: seconds a namespace must be off the map before its pods are given up.
 
     Attributes:

@@ -55,11 +55,7 @@ class Engine:
     """Reflection for one peer.
 
     Args:
-        peer: the peer.
         remotes: the identities that it gave us.
-        plugins: the plugins, and their calls.
-        arbiter: what all peers say of objects here.
-        timings: see :class:`.ReflectionTimings`.
         events: bounds of what is written of the peer's Events.
 
     Attributes:

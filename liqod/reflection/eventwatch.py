@@ -61,7 +61,6 @@ class EventTranslation:
 
     Args:
         mapped: the namespace.
-        context: of the peer's reflection.
     """
 
     def __init__(self, mapped: MappedNamespace, context: Context) -> None:
@@ -131,7 +130,6 @@ class EventWatch:
 
     Args:
         mapped: the namespace.
-        context: of the peer's reflection.
         translation: makes the Events here of those there.
     """
 

@@ -27,7 +27,6 @@ class HealthCheck:
     """Checks the sessions and workers of one peer.
 
     Args:
-        context: of the peer's reflection.
         workers: the peer's.
         better: called when a degradation is over: what waits for the end of a pause is due.
     """

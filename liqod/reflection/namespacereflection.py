@@ -42,7 +42,6 @@ class NamespaceReflection:
         namespace: its local name.
         remote_namespace: its name at the peer.
         client: for reading there, with the identity of any slice.
-        context: of the peer's reflection.
         workers: the peer's.
 
     Attributes:

@@ -60,7 +60,6 @@ class RemoteCache:
 
     Args:
         client: with the identity of a slice.
-        kind: the kind.
         watch: how much of the objects is kept.
         namespaces: the mapped namespace, by its name here and by that there.
         reflectors: those that write or watch this kind.

@@ -29,12 +29,7 @@ Said = tuple[ReflectedObject, str]
 
 
 class Retractions(Controller[Said]):
-    """Takes back statuses and objects here that no peer's engine wants any more.
-
-    Args:
-        context: this cluster.
-        arbiter: what all peers say of objects here.
-    """
+    """Takes back statuses and objects here that no peer's engine wants any more."""
 
     def __init__(self, context: ClusterContext, arbiter: StatusArbiter) -> None:
         self._context, self._arbiter = context, arbiter

@@ -61,8 +61,6 @@ class StatusWriter:
     """Writes the results of one reflector here, for one peer.
 
     Args:
-        reflector: the reflector.
-        context: of the peer's reflection.
         ask_again: has an object reconciled, whatever it was left with.
     """
 

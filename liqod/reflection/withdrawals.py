@@ -36,11 +36,7 @@ RETRIES: Final = Backoff(first=0.2, last=10.0)
 
 
 class Withdrawals:
-    """Withdraws and restores the readiness of the pods on one peer's virtual nodes.
-
-    Args:
-        context: of the peer's reflection.
-    """
+    """Withdraws and restores the readiness of the pods on one peer's virtual nodes."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

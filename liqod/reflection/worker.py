@@ -87,7 +87,6 @@ class Worker:
     engine opens and closes them for each mapped namespace, and all of its workers share them.
 
     Args:
-        reflector: the reflector.
         context: what it shares with the peer's others.
         only: the names of the objects that it works on, where it is disabled for all others.
 

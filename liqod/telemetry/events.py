@@ -182,7 +182,6 @@ class OrphanSwept(TopicEvent, frozen=True, kw_only=True):
 
     Attributes:
         kind: what it is.
-        name: its name.
         map: the NamespaceMap that it was made for.
         awaits: what has to go first.
         swept: how many, where they are not named.
@@ -313,8 +312,6 @@ class Replicated(TopicEvent, frozen=True, kw_only=True):
     """The result of writing one of our objects at the peer, or of watching them.
 
     Attributes:
-        kind: its kind.
-        name: its name.
         did: what was done there.
         state: ``running`` where it begins.
         server: where.
@@ -510,9 +507,7 @@ class Reflected(TopicEvent, frozen=True, kw_only=True):
     """An action on an object that is reflected.
 
     Attributes:
-        reflector: the reflector.
         namespace: the object's here.
-        name: its name.
         action: what was done, such as ``create``.
         reason: why.
         kind: of what was made there, where a reflector makes several.

@@ -122,11 +122,7 @@ async def cluster_keys(client: Client, namespace: str = labels.LIQO_NAMESPACE) -
 
 
 async def keys_here(client: Client, namespace: str) -> ClusterKeys | None:
-    """The cluster's keys; None where there are none, or none that can be used.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
-    """
+    """The cluster's keys; None where there are none, or none that can be used."""
     found = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=Secret)
     try:
         return None if found is None else _usable(found, namespace)
@@ -138,7 +134,6 @@ class CurrentKeys:
     """The cluster's keys as they are now, for a controller that has :attr:`watched` opened.
 
     Args:
-        context: this cluster.
         keys: what of the controller's comes to be looked at when they change.
 
     Attributes:
@@ -222,11 +217,7 @@ async def succeed(client: Client, namespace: str, cluster_id: str) -> ClusterKey
 
 
 async def forget_former(client: Client, namespace: str, former: ClusterKeys) -> None:
-    """Destroy a key that no peer knows this cluster by any more.
-
-    Raises:
-        LiqodError: the API server refuses.
-    """
+    """Destroy a key that no peer knows this cluster by any more."""
     found = await client.get(SECRETS, labels.KEYS_SECRET, namespace, decode=Secret)
     if found.value(labels.FORMER_KEY_FIELD) == former.private:
         # The statement stays, for who is told it later.
@@ -245,11 +236,7 @@ async def _write(
 
 
 class KeyBootstrap:
-    """Makes sure, before the peers start, that this cluster has its keys.
-
-    Args:
-        context: this cluster.
-    """
+    """Makes sure, before the peers start, that this cluster has its keys."""
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context

@@ -125,10 +125,6 @@ def providers_needing(
 class FormerKey(Controller[str]):
     """Destroys the former key in time.
 
-    Args:
-        context: this cluster.
-        timings: how long it waits for what.
-
     Attributes:
         providers: those that know this cluster by its former key alone.
     """

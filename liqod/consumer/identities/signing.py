@@ -60,7 +60,6 @@ class Signing(Controller[str]):
 
     Args:
         peer: the provider.
-        timings: how long it waits for what.
     """
 
     def __init__(self, peer: Peer, timings: ConsumerTimings = ORDINARY) -> None:

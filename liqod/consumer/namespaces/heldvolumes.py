@@ -10,11 +10,7 @@ SHOWN = 5
 
 
 async def lying(client: Client, namespace: str) -> dict[str, list[str]]:
-    """The claims of a namespace whose data lies at peers, by peer.
-
-    Raises:
-        LiqodError: as the client raises.
-    """
+    """The claims of a namespace whose data lies at peers, by peer."""
     found: dict[str, list[str]] = {}
     for claim in await client.list(CLAIMS, Selection(namespace)):
         if not volumeclaims.ours(claim) or not claim["spec"].get("volumeName"):

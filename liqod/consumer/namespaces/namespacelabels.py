@@ -18,7 +18,6 @@ class NamespaceLabels:
     """The labels of this cluster's namespaces.
 
     Args:
-        context: this cluster.
         namespaces: all namespaces, as they are watched.
     """
 

@@ -57,12 +57,7 @@ EMPTY = NamespaceMap()
 
 
 class OffloadingController(Controller[Task]):
-    """Keeps maps, labels and status as the NamespaceOffloadings of this cluster say.
-
-    Args:
-        context: this cluster.
-        timings: how long it waits for what.
-    """
+    """Keeps maps, labels and status as the NamespaceOffloadings of this cluster say."""
 
     def __init__(self, context: ClusterContext, timings: ConsumerTimings = ORDINARY) -> None:
         self._context, self._timings = context, timings

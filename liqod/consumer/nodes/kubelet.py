@@ -75,11 +75,8 @@ class KubeletServer:
     """Listens for every virtual node of this daemon.
 
     Args:
-        context: this cluster.
         proxies: to the pods at peers.
-        callers: what callers may take.
         open_listeners: what listens; tests have listeners without sockets.
-        timings: how long it waits for what.
 
     Attributes:
         port: the TCP port in use, once :meth:`run` has started.

@@ -35,7 +35,6 @@ class Access:
     """Authenticates the callers of the kubelet API, and asks the API server for their rights.
 
     Args:
-        context: this cluster.
         proxies: to the pods at peers.
         timings: how long an answer is remembered.
         most: how many are.
@@ -101,7 +100,6 @@ class Access:
 
         Raises:
             Unauthorized: nobody that the cluster knows.
-            LiqodError: the API server could not be asked.
         """
         if request.peer_certificate is not None:
             return certified(request.peer_certificate)
@@ -126,7 +124,6 @@ class Access:
 
         Raises:
             Forbidden: not so.
-            LiqodError: the API server could not be asked.
         """
         if not await self._may(user, "create", "proxy", node):
             # No node is named: whether a pod exists, and where it is, is not for everybody.
@@ -144,7 +141,6 @@ class Access:
 
         Raises:
             Forbidden: not so.
-            LiqodError: the API server could not be asked.
         """
         # Who may read all of them, as scrapers may, is asked about once for all.
         for name in dict.fromkeys(("", node)):

@@ -58,7 +58,6 @@ class NodeController(Controller[str]):
         name: of the VirtualNode and its Node.
         virtual_nodes: every VirtualNode of this cluster.
         nodes: the Nodes labelled as virtual nodes.
-        timings: how long it waits for what.
     """
 
     def __init__(

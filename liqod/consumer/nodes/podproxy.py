@@ -68,7 +68,6 @@ class PodProxy:
         remotes: the identities that it gave us.
         offloaded: the pods there.
         proxies: those of all peers, where this one stands while it runs.
-        timings: how long it waits for what.
 
     Attributes:
         id: the peer's cluster id.

@@ -44,7 +44,6 @@ class ServingCertificate:
     """Keeps the certificate of the kubelet API.
 
     Args:
-        context: this cluster.
         proxies: to the pods at peers: nothing is asked for while there is none.
         shown: called with each certificate that is to be shown from now on.
         clock: epoch seconds.

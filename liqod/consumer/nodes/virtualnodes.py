@@ -38,7 +38,6 @@ class VirtualNodes(Controller[str]):
 
     Args:
         peer: the provider.
-        timings: how long it waits for what.
     """
 
     def __init__(self, peer: ProviderPeer, timings: ConsumerTimings = ORDINARY) -> None:

@@ -30,7 +30,6 @@ class Material(msgspec.Struct, frozen=True):
         bundle: authorities' certificates, the signing one first, PEM.
         ca_key: key of the first of them.
         certificate: the server's, PEM.
-        key: its key.
         hosts: names and addresses that the certificate is for, sorted.
     """
 

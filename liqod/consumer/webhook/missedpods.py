@@ -46,9 +46,7 @@ class MissedPods:
     """Takes care of the unscheduled pods of offloaded namespaces, while there are some.
 
     Args:
-        context: this cluster.
         doubt: has the way to the webhook proved again.
-        timings: how long it waits for what.
     """
 
     def __init__(
@@ -109,9 +107,7 @@ class UnscheduledPods(Controller[Key]):
     """Gives the unscheduled pods of some namespaces what they may still get.
 
     Args:
-        context: this cluster.
         doubt: has the way to the webhook proved again.
-        timings: how long it waits for what.
     """
 
     def __init__(

@@ -48,8 +48,6 @@ class PodWebhook:
     """Answers for new pods.
 
     Args:
-        context: this cluster.
-        callers: what callers may take.
         open_listeners: what listens; tests have listeners without sockets.
         timings: how long the leader waits for what.
 

@@ -44,9 +44,7 @@ class WebhookController(Controller[str]):
     """One leadership's worth of care; its keys are its steps.
 
     Args:
-        context: this cluster.
         port: where the webhook listens.
-        timings: how long it waits for what.
 
     Attributes:
         reachable: the last verdict: True, or why not; None before the first.

@@ -104,7 +104,6 @@ class BorrowRequest(OutgoingRequest):
     """Pursues one request; each :meth:`run` is one try.
 
     Args:
-        context: this cluster.
         name: of the OutgoingPeering.
         dialling: meets the one that is asked.
         where: what discovery knows of a cluster's addresses.

@@ -56,8 +56,6 @@ class IncomingController(Controller[str]):
     """Carries out decisions about requests, and removes those that are over.
 
     Args:
-        context: this cluster.
-        timings: see :class:`.HandshakeTimings`.
         most: entries that are no peers yet.
 
     Attributes:

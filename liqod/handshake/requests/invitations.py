@@ -81,7 +81,6 @@ async def invite(
 
     Raises:
         ConfigError: it is to last for too long, is for what is no cluster, or an address is none.
-        LiqodError: the API server refuses.
     """
     if not 1 <= wanted.lifetime <= LONGEST:
         raise ConfigError("an invitation is good for a second at the least, and a year at the most")
@@ -148,9 +147,6 @@ async def redeem(client: Client, namespace: str, bearer: Bearer) -> dict[str, in
     Returns Refused where it cannot be used.
 
     One that is not there and one whose secret is another are the same answer.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
     """
     for _ in range(TRIES):
         found = await client.find(INVITATIONS, bearer.name, namespace, decode=Invitation)
@@ -175,11 +171,7 @@ async def redeem(client: Client, namespace: str, bearer: Bearer) -> dict[str, in
 
 
 async def mark_entered(client: Client, namespace: str, bearer: Bearer) -> None:
-    """Note that the request of a bearer was written down, so that it is let in by that alone.
-
-    Raises:
-        LiqodError: the API server does not answer, or refuses.
-    """
+    """Note that the request of a bearer was written down, so that it is let in by that alone."""
     for _ in range(TRIES):
         found = await client.find(INVITATIONS, bearer.name, namespace, decode=Invitation)
         if found is None:
@@ -248,11 +240,7 @@ def _is_use_of(use: Use, bearer: Bearer) -> bool:
 
 
 class Invitations(Controller[str]):
-    """Keeps the condition of each invitation that shows if it is valid, and deletes old ones.
-
-    Args:
-        context: this cluster.
-    """
+    """Keeps the condition of each invitation that shows if it is valid, and deletes old ones."""
 
     def __init__(self, context: ClusterContext) -> None:
         self._client = context.client

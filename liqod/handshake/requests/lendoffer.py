@@ -45,7 +45,6 @@ class LendOffer(OutgoingRequest):
     """Pursues one offer: each :meth:`run` is one connection, and this is its host.
 
     Args:
-        context: this cluster.
         name: of the OutgoingPeering.
         dialler: meets others.
         host: decides about who asks to borrow.

@@ -44,7 +44,6 @@ class OutgoingController(Controller[str]):
     """Pursues each request, and releases those whose peering was ended.
 
     Args:
-        context: this cluster.
         pursuing: makes what pursues a request.
         left: is notified of the id of a cluster of which nothing is borrowed any more.
     """

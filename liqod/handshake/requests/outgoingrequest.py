@@ -30,7 +30,6 @@ class OutgoingRequest(ABC):
     """One OutgoingPeering, and how it is pursued.
 
     Args:
-        context: this cluster.
         name: of the OutgoingPeering.
 
     Attributes:

@@ -76,10 +76,8 @@ class PolicyRequests:
     """Looks at the clusters that are seen, and asks.
 
     Args:
-        context: this cluster.
         list_seen: all that is seen.
         requests: the requests that there are, from memory.
-        timings: see :class:`.HandshakeTimings`.
     """
 
     def __init__(

@@ -72,9 +72,6 @@ class ReverseConnections:
     """Decides about offers, and keeps the connections.
 
     As :class:`liqod.handshake.transport.peerlistener.LendOfferHandler`.
-
-    Args:
-        context: this cluster.
     """
 
     def __init__(self, context: ClusterContext) -> None:

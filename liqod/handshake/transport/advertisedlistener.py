@@ -30,7 +30,6 @@ class AdvertisedListener:
     """Listens for other clusters' daemons, and publishes the addresses where it does.
 
     Args:
-        context: this cluster.
         shared: folder of root's alone by which programs share :data:`SHARED`; None: nobody does.
 
     Attributes:

@@ -111,7 +111,6 @@ class ChannelManager:
         by_lender: makes a connection by the channel of the lender with a key (SHA-256,
             hexadecimal) that has dialled this cluster. Raises Unconnected.
         present: the key that a listener has now, whose key was that.
-        timings: see :class:`.HandshakeTimings`.
     """
 
     def __init__(

@@ -23,11 +23,7 @@ KnowsFormerKey = Callable[[ExpectedPeer], Awaitable[bool]]
 
 
 async def present_key(client: Client, key: str) -> str:
-    """The key (SHA-256, hexadecimal) that has followed one of a provider's; or that very one.
-
-    Raises:
-        LiqodError: the API server does not answer.
-    """
+    """The key (SHA-256, hexadecimal) that has followed one of a provider's; or that very one."""
     everywhere = Selection(labels=f"{labels.TENANT_NAMESPACE}={labels.TRUE}", cached=True)
     for each in await client.list(NAMESPACES, everywhere, decode=Partial):
         note = each.metadata.annotations.get(labels.PROVIDER_KEYS)

@@ -54,7 +54,6 @@ class PeerDialler:
         dial: makes TCP connections; tests pass their own.
         counters: count what meetings come to; None: nobody measures.
         bounds: of the streams of those who are lent to.
-        timings: see :class:`.HandshakeTimings`.
     """
 
     def __init__(
@@ -183,7 +182,6 @@ class DialledSession(PeerSession):
         wire: TLS with it.
         counters: count what it comes to.
         bounds: of the streams of who is lent to.
-        timings: see :class:`.HandshakeTimings`.
     """
 
     def __init__(

@@ -139,7 +139,6 @@ class PeerListener:
         counters: count what meetings come to; None: nobody measures.
         account: what those who come may take; None: as much as may be.
         idle: seconds after which a stream ends by which nothing comes.
-        timings: see :class:`.HandshakeTimings`.
 
     Raises:
         ProtocolError, ConfigError: the key cannot be used.

@@ -136,7 +136,6 @@ class IndexedStore:
         """Take in an object; None where nothing changed by it.
 
         Args:
-            key: its key.
             body: the object.
             fits: it was seen before that there is room for it.
         """

@@ -59,7 +59,6 @@ def namespace_stays(name: str, marks: Mapping[str, str], own: str) -> str:
     so that what is offloaded on would wait for ever for a node.
 
     Args:
-        name: its name.
         marks: its labels; none where they are not known.
         own: the namespace where liqod keeps what is the whole cluster's.
     """

@@ -165,7 +165,6 @@ class Counters:
         """Take in the newest samples, and return the node's metrics.
 
         Args:
-            node: its name.
             pods: those that run on it; the counters of others are dropped.
             known: samples by namespace and name here.
             now: epoch seconds.

@@ -125,7 +125,6 @@ def merge(
         local: the local pod; a terminal phase of its is final.
         remote_pod: the pod at the peer, or None if there is none.
         node_address: address of the virtual node, for ``hostIP``.
-        now: the time.
         cross: translates the remote pod's addresses; None where none crosses
             (``pod_network: none``).
         shadow_phase: phase of the ShadowPod, final where terminal though the remote pod is gone.
@@ -183,7 +182,6 @@ def ended(local: Mapping[str, Any], phase: str, reason: str, message: str, *, no
         phase: ``Failed`` or ``Succeeded``.
         reason: one word.
         message: a sentence.
-        now: the time.
     """
     status: Json = local.get("status") or {}
     code = 0 if phase == "Succeeded" else 1
@@ -372,7 +370,6 @@ def withdrawn(local: Mapping[str, Any], unreachable: str | None, *, now: str) ->
     Args:
         local: the local pod.
         unreachable: as in :func:`merge`.
-        now: the time.
     """
     status: Json = local.get("status") or {}
     before: Sequence[Json] = status.get("conditions") or ()

@@ -126,7 +126,6 @@ def obstacle(pod: Json, placement: Placement | None = None) -> SchedulingVerdict
     """The first thing that a pod uses and that cannot follow it to a peer, as a verdict; or None.
 
     Args:
-        pod: the pod.
         placement: which claims follow it; None: its volumes have been judged before.
     """
     spec = pod.get("spec", {})

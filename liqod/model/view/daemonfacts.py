@@ -64,7 +64,6 @@ class PluginFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """One plugin, or one thing it provides; attributes as in ``liqod plugins``.
 
     Attributes:
-        name: its name.
         kind: ``reflector``, ``discovery``, ``network``, ``check`` or ``plugin``.
         version: of the package that brings it.
         package: name of that package.
@@ -156,8 +155,6 @@ class ReasonFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why objects are not as they are to be at a peer, or here: a reason that a reflector gave.
 
     Attributes:
-        peer: the peer.
-        reflector: the reflector.
         code: the reason in a word.
         message: the reason in a sentence.
         objects: how many objects it is given for.

@@ -162,7 +162,6 @@ class NodeFacts(msgspec.Struct, frozen=True):
     """A virtual node.
 
     Attributes:
-        name: its name.
         problem: why it is not as it is to be; empty if it is.
         lease: the age of its lease in seconds; None: not known.
         behind: why what runs there may not answer, as its provider reports of its nodes; empty

@@ -252,7 +252,6 @@ class SliceFacts(NamedTuple):
     Attributes:
         peer: with whom it is shared.
         lent: it is lent to that peer, else borrowed from it.
-        name: its name.
         denied: why it was denied; empty if it was not.
         ungrown: why it is not granted what was asked for later; empty if it is.
         beyond: what its provider says where it grants more than its nodes have; empty for nothing.

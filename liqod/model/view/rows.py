@@ -241,7 +241,6 @@ class Reflection(Row, frozen=True):
     """One reflector at one peer.
 
     Attributes:
-        peer: the peer.
         reflector: its name.
         waiting: keys in its queue.
         busy: keys that are worked on.
@@ -319,7 +318,6 @@ class Task(Row, frozen=True):
     """One task of the daemon.
 
     Attributes:
-        name: its name.
         depth: 0 for the root; a child follows its parent and is one deeper.
         peer: whom it works for, if anybody.
         waits: the function it waits in, such as ``KeyedQueue._next``; empty while it runs.

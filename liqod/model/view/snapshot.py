@@ -22,8 +22,6 @@ class PodSummary(msgspec.Struct, frozen=True):
     """The summary of a pod: its place, and whether and why it is not ready.
 
     Attributes:
-        namespace: its namespace.
-        name: its name.
         node: the node it is bound to.
         phase: ``status.phase``.
         ready: whether its condition Ready is True.

@@ -149,7 +149,6 @@ class Election:
         Args:
             claim: the Lease after it.
             sent: when it went out.
-            now: the time.
         """
         self.saw(claim, now)
         self._proved = max(self._proved, sent)
@@ -241,7 +240,6 @@ class Election:
         Args:
             key: of the question.
             claim: what it says of itself; nothing counts but that of the holder at work.
-            now: the time.
         """
         self.told(claim.epoch)
         probe = self.probe

@@ -87,11 +87,7 @@ class GatewayLease:
             await trio.sleep(AGAIN)
 
     async def read(self) -> str:
-        """Read the Lease and report it; its version, empty where there is none.
-
-        Raises:
-            LiqodError: as the client raises.
-        """
+        """Read the Lease and report it; its version, empty where there is none."""
         found = await self._client.find(LEASES, labels.GATEWAY_LEASE, self._namespace, decode=Lease)
         self._told(said(found) if found is not None else None)
         return found.metadata.resource_version if found is not None else ""
@@ -108,11 +104,7 @@ class GatewayLease:
                 self._told(said(lease) if event.type != "DELETED" else None)
 
     async def create(self, found: LeaseRecord) -> str | None:
-        """Make it; its version, None where somebody was faster.
-
-        Raises:
-            LiqodError: as the client raises.
-        """
+        """Make it; its version, None where somebody was faster."""
         new = {
             "metadata": {
                 "name": labels.GATEWAY_LEASE,

@@ -48,7 +48,6 @@ async def stand(
     """Be a candidate until cancelled, as often as it takes; of one that is alone, nothing.
 
     Args:
-        context: this cluster.
         role: notified whether this machine is the gateway.
         leads: whether this daemon leads.
         node: name of the node's network namespace; None for the one that this process is in.
@@ -121,7 +120,6 @@ async def secret_of(context: ClusterContext) -> bytes:
 
     Raises:
         NetworkError: there is one, and it is no such secret.
-        LiqodError: as the client raises.
     """
     client, own = context.client, context.namespace
     for _ in range(2):

@@ -59,7 +59,6 @@ class Connections(Controller[str]):
     """Keeps the Connection of one peer.
 
     Args:
-        peer: the peer.
         ends: of its tunnel.
         role: whether this machine is the gateway; another one writes where it is not.
     """

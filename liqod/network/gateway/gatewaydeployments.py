@@ -47,7 +47,6 @@ class GatewayDeployments(Controller[str]):
     """Keeps the Deployment of a peer's gateway, and says in its pod's conditions how that is.
 
     Args:
-        peer: the peer.
         ends: of the tunnel.
         connections: knows how the tunnel is.
     """

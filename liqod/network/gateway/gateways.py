@@ -65,7 +65,6 @@ class Gateways(Controller[str]):
     """Judges the gateways of one peer, and publishes both ends of the tunnel.
 
     Args:
-        peer: the peer.
         ends: notified of them.
         here: what decides, of this cluster.
         addresses: where peers reach this machine, the preferred one first.

@@ -39,7 +39,6 @@ class GatewayServices(Controller[str]):
     """Keeps the Service of a peer's gateway, and publishes where it is reached.
 
     Args:
-        peer: the peer.
         ends: of the tunnel.
         known: notified where it is.
         own: addresses of this machine, as peers reach it.

@@ -24,9 +24,6 @@ async def is_there(client: Client, namespace: str, *kinds: Kind) -> bool:
         client: of this cluster.
         namespace: the peer's tenant namespace.
         kinds: any of them counts.
-
-    Raises:
-        LiqodError: as the client raises.
     """
     for kind in kinds:
         found = await client.list(kind, Selection(namespace), decode=Partial)

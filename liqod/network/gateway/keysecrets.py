@@ -52,7 +52,6 @@ async def keys_of(
 
     Raises:
         ProtocolError: the given Secret, or ours, has no private key in it.
-        LiqodError: as the client raises.
     """
     if given:
         named = await client.get(SECRETS, given, tenant_namespace, decode=KeySecret)
@@ -83,9 +82,6 @@ async def show(client: Client, gateway: Object, public: bytes, live: bytes | Non
         gateway: whose it is; it goes with it.
         public: the key.
         live: the Secret as the store has it.
-
-    Raises:
-        LiqodError: as the client raises.
     """
     wanted = public_secret(gateway, public)
     await ensure(client, SECRETS, wanted, live=live, adopt=True)
@@ -101,7 +97,6 @@ async def kept(
 
     Raises:
         ProtocolError: the Secret has no private key in it.
-        LiqodError: as the client raises.
     """
     name, place = (given, tenant_namespace) if given else (ids.gateway_resource(peer), own)
     found = await client.find(SECRETS, name, place, decode=KeySecret)

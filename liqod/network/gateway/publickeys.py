@@ -43,7 +43,6 @@ def taken(
     Args:
         every: those of all peers, in their tenant namespaces.
         peer: its id.
-        namespace: its tenant namespace.
         own: this cluster's public key at that tunnel.
         strays: those in other namespaces, where whoever may write could take a peer's place: they
             count for nobody and against nobody.

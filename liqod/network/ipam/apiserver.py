@@ -36,11 +36,7 @@ KUBERNETES: Final = Selection("default", labels=f"{labels.SERVICE_NAME}=kubernet
 
 
 class ServerAddress(Controller[str]):
-    """Keeps that IP; there is one key.
-
-    Args:
-        context: this cluster.
-    """
+    """Keeps that IP; there is one key."""
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context

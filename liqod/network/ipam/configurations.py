@@ -54,7 +54,6 @@ class Configurations(Controller[Key]):
     are about are nobody's: a peer may speak for itself alone.
 
     Args:
-        context: this cluster.
         book: why a range has no alias.
     """
 

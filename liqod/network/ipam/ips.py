@@ -45,11 +45,7 @@ PORT_FIELDS: Final = ("name", "protocol", "port", "appProtocol")
 
 
 class IPs(Controller[Key]):
-    """Gives each IP its address; a key is its namespace and name.
-
-    Args:
-        context: this cluster.
-    """
+    """Gives each IP its address; a key is its namespace and name."""
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context

@@ -33,7 +33,6 @@ class Networks(Controller[Key]):
     """Gives each Network its range; a key is its namespace and name.
 
     Args:
-        context: this cluster.
         book: what is taken; it is kept here.
     """
 

@@ -96,11 +96,7 @@ UNKNOWN_SOURCES: Final = 1
 
 
 class OwnRanges(Controller[str]):
-    """Keeps the Networks of this cluster's own ranges; there is one key.
-
-    Args:
-        context: this cluster.
-    """
+    """Keeps the Networks of this cluster's own ranges; there is one key."""
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context

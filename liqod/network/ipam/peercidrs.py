@@ -62,11 +62,7 @@ class PeerIP(msgspec.Struct):
 
 
 class PeerCIDRs(Controller[str]):
-    """Keeps ``peer.network.ranges`` as the Configuration and the IPs say; there is one key.
-
-    Args:
-        peer: the peer.
-    """
+    """Keeps ``peer.network.ranges`` as the Configuration and the IPs say; there is one key."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer

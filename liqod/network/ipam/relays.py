@@ -29,11 +29,7 @@ PREFIX = "relay-"
 
 
 class Relays(Controller[str]):
-    """Keeps those IPs; a key is a peer's id.
-
-    Args:
-        context: this cluster.
-    """
+    """Keeps those IPs; a key is a peer's id."""
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context

@@ -35,7 +35,6 @@ class Takeover(Controller[str]):
     """Keeps the InternalFabric and this node's kernel so, while this node is the gateway.
 
     Args:
-        context: this cluster.
         role: whether it is.
         kernel: of this node.
         holder: what this daemon calls itself.

@@ -57,7 +57,6 @@ class OverlayWriter(Controller[str]):
     """Keeps the InternalNodes, the InternalFabric and this node's part of the overlay.
 
     Args:
-        context: this cluster.
         machine: this machine, which is the gateway.
         kernel: its kernel.
         holder: what this daemon calls itself in the Lease.

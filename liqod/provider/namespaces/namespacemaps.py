@@ -70,8 +70,6 @@ class NamespaceMaps(Controller[str]):
 
     Args:
         peer: the consumer.
-        guest_policies: the state of the policies that restrict it.
-        timings: how long it waits for what.
 
     Attributes:
         shared: the shares that the namespaces have of its bounds on objects.

@@ -131,7 +131,6 @@ class PolicyController(Controller[str]):
     """Keeps the state of the admission policies that restrict consumers; there is one key.
 
     Args:
-        context: this cluster.
         guest_policies: the state, kept up to date from here.
     """
 

@@ -17,7 +17,6 @@ class SliceRequest(msgspec.Struct, frozen=True):
     """A slice as it is counted.
 
     Attributes:
-        name: its name.
         since: when it was created, RFC 3339.
         resources: what it asks for, by name; None where no default class decides about it.
         granted: what was granted to it before, by whichever class; None where nothing was.

@@ -145,7 +145,6 @@ class ConsumerQuotas:
         """The wanted amounts of a namespace's quota: its present shares, or first ones.
 
         Args:
-            namespace: the namespace.
             live: what its quota says.
             bounds: those of the consumer which can be set now.
         """
@@ -167,7 +166,6 @@ class QuotaBalancer(Controller[str]):
     Args:
         peer: the consumer.
         shared: what is known of its quotas; kept up to date from here.
-        timings: how long it waits for what.
     """
 
     def __init__(

@@ -118,8 +118,6 @@ class LentSlices(Controller[str]):
     Args:
         peer: the consumer.
         issuer: issues their certificates.
-        guest_policies: the state of the policies that restrict it.
-        timings: how long it waits for what.
     """
 
     def __init__(

@@ -86,9 +86,6 @@ async def expire(
 
     Returns:
         The seconds until the next one's time; None if there is none left.
-
-    Raises:
-        LiqodError: the API server refuses, or does not answer.
     """
     left = []
     for each in await client.list(

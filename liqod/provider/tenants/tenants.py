@@ -148,8 +148,6 @@ class Tenants(Controller[str]):
     Args:
         peer: the consumer.
         issuer: issues its certificate.
-        guest_policies: the state of the policies that restrict it.
-        timings: how long it waits for what.
     """
 
     def __init__(
@@ -360,7 +358,6 @@ class Tenants(Controller[str]):
         """Give a verified Tenant its certificate and its roles.
 
         Args:
-            tenant: the Tenant.
             csr: the request that is signed.
             keyed: whether that is for the name with its key.
         """

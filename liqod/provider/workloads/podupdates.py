@@ -64,9 +64,7 @@ class PodUpdates:
 
     Args:
         peer: the consumer.
-        guest_policies: the state of the policies that restrict it.
         books: its ledger.
-        timings: how long it waits for what.
     """
 
     def __init__(

@@ -55,7 +55,6 @@ class ShadowEndpointSlices(Controller[Key]):
 
     Args:
         peer: the consumer.
-        timings: how long it waits for what.
 
     Attributes:
         memories: of ShadowEndpointSlices, which go with the namespace.

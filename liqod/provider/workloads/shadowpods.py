@@ -55,8 +55,6 @@ class ShadowPods(Controller[Key]):
 
     Args:
         peer: the consumer.
-        guest_policies: the state of the policies that restrict it.
-        timings: how long it waits for what.
 
     Attributes:
         memories: of ShadowPods and of their pods, which go with the namespace.
