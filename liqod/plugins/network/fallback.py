@@ -127,6 +127,8 @@ class WebsocketFallback:
 
     async def status(self) -> TunnelStatus | None:
         """How it is while packets go by it; else None."""
+        if self._ended:
+            return None  # each peer is looked at every second
         beside = await self._look()
         return await self._websocket.status() if beside.leads else None
 

@@ -196,3 +196,16 @@ async def test_a_websocket_that_cannot_be_had_is_said_once_and_hinders_nothing(
         "no tunnel in a websocket can be had: too many open files"
     ]
     assert made.why == "too many open files"
+
+
+async def test_the_kernel_is_not_asked_for_a_websocket_that_is_not_offered(
+    made: WebsocketFallback, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+    monkeypatch.setattr(redirect, "target", lambda name, hook: asked.append(name))
+    assert await made.status() is None
+    assert asked == ["lqt0"]
+    await made.settle(SPEC, None, 0.0)
+    before = len(asked)
+    assert await made.status() is None
+    assert len(asked) == before
