@@ -44,7 +44,7 @@ async def kill_the_daemon(site: Site) -> None:
 
 
 async def kill_the_tunnel(site: Site) -> None:
-    process = await uapi.process(site.names.tunnel)
+    process = await uapi.process(uapi.path(site.names.tunnel))
     assert process is not None
     os.kill(process, signal.SIGKILL)
 

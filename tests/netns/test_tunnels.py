@@ -125,7 +125,7 @@ class TestWireGuard(TunnelContract):
             live = both.spec("client").endpoints[0]
             keys = probe_keys(*KEYS["server"], KEYS["client"][1], dialled=True)
             gone = Change(peers=(PeerChange(public_key=keys.public, remove=True),))
-            await uapi.write(both.server.place.interface, gone)
+            await uapi.write(uapi.path(both.server.place.interface), gone)
             better = f"198.51.100.77:{WIREGUARD.port}"
             Way(both).set(open_=True)
             both.build(both.client)
@@ -162,7 +162,7 @@ class TestWireGuard(TunnelContract):
             assert step.endpoint == better
             change = PeerChange(public_key=both.spec("client").peer_public_key, endpoint=better)
             interface = both.client.place.interface
-            await uapi.write(interface, Change(peers=(change,)))
+            await uapi.write(uapi.path(interface), Change(peers=(change,)))
             assert await reached(both) == better
             # The server says something, to where the client was before.
             with (

@@ -24,34 +24,34 @@ LARGEST = 1 << 16
 """Bytes of an answer: an interface of ours has one peer."""
 
 
-def path(interface: str) -> Path:
+def path(interface: str, folder: Path = FOLDER) -> Path:
     """The socket of an interface."""
-    return FOLDER / f"{interface}.sock"
+    return folder / f"{interface}.sock"
 
 
-async def read(interface: str, private_key: bytes = b"") -> WireGuardDevice:
+async def read(place: Path, private_key: bytes = b"") -> WireGuardDevice:
     """How an interface is.
 
     Args:
-        interface: its name.
+        place: its socket.
         private_key: the one to compare with.
 
     Raises:
         OSError: nobody answers there, or with an error.
     """
-    return parsed(await _ask(interface, "get=1\n\n"), private_key)
+    return parsed(await _ask(place, "get=1\n\n"), private_key)
 
 
-async def write(interface: str, change: Change) -> None:
+async def write(place: Path, change: Change) -> None:
     """Change an interface. Raises OSError as :func:`read`."""
-    parsed(await _ask(interface, encoded(change)))
+    parsed(await _ask(place, encoded(change)))
 
 
-async def process(interface: str) -> int | None:
-    """Id of the process that has an interface; None where nobody listens."""
+async def process(place: Path) -> int | None:
+    """Id of the process that listens at an interface's socket; None where nobody does."""
     try:
         with trio.fail_after(PATIENCE):
-            stream = await trio.open_unix_socket(path(interface))
+            stream = await trio.open_unix_socket(place)
     except (OSError, trio.TooSlowError):
         return None
     async with stream:
@@ -140,11 +140,12 @@ def other(stream: trio.SocketStream) -> tuple[int, int]:
     return process, user
 
 
-async def _ask(interface: str, text: str) -> str:
+async def _ask(place: Path, text: str) -> str:
     """Raises OSError; its text names no more than the interface."""
+    interface = place.stem
     try:
         with trio.fail_after(PATIENCE):
-            async with await trio.open_unix_socket(path(interface)) as stream:
+            async with await trio.open_unix_socket(place) as stream:
                 if other(stream)[1] not in (0, os.geteuid()):
                     # Whoever it is, it is not to hear of keys.
                     raise PermissionError(errno.EPERM, f"{interface}: somebody else listens there")

@@ -79,6 +79,7 @@ class WireGuardTunnel:
         services: of the daemon.
         place: where the interface is to be.
         kernel_has: says whether the kernel has WireGuard; for tests.
+        sockets: where programs have their sockets.
     """
 
     def __init__(
@@ -88,11 +89,13 @@ class WireGuardTunnel:
         place: Place,
         *,
         kernel_has: Callable[[], bool] = wgnetlink.known,
+        sockets: Path = uapi.FOLDER,
     ) -> None:
         self._settings = settings
         self._host = services.host
         self._place = place
         self._interface = Interface(services.host, place)
+        self._socket = uapi.path(place.interface, sockets)
         self._kernel_has = kernel_has
         self._race, self._names = Race(), EndpointResolver()
         self._keys: tuple[TunnelSpec, TunnelKeys] | None = None
@@ -157,10 +160,10 @@ class WireGuardTunnel:
         """As :meth:`liqod.plugins.providers.Tunnel.down`."""
         interface = self._place.interface
         await self._fallback.end()
-        process = await uapi.process(interface)
+        process = await uapi.process(self._socket)
         if process is not None:
             await processes.end(process, named=interface)
-        uapi.path(interface).unlink(missing_ok=True)
+        self._socket.unlink(missing_ok=True)
         await self._interface.delete()
 
     async def _running(self) -> Engine | None:
@@ -185,7 +188,7 @@ class WireGuardTunnel:
             await self._interface.make("wireguard")
             return "kernel"
         # A socket that nobody listens at is left of one that was killed.
-        uapi.path(interface).unlink(missing_ok=True)
+        self._socket.unlink(missing_ok=True)
         program = self._program()
         assert program is not None
         await processes.begin(
@@ -201,7 +204,7 @@ class WireGuardTunnel:
 
     async def _ready(self) -> bool:
         """True if a program has the interface, no matter who began it."""
-        return await uapi.process(self._place.interface) is not None
+        return await uapi.process(self._socket) is not None
 
     async def _configure(self, engine: Engine, spec: TunnelSpec, silent: float) -> float:
         found = await self._read(engine, spec.private_key)
@@ -299,7 +302,7 @@ class WireGuardTunnel:
     async def _read(self, engine: Engine, private_key: bytes) -> WireGuardDevice:
         interface = self._place.interface
         if engine == "userspace":
-            return await uapi.read(interface, private_key)
+            return await uapi.read(self._socket, private_key)
         return await self._host.within(
             self._place.namespace, partial(wgnetlink.read, interface, private_key)
         )
@@ -307,7 +310,7 @@ class WireGuardTunnel:
     async def _write(self, engine: Engine, change: Change) -> None:
         interface = self._place.interface
         if engine == "userspace":
-            await uapi.write(interface, change)
+            await uapi.write(self._socket, change)
         else:
             await self._host.within(
                 self._place.namespace, partial(wgnetlink.write, interface, change)

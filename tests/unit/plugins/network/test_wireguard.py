@@ -25,6 +25,10 @@ SPEC = TunnelSpec(
 )
 
 
+NOWHERE = Path("/nowhere")
+"""A folder that is not there."""
+
+
 class Host:
     """No machine: functions are called where they stand."""
 
@@ -33,9 +37,11 @@ class Host:
 
 
 def tunnel(*, kernel: bool = False, **settings: Any) -> WireGuardTunnel:
-    services = TunnelServices(cluster_id="rome", host=Host(), folder="/nowhere")
+    services = TunnelServices(cluster_id="rome", host=Host(), folder=str(NOWHERE))
     return WireGuardTunnel(
-        WireGuardSettings(**settings), services, PLACE, kernel_has=lambda: kernel
+        *(WireGuardSettings(**settings), services, PLACE),
+        kernel_has=lambda: kernel,
+        sockets=NOWHERE,
     )
 
 
@@ -44,7 +50,6 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """One with rights and a TUN, and programs in a folder that is empty at first."""
     monkeypatch.setattr(wireguard, "may", lambda capability: True)
     monkeypatch.setattr(wireguard, "is_device", lambda path: True)
-    monkeypatch.setattr(uapi, "FOLDER", tmp_path / "sockets")
     monkeypatch.setenv("PATH", str(tmp_path))
     return tmp_path
 
@@ -120,16 +125,17 @@ async def test_the_kernels_is_made_moved_and_configured(monkeypatch: pytest.Monk
         calls.append(("write", name, change))
 
     monkeypatch.setattr(links, "find", lambda name: there[0] if there else None)
-    monkeypatch.setattr(links, "NAMESPACES", Path("/"))
+    monkeypatch.setattr(links, "is_namespace", lambda name: name == "tmp")
     for name, function in (("make", make), ("move", move), ("raise_", raised)):
         monkeypatch.setattr(links, name, function)
     monkeypatch.setattr(wgnetlink, "read", lambda name, key=b"": device)
     monkeypatch.setattr(wgnetlink, "write", write)
     made = WireGuardTunnel(
         WireGuardSettings(),
-        TunnelServices(cluster_id="rome", host=Host(), folder="/nowhere"),
+        TunnelServices(cluster_id="rome", host=Host(), folder=str(NOWHERE)),
         Place(interface="lqt0", namespace="tmp"),
         kernel_has=lambda: True,
+        sockets=NOWHERE,
     )
     await made.up(SPEC)
     assert [each[0] for each in calls] == ["make", "move", "raise", "write"]
@@ -163,7 +169,7 @@ async def test_a_program_that_hangs_is_ended_and_reaped(machine: Path):
 
 
 async def test_somebody_elses_socket_hears_no_key(machine: Path, monkeypatch: pytest.MonkeyPatch):
-    (machine / "sockets").mkdir()
+    place = uapi.path("lqt0", machine)
     monkeypatch.setattr("os.geteuid", lambda: 4711)
     monkeypatch.setattr(uapi, "other", lambda stream: (1, 4712))
     heard: list[bytes | bytearray] = []
@@ -172,12 +178,12 @@ async def test_somebody_elses_socket_hears_no_key(machine: Path, monkeypatch: py
         heard.extend([part async for part in stream])
 
     with trio.socket.socket(trio.socket.AF_UNIX) as sock:
-        await sock.bind(str(uapi.path("lqt0")))
+        await sock.bind(str(place))
         sock.listen()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.serve_listeners, listen, [trio.SocketListener(sock)])
-            assert await uapi.process("lqt0") is None
+            assert await uapi.process(place) is None
             with pytest.raises(PermissionError, match="somebody else"):
-                await uapi.write("lqt0", Change(private_key=b"k" * 32))
+                await uapi.write(place, Change(private_key=b"k" * 32))
             nursery.cancel_scope.cancel()
     assert heard == []
