@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn, Protocol
 from urllib.parse import urlsplit
 
 import trio
@@ -22,6 +22,7 @@ import trio
 from liqod.consumer.degradations import Degradations
 from liqod.consumer.happyeyeballs import Path
 from liqod.consumer.peerdaemon import PATH, PeerDaemon
+from liqod.consumer.remote import Remote
 from liqod.consumer.serverdialer import ServerDialer
 from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable, Untrusted
@@ -45,10 +46,6 @@ from liqod.model.view.facts import LinkFacts, LinkProblem, LinkState
 from liqod.peers.peer import Peer
 from liqod.runtime.observable import Notifier
 from liqod.telemetry.events import LinkChanged, TopicEvent
-
-if TYPE_CHECKING:
-    # It knows the peer, which knows its link.
-    from liqod.consumer.remotes import Remotes
 
 KEEP_ALIVE = KeepAlive(idle=ACKNOWLEDGED_EVERY, interval=ACKNOWLEDGED_AGAIN, count=UNACKNOWLEDGED)
 LOST_AGAIN = 30.0
@@ -126,6 +123,22 @@ class ProbeConnection:
 
 
 Dial = Callable[[Credentials], Awaitable[ProbeConnection]]
+
+
+class RemoteIdentities(Protocol):
+    """The identities at a peer, as far as its link reads them.
+
+    Not :class:`liqod.consumer.remotes.Remotes` itself, which knows the peer, which knows its link.
+    """
+
+    def control(self) -> Remote | None:
+        """The control plane's."""
+
+    def any_slice(self) -> Remote | None:
+        """Some slice's."""
+
+    async def changed(self) -> None:
+        """Wait until one comes, goes or changes."""
 
 
 class PeerLink:
@@ -257,7 +270,7 @@ class PeerLink:
 
     async def run(
         self,
-        remotes: "Remotes",
+        remotes: RemoteIdentities,
         report: Callable[[TopicEvent], None] = lambda told: None,
         *,
         dial: Dial | None = None,
